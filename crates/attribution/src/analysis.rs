@@ -41,19 +41,15 @@ use crate::survey::KernelView;
 /// Why a recording cannot be analysed.
 #[derive(Debug, Error)]
 pub enum AnalysisError {
-    /// The file.
     #[error(transparent)]
     Recording(#[from] RecordingError),
-    /// Its types.
     #[error("the recording's BTF: {0}")]
     Btf(#[from] btf::BtfError),
     /// Its types contradict each other.
     #[error("the recording's types: {0}")]
     Model(#[from] ModelError),
-    /// Its programs.
     #[error("the recording's programs: {0}")]
     Programs(#[from] ProgramsError),
-    /// Its symbols.
     #[error("the recording's symbols: {0}")]
     Symbols(#[from] SymbolsError),
 }
@@ -292,7 +288,6 @@ impl<'r> Analysis<'r> {
         Ok((names, directory))
     }
 
-    /// The recording.
     #[must_use]
     pub fn recording(&self) -> &'r Recording {
         self.recording
@@ -311,7 +306,6 @@ impl<'r> Analysis<'r> {
         lanes.all(|lane| Some(lane) == first)
     }
 
-    /// Its types.
     #[must_use]
     pub fn model(&self) -> &TypeModel {
         &self.head.model
@@ -329,7 +323,6 @@ impl<'r> Analysis<'r> {
         self.head.types.get(&self.head.model.strip(id).0).copied()
     }
 
-    /// Its symbols.
     #[must_use]
     pub fn symbols(&self) -> &Symbols {
         &self.head.symbols

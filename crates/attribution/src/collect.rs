@@ -33,7 +33,6 @@ const GENERAL_SIZES: [u64; 13] = [
 /// The largest object that is believed: 1 GiB. Larger sizes come from error values and broken recordings.
 const SIZE_MAX: u64 = 1 << 30;
 
-/// An object's life.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Object {
     pub(crate) range: Range<u64>,
@@ -93,7 +92,6 @@ struct PendingAllocation {
 /// How many callers are asked what a page is for: allocators nest about half as deep.
 const CALLERS_ASKED: usize = 12;
 
-/// The pass's state.
 #[derive(Debug)]
 pub(crate) struct Collector<'a> {
     table: &'a FunctionTable,
@@ -249,7 +247,6 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Ends the pass.
     pub(crate) fn finish(mut self) -> Collected {
         self.out.unpaired += self.pending.values().map(|v| v.len() as u64).sum::<u64>();
         for times in self.out.handed_out.values_mut() {

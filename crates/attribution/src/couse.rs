@@ -79,7 +79,6 @@ impl CoUses {
 }
 
 impl CoUse {
-    /// Adds uses together.
     #[cfg(test)]
     pub(crate) fn add(&mut self, by: By, a: usize, b: usize, count: u32) {
         self.pairs.entry((a as u16, b as u16)).or_default()[by as usize] += count;

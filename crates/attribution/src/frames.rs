@@ -18,7 +18,6 @@ pub(crate) struct CallFrames {
 }
 
 impl CallFrames {
-    /// Notes a call.
     pub(crate) fn enter(&mut self, stack: GuestAddr, function: FunctionId) {
         let frames = self.stacks.entry(stack.0 / STACK_SIZE).or_default();
         while frames

@@ -22,9 +22,7 @@ use crate::couse::{By, CoUse};
 /// Accesses to a field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Uses {
-    /// Loads.
     pub loads: u64,
-    /// Stores.
     pub stores: u64,
     /// RMWs.
     pub rmws: u64,
@@ -53,7 +51,6 @@ impl FieldUse {
     }
 }
 
-/// A group's class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// Changed by atomic read-modify-writes.
@@ -62,14 +59,12 @@ pub enum Class {
     ReadByOthers,
     /// Of objects without an owner: goes from CPU to CPU.
     Shared,
-    /// The rest.
     Own,
 }
 
 /// Fields that are used together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldGroup {
-    /// Its class.
     pub class: Class,
     /// Fields by number, the most used first.
     pub fields: Vec<usize>,

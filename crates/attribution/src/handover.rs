@@ -33,7 +33,6 @@ pub(crate) struct Handovers {
 /// Bytes and who used them.
 #[derive(Clone, Copy, Debug)]
 struct Recent {
-    /// The first byte.
     addr: u64,
     last: LastUse,
 }
@@ -41,7 +40,6 @@ struct Recent {
 /// Who used the bytes.
 #[derive(Clone, Copy, Debug)]
 struct LastUse {
-    /// What was there.
     subject: SubjectId,
     /// Whether they were written.
     written: bool,

@@ -31,13 +31,11 @@ pub struct ObjectId(pub u32);
 /// An extent of addresses during a span of time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lifetime {
-    /// The addresses.
     pub range: Range<u64>,
     /// The first time at which it is alive.
     pub birth: VirtualTime,
     /// The first time at which it is not any more.
     pub death: VirtualTime,
-    /// Whose it is.
     pub object: ObjectId,
 }
 
@@ -45,12 +43,7 @@ pub struct Lifetime {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tenant {
     /// An object is alive there.
-    Alive {
-        /// Which.
-        object: ObjectId,
-        /// Its first byte.
-        start: GuestAddr,
-    },
+    Alive { object: ObjectId, start: GuestAddr },
     /// An object was alive there earlier or will be later, but none is now.
     Vacant {
         /// When the last one died; `None` if there was none yet.

@@ -26,20 +26,16 @@ pub enum Origin {
     Cache(u32),
     /// `kmalloc` of a size whose cache is not known (the slab was never seen in a memory image).
     Kmalloc,
-    /// The per-CPU allocator.
     Percpu,
-    /// The page allocator.
     Pages,
     /// `vmalloc` and its like.
     Virtual,
-    /// A program's allocator.
     Program,
 }
 
 /// What makes objects siblings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKind {
-    /// Where from.
     pub origin: Origin,
     /// Return address of the call that allocated; `None` for objects from before the recording.
     pub site: Option<GuestAddr>,
@@ -49,7 +45,6 @@ pub struct ObjectKind {
     pub usage: SiteUse,
 }
 
-/// A kind's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KindId(pub u32);
 
@@ -91,7 +86,6 @@ impl KindEntry {
 /// One object's sightings, sorted.
 type Signature = Arc<[(u64, TypeIndex)]>;
 
-/// All kinds.
 #[derive(Debug)]
 pub struct Kinds {
     entries: Vec<KindEntry>,
@@ -193,7 +187,6 @@ impl Kinds {
             })
     }
 
-    /// Settles every kind.
     #[must_use]
     pub fn settle(&self, schema: &Schema) -> Settler<'_> {
         let mut forms = Forms {

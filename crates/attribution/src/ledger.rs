@@ -78,19 +78,15 @@ pub enum Bucket {
 pub enum Group {
     /// Fields of typed objects.
     Field,
-    /// Per-CPU variables.
     Percpu,
-    /// Global variables.
     Global,
     /// Heap blocks whose type is not known.
     Heap,
-    /// Stacks.
     Stack,
     /// Registers of devices.
     Device,
     /// Page tables and `struct page`.
     Paging,
-    /// Contents of pages.
     Contents,
     /// Not known.
     Unknown,
@@ -287,7 +283,6 @@ impl Ledger {
         }
     }
 
-    /// Adds another ledger.
     pub fn merge(&mut self, other: &Ledger) {
         let sums = self.counts.iter_mut().chain(&mut self.programs);
         for (sum, part) in sums.zip(other.counts.into_iter().chain(other.programs)) {
@@ -320,7 +315,6 @@ impl Ledger {
             .sum()
     }
 
-    /// All accesses.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()

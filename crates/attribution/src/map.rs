@@ -21,7 +21,6 @@ pub const STACK_SIZE: u64 = 16 * 1024;
 /// A `struct kmem_cache`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cache {
-    /// Where it is.
     pub address: GuestAddr,
     /// Its name, such as `task_struct` or `kmalloc-512`.
     pub name: String,
@@ -67,7 +66,6 @@ pub enum PageUse {
         /// Number of the slab's first page frame.
         first: u32,
     },
-    /// A page table.
     PageTable,
     /// Contents: of a process, of a file, of a pipe or socket.
     Contents,
@@ -120,7 +118,6 @@ impl PercpuAreas {
 /// A symbol with data after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variable {
-    /// Its name.
     pub name: String,
     /// Its addresses (per-CPU addresses for a per-CPU variable), up to the next symbol.
     pub range: Range<u64>,
@@ -168,17 +165,14 @@ pub struct KernelMap {
     pub entry_area: Range<u64>,
     /// Registers of devices, ascending.
     pub devices: Vec<Range<u64>>,
-    /// The per-CPU areas.
     pub percpu: PercpuAreas,
     /// Per-CPU variables of the static section.
     pub percpu_variables: Variables,
-    /// The image's variables.
     pub globals: Variables,
     /// What pointers point to when recording starts: addresses, or per-CPU addresses, and types.
     pub pointed: Vec<(u64, TypeIndex)>,
     /// The code that only fills whole pages with zeros, sorted.
     pub clearing: Vec<Range<u64>>,
-    /// The slab caches.
     pub caches: Vec<Cache>,
     /// Their index by address.
     pub cache_at: FxHashMap<u64, u32>,

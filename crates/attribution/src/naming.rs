@@ -15,7 +15,6 @@ use crate::schema::{Enclosed, Schema, Type, TypeIndex};
 /// The type that a name means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedType {
-    /// The type.
     pub ty: TypeIndex,
     /// What tables call it: the tag, or where it has none the typedef or variable that it was asked for by.
     pub name: String,
@@ -30,7 +29,6 @@ pub struct NamedType {
 pub struct OtherType {
     /// A name that means it and nothing else.
     pub name: String,
-    /// Accesses to it.
     pub accesses: u64,
 }
 

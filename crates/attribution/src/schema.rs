@@ -34,7 +34,6 @@ pub enum MemberShape {
         element: Box<MemberShape>,
         /// Bytes from one element to the next.
         element_size: u64,
-        /// How many.
         count: u64,
     },
 }
@@ -48,7 +47,6 @@ pub struct SchemaMember {
     pub offset: u64,
     /// Bytes. For a bit-field: of the bytes that its bits touch.
     pub size: u64,
-    /// What it is.
     pub shape: MemberShape,
 }
 
@@ -70,7 +68,6 @@ pub struct Type {
 /// A type inside another one, at some byte of that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Enclosed {
-    /// The inner type.
     pub ty: TypeIndex,
     /// Bytes from the inner type's start to that byte.
     pub offset: u64,
@@ -78,7 +75,6 @@ pub struct Enclosed {
     pub path: String,
 }
 
-/// All types.
 #[derive(Clone, Debug, Default)]
 pub struct Schema {
     types: Vec<Type>,

@@ -7,13 +7,10 @@
 /// What an allocation is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SiteUse {
-    /// A page table.
     PageTable,
     /// Contents of a process, file, pipe or socket.
     Contents,
-    /// A slab.
     Slab,
-    /// Anything else.
     Other,
 }
 

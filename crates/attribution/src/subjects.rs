@@ -28,7 +28,6 @@ impl SubjectId {
 /// A byte of a subject's objects: what a field is found by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FieldRef {
-    /// Which subject.
     pub subject: SubjectId,
     /// Bytes from the start of its type, or of the variable.
     pub offset: u32,

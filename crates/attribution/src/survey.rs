@@ -50,7 +50,6 @@ pub(crate) struct KernelView<'a> {
 }
 
 impl KernelView<'_> {
-    /// The map.
     pub(crate) fn survey(&self) -> KernelMap {
         let mut map = KernelMap {
             image: self.image(),

@@ -30,7 +30,6 @@ pub struct Key {
 }
 
 impl Key {
-    /// Which byte.
     #[inline]
     pub fn field(&self) -> FieldRef {
         FieldRef {
@@ -51,7 +50,6 @@ pub struct CpuSet {
 }
 
 impl CpuSet {
-    /// Adds a CPU.
     pub fn insert(&mut self, cpu: u16) {
         let word = usize::from(cpu) / 64;
         if word >= self.words.len() {
@@ -79,7 +77,6 @@ impl CpuSet {
         })
     }
 
-    /// How many.
     #[must_use]
     pub fn len(&self) -> u32 {
         self.words.iter().map(|w| w.count_ones()).sum()
@@ -142,7 +139,6 @@ const NO_KEY: Key = Key {
 };
 
 impl Tally {
-    /// An empty one.
     #[must_use]
     pub fn new() -> Tally {
         Tally {
@@ -262,7 +258,6 @@ impl Tally {
         rows.map(|(key, row)| (key, &self.counts[*row as usize]))
     }
 
-    /// All rows, sorted.
     #[must_use]
     pub fn rows(&self) -> Vec<(Key, &Count)> {
         let mut rows: Vec<(Key, &Count)> = self
@@ -280,7 +275,6 @@ impl Tally {
         &self.per_cpu
     }
 
-    /// The ledger.
     #[must_use]
     pub fn ledger(&self) -> &Ledger {
         &self.ledger

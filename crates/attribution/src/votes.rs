@@ -105,7 +105,6 @@ pub struct Placement {
     pub start: u64,
     /// Bytes covered: the type's size, times the elements, or up to the end for a flexible array.
     pub size: u64,
-    /// What is there.
     pub ty: TypeIndex,
     /// Bytes from one element to the next, if this is an array of `ty`; else the same as `size`.
     pub stride: u64,
@@ -158,7 +157,6 @@ impl Votes {
         self.weights.is_empty()
     }
 
-    /// Settles the votes.
     #[must_use]
     pub fn settle(&self, schema: &Schema, bounds: Bounds, hint: Option<Hint<'_>>) -> Settled {
         let mut votes: Vec<(u64, TypeIndex, u64)> =

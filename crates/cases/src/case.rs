@@ -9,7 +9,6 @@ pub struct Case {
     pub summary: String,
     /// The kernel that is examined, unmodified.
     pub kernel: KernelSource,
-    /// The guest's hardware.
     pub guest: Guest,
     /// What runs in it.
     pub workload: Workload,
@@ -21,7 +20,6 @@ pub struct Case {
     pub machines: Vec<String>,
     /// Whether the CPUs that are replayed get only their share of each last-level cache, as where all CPUs of a machine do the same.
     pub llc_share: bool,
-    /// The remedies.
     pub edits: Vec<CaseEdit>,
     /// How kernels are built for remedies that have patches.
     pub build: Option<Build>,
@@ -36,7 +34,6 @@ pub struct Case {
 pub enum KernelSource {
     /// The image of a series that set-up provides, such as `6.12`.
     Series(String),
-    /// An image file.
     Image(String),
     /// The one that is built without patches: for configurations that no distribution has.
     Built,
@@ -45,7 +42,6 @@ pub enum KernelSource {
 /// The guest's hardware: what `linemate record` is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guest {
-    /// CPUs.
     pub cpus: u16,
     /// Memory, as `record --memory` takes it (`1G`).
     pub memory: String,
@@ -75,7 +71,6 @@ pub struct Workload {
 /// A unit of work: a call of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaseEvent {
-    /// The function.
     pub function: String,
     /// What a call of it is, in tables: `enqueue`.
     pub name: String,
@@ -84,7 +79,6 @@ pub struct CaseEvent {
 /// A remedy: an edit, and the patches that put it into a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaseEdit {
-    /// Its name.
     pub name: String,
     /// What it does, in a sentence; may be empty.
     pub title: String,
@@ -100,7 +94,6 @@ pub struct CaseEdit {
 /// How variants of a kernel are built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Build {
-    /// The source tree.
     pub source: KernelTree,
     /// Fragments of a configuration, a later one over those before; never empty.
     pub config: Vec<String>,
@@ -111,7 +104,6 @@ pub struct Build {
 /// What each kernel with patches has to pass: a command that is run in it unrecorded, and has to succeed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// Its name.
     pub name: String,
     /// Files to take along, `HOST[:GUEST]`.
     pub files: Vec<String>,
@@ -128,14 +120,11 @@ pub struct Check {
 pub enum KernelTree {
     /// Debian's package of that name (`linux-source-6.12`), unpacked.
     Package(String),
-    /// A folder.
     Folder(String),
 }
 
-/// A published figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Published {
-    /// What was measured.
     pub key: String,
     /// The figure, with its unit.
     pub value: String,
@@ -152,80 +141,51 @@ pub struct Published {
 pub enum FoundFigure {
     /// The share of a type's accesses that the group of a field has.
     GroupShare {
-        /// The type.
         type_name: String,
         /// A field of the group.
         field: String,
     },
     /// Loads for each store of the group of a field.
     GroupLoadsPerStore {
-        /// The type.
         type_name: String,
         /// A field of the group.
         field: String,
     },
     /// The lines that the group of a field is on.
     GroupLines {
-        /// The type.
         type_name: String,
         /// A field of the group.
         field: String,
     },
     /// The place of a field among those that cost most on the first machine, from 1.
-    Rank {
-        /// The type.
-        type_name: String,
-        /// The field.
-        field: String,
-    },
+    Rank { type_name: String, field: String },
     /// The average cycles of a load of the field that left its core, on the first machine.
-    CyclesPerLoad {
-        /// The type.
-        type_name: String,
-        /// The field.
-        field: String,
-    },
+    CyclesPerLoad { type_name: String, field: String },
     /// How far the order of a type's fields by cost on the first machine agrees with another order: Spearman's rank correlation.
     RankCorrelation {
-        /// The type.
         type_name: String,
         /// The fields in the other order, the most contended first; two at least.
         fields: Vec<String>,
     },
     /// The share of a type's cycles on the first machine that fields have together.
     CycleShare {
-        /// The type.
         type_name: String,
-        /// The fields.
         fields: Vec<String>,
     },
     /// Loads for each store of fields together.
     LoadsPerStore {
-        /// The type.
         type_name: String,
-        /// The fields.
         fields: Vec<String>,
     },
     /// How often a field was loaded, and how often stored.
-    Accesses {
-        /// The type.
-        type_name: String,
-        /// The field.
-        field: String,
-    },
+    Accesses { type_name: String, field: String },
     /// The share of all cycles on the first machine while a function is on the stack.
-    ShareUnder {
-        /// The function.
-        function: String,
-    },
+    ShareUnder { function: String },
 }
 
-/// A predicted change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PredictedOf {
-    /// The edit.
     pub edit: String,
-    /// The machine.
     pub machine: String,
     /// Of what.
     pub of: PredictedFigure,

@@ -18,9 +18,7 @@ pub type Outputs = BTreeMap<StepId, Value>;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the output of {step:?} is not what its schema says: {reason}")]
 pub struct OutputError {
-    /// The step's title.
     pub step: String,
-    /// What is wrong.
     pub reason: String,
 }
 

@@ -6,7 +6,6 @@
 pub struct CaseError {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong.
     pub reason: Reason,
 }
 
@@ -22,7 +21,6 @@ pub enum Reason {
     TooLong {
         /// How long it is.
         bytes: usize,
-        /// The most.
         limit: usize,
     },
     /// Something that must say something is empty.
@@ -33,7 +31,6 @@ pub enum Reason {
     Name {
         /// What is called so.
         what: &'static str,
-        /// The name.
         value: String,
     },
     /// A name that no function of C has.
@@ -41,12 +38,7 @@ pub enum Reason {
     Function(String),
     /// Two things of the same name.
     #[error("two {what}s are called {value:?}")]
-    Twice {
-        /// What.
-        what: &'static str,
-        /// The name.
-        value: String,
-    },
+    Twice { what: &'static str, value: String },
     /// A reference to something that the case does not have.
     #[error("there is no {what} called {value:?} in this case; it has: {known}")]
     Unknown {
@@ -60,11 +52,8 @@ pub enum Reason {
     /// Both or neither of two keys of which one is needed.
     #[error("{table}: give either {one} or {other}")]
     Either {
-        /// The table.
         table: &'static str,
-        /// One key.
         one: &'static str,
-        /// The other key.
         other: &'static str,
     },
     /// Patches, but nothing to apply them to.
@@ -80,10 +69,7 @@ pub enum Reason {
     NotBuilt,
     /// A figure lacks what it is about.
     #[error("this figure needs `{key}`")]
-    Needs {
-        /// The missing key.
-        key: &'static str,
-    },
+    Needs { key: &'static str },
     /// Misses are counted over all of the kernel.
     #[error("misses are those of the whole kernel, not of a function")]
     MissesOfFunction,
@@ -93,13 +79,9 @@ pub enum Reason {
     /// A number outside of what makes sense.
     #[error("{what} = {value}: must be {least} to {most}")]
     Range {
-        /// Which number.
         what: &'static str,
-        /// What it is.
         value: u64,
-        /// The least.
         least: u64,
-        /// The most.
         most: u64,
     },
 }

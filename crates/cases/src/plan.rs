@@ -70,16 +70,13 @@ pub enum Work {
     Report {
         /// The step that recorded.
         of: StepId,
-        /// The type.
         type_name: String,
     },
     /// `linemate report --machine`.
     Costs {
         /// The step that recorded.
         of: StepId,
-        /// The type.
         type_name: String,
-        /// The machine.
         machine: String,
     },
     /// `linemate whatif --edit` for one machine.
@@ -88,7 +85,6 @@ pub enum Work {
         of: StepId,
         /// The edit's place in the case.
         edit: usize,
-        /// The machine.
         machine: String,
     },
     /// `linemate whatif` with an edit's `measure` file on the kernel with its patches, for one machine: what the types cost there, over
@@ -98,16 +94,13 @@ pub enum Work {
         of: StepId,
         /// The edit's place in the case.
         edit: usize,
-        /// The machine.
         machine: String,
     },
     /// `linemate report --under`: what share of all cycles a function has.
     Under {
         /// The step that recorded.
         of: StepId,
-        /// The function.
         function: String,
-        /// The machine.
         machine: String,
     },
     /// `linemate whatif --under` for one machine: what share of all cycles a function has without and with an edit.
@@ -116,12 +109,9 @@ pub enum Work {
         of: StepId,
         /// The edit's place in the case.
         edit: usize,
-        /// The function.
         function: String,
-        /// The machine.
         machine: String,
     },
-    /// A kernel build.
     Build {
         /// The edit whose patches are applied; `None`: the same source and configuration without any.
         edit: Option<usize>,
@@ -139,12 +129,10 @@ pub enum Work {
     },
 }
 
-/// A step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaseStep {
     /// What it is called in progress and errors.
     pub title: String,
-    /// What it does.
     pub work: Work,
 }
 
@@ -170,7 +158,6 @@ pub enum Ingredient {
 /// A run in a guest, as far as the case says it; its kernel comes from elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GuestRun<'c> {
-    /// CPUs.
     pub cpus: u16,
     /// Memory, as `record --memory` takes it.
     pub memory: &'c str,
@@ -186,14 +173,12 @@ pub struct GuestRun<'c> {
     pub setup: Option<&'c str>,
     /// Files that are taken along: `HOST[:GUEST]`.
     pub files: &'c [String],
-    /// The command.
     pub command: &'c [String],
 }
 
 /// What of a run is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordedRun<'c> {
-    /// User-mode code, too.
     pub user: bool,
     /// The function whose calls are counted.
     pub event: Option<&'c str>,
@@ -223,7 +208,6 @@ pub struct Plan<'c> {
     case: &'c Case,
     /// How recordings are replayed.
     pub(crate) replay: CaseReplay,
-    /// The steps.
     pub steps: Vec<CaseStep>,
     /// The step that records the kernel that is examined.
     pub examined: StepId,

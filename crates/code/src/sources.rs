@@ -10,7 +10,6 @@ pub(crate) struct Sources {
     loads: Vec<u64>,
     /// Loads outside of the function, too.
     pub(crate) outside: bool,
-    /// Any load.
     pub(crate) any: bool,
 }
 

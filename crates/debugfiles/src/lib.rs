@@ -32,7 +32,6 @@ pub struct Found {
 /// What is not there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Missing {
-    /// Any debug information.
     #[error("no debug information: compile with -g ({})", looked(.0))]
     Debug(Vec<PathBuf>),
     /// What `dwz` moved.
@@ -43,7 +42,6 @@ pub enum Missing {
         /// Where it was looked for.
         places: Vec<PathBuf>,
     },
-    /// Split units.
     #[error(transparent)]
     Split(MissingSplit),
 }

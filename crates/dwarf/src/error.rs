@@ -48,7 +48,6 @@ pub enum DwarfError {
     /// Compressed sections that become larger than is believable.
     #[error("section {section} unpacks to {size} bytes, more than {limit}")]
     TooLarge {
-        /// Its name.
         section: &'static str,
         /// What its header says.
         size: u64,
@@ -58,9 +57,7 @@ pub enum DwarfError {
     /// A compressed section that is not what it says.
     #[error("section {section} cannot be unpacked: {error}")]
     Packed {
-        /// Its name.
         section: &'static str,
-        /// Why.
         error: String,
     },
     /// DWARF that cannot be parsed.
@@ -77,7 +74,6 @@ pub enum DwarfError {
     /// A reference to what is not a type.
     #[error("broken DWARF: {at} refers to {target}, where there is no type")]
     NoSuchType {
-        /// What refers.
         at: DieKey,
         /// What it refers to.
         target: DieKey,

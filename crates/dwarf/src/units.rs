@@ -304,7 +304,6 @@ impl<'d> Units<'d> {
 }
 
 impl OneUnit<'_> {
-    /// Where it starts.
     pub(crate) fn start(&self) -> DieKey {
         DieKey::at(self.unit.header.offset(), self.part)
     }

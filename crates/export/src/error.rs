@@ -15,11 +15,8 @@ pub enum ExportError {
     /// A count that no column holds.
     #[error("{table}.{column}: {value} does not fit in 63 bits")]
     TooLarge {
-        /// The table.
         table: &'static str,
-        /// The column.
         column: &'static str,
-        /// The count.
         value: u64,
     },
     /// The folder has tables of another version.

@@ -29,18 +29,14 @@ pub enum Facts<'a> {
     Recording(&'a Accesses),
     /// What it costs on a machine; with lines if these are wanted.
     Replay(&'a CostsDocument, WithLines),
-    /// What edits change.
     WhatIf(&'a WhatIfDocument),
-    /// Nothing: it failed.
     Failure,
 }
 
 /// Whether the costs of lines are wanted, which are many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WithLines {
-    /// They are.
     Yes,
-    /// They are not.
     No,
 }
 

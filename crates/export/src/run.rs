@@ -81,7 +81,6 @@ impl Run<'_> {
         Ok(RunKey(key))
     }
 
-    /// The machine's name.
     pub(crate) fn machine_name(&self) -> &str {
         let machines = self.machine.map_or(&[][..], |document| &document.machines);
         machines.first().map_or("none", |machine| &machine.name)

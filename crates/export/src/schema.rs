@@ -15,7 +15,6 @@ pub enum Kind {
     Integer,
     /// Floating point, 64 bits.
     Number,
-    /// True or false.
     Flag,
 }
 
@@ -32,18 +31,14 @@ impl Kind {
     }
 }
 
-/// A column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// Its name.
     pub name: &'static str,
-    /// What it holds.
     pub kind: Kind,
     /// Whether every row has a value.
     pub required: bool,
 }
 
-/// A table's columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schema {
     /// The table's name, and that of its folder.
@@ -261,7 +256,6 @@ pub(crate) const CPU_PAIRS: Schema = Schema {
     ],
 };
 
-/// What edits change.
 pub(crate) const EFFECTS: Schema = Schema {
     table: "effects",
     columns: &[
@@ -277,7 +271,6 @@ pub(crate) const EFFECTS: Schema = Schema {
     ],
 };
 
-/// All tables.
 pub const SCHEMAS: [&Schema; 10] = [
     &RUNS,
     &LEDGER,

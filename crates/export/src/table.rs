@@ -103,7 +103,6 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// The file.
     pub(crate) fn bytes(&self, run: RunKey) -> Result<Vec<u8>, ExportError> {
         let root = Arc::new(self.parquet_schema()?);
         let about = [

@@ -14,20 +14,10 @@ pub enum FileError {
     Folder(PathBuf),
     /// An output in a folder that does not exist.
     #[error("cannot write {}: there is no folder {}", path.display(), folder.display())]
-    NoFolder {
-        /// The output.
-        path: PathBuf,
-        /// Its folder.
-        folder: PathBuf,
-    },
+    NoFolder { path: PathBuf, folder: PathBuf },
     /// An output that must be a file and is something else.
     #[error("{} is {kind}: name a file", path.display())]
-    NotAFile {
-        /// The output.
-        path: PathBuf,
-        /// What it is.
-        kind: &'static str,
-    },
+    NotAFile { path: PathBuf, kind: &'static str },
     /// The older file cannot get out of the way.
     #[error(
         "{} is in the way: the older output would get this name: move it, or name another output",
@@ -37,7 +27,6 @@ pub enum FileError {
     /// An output that is there already, and is not an older output.
     #[error("{} is not {kind} and is not replaced: name another file, or remove it", path.display())]
     NotOurs {
-        /// The file.
         path: PathBuf,
         /// What an older output is.
         kind: &'static str,
@@ -47,7 +36,6 @@ pub enum FileError {
     ReplacesInput {
         /// The output, as the user calls it.
         output: String,
-        /// The input.
         input: PathBuf,
     },
     /// Two outputs that are one file.
@@ -55,7 +43,6 @@ pub enum FileError {
     SameOutput {
         /// One, as the user calls it.
         first: String,
-        /// The other one.
         second: String,
     },
     /// A file that is there with other bytes, where files are never changed.
@@ -69,7 +56,6 @@ pub enum FileError {
     Foreign {
         /// The folder or file.
         path: PathBuf,
-        /// Its owner's number.
         owner: u32,
     },
     /// A folder or file that others can change, where what is in it is executed or booted.
@@ -78,12 +64,9 @@ pub enum FileError {
         .0.display()
     )]
     Writable(PathBuf),
-    /// The system refused.
     #[error("cannot {doing} {}: {reason}", path.display())]
     Io {
-        /// What was attempted.
         doing: &'static str,
-        /// On what.
         path: PathBuf,
         /// What the system said.
         reason: io::Error,

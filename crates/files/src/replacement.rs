@@ -296,7 +296,6 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// The open file.
     #[must_use]
     pub fn file(&self) -> &File {
         self.file.as_file()

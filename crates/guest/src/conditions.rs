@@ -18,13 +18,9 @@ const FORMAT: &[u8] = b"linemate recording 1";
 /// What a recording depends on beside its kernel: equal conditions and kernels give equal bytes.
 #[derive(Clone, Debug)]
 pub struct Conditions {
-    /// The emulator.
     pub qemu: Qemu,
-    /// The guest's hardware.
     pub shape: GuestShape,
-    /// What runs.
     pub workload: Workload,
-    /// The recorder's library.
     pub recorder: PathBuf,
     /// The guest runs unrecorded, and nothing is written.
     pub bare: bool,
@@ -32,7 +28,6 @@ pub struct Conditions {
     pub user: bool,
     /// Record what is needed to name what programs access. Implies `user`.
     pub program: Option<ProgramNaming>,
-    /// Record from power-on.
     pub whole_boot: bool,
     /// Functions of the kernel whose calls are all recorded.
     pub events: Vec<String>,
@@ -41,7 +36,6 @@ pub struct Conditions {
 /// How programs are recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramNaming {
-    /// Their own allocators.
     pub allocators: Vec<OwnAllocator>,
     /// Whether the kernel's memory is to be named as well: if not, its types need not be there, nor its allocations be watched.
     pub kernel_types: bool,
@@ -84,7 +78,6 @@ impl Conditions {
         Ok(recipe.key())
     }
 
-    /// What runs, packed.
     pub(crate) fn payload(&self, search_path: &str) -> Result<Payload, GuestError> {
         let allocators = self.program.as_ref().map(|program| &*program.allocators);
         payload::pack(&self.workload, allocators, search_path)

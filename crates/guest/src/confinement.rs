@@ -118,7 +118,6 @@ impl Confinement {
         command
     }
 
-    /// QEMU's own options.
     pub(crate) fn arguments(&self) -> &'static [&'static str] {
         if self.filter { &FILTER } else { &[] }
     }

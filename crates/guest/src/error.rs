@@ -13,7 +13,6 @@ use crate::shape::ShapeError;
 /// What to do where QEMU is missing or will not do. Who installed linemate has no checkout whose set-up could do it.
 const QEMU_REMEDY: &str = "install QEMU 9.2 or later with plugins (Debian's packages qemu-system-x86 and qemu-utils; on Debian 12 from bookworm-backports)";
 
-/// Why it failed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum GuestError {
@@ -25,26 +24,13 @@ pub enum GuestError {
     },
     /// A QEMU without what the recorder needs.
     #[error("{program} is version {found}, which is too old: {QEMU_REMEDY}")]
-    QemuTooOld {
-        /// The program.
-        program: String,
-        /// Its version.
-        found: String,
-    },
+    QemuTooOld { program: String, found: String },
     /// A QEMU built without plugins.
     #[error("{program} was built without plugins (--enable-plugins): {QEMU_REMEDY}")]
-    QemuWithoutPlugins {
-        /// The program.
-        program: String,
-    },
+    QemuWithoutPlugins { program: String },
     /// A QEMU that says something else than its version.
     #[error("{program} does not report its version (it prints {said:?}): is it QEMU?")]
-    QemuUnknown {
-        /// The program.
-        program: String,
-        /// Its words.
-        said: String,
-    },
+    QemuUnknown { program: String, said: String },
     /// QEMU ended on its own.
     #[error("QEMU ended unexpectedly while {doing}: {words}")]
     QemuDied {
@@ -53,7 +39,6 @@ pub enum GuestError {
         /// What it wrote last.
         words: String,
     },
-    /// QEMU's control connection.
     #[error(transparent)]
     Qmp(#[from] QmpError),
     /// No plugin.
@@ -74,7 +59,6 @@ pub enum GuestError {
     /// An image that is not a kernel or has no types.
     #[error("{path}: {reason}")]
     KernelUnusable {
-        /// The image.
         path: PathBuf,
         /// What is wrong, and what to do.
         reason: String,
@@ -91,7 +75,6 @@ pub enum GuestError {
     /// `--file` that cannot be placed.
     #[error("--file {given}: {reason}")]
     File {
-        /// What was given.
         given: String,
         /// What is wrong, and what to do.
         reason: String,
@@ -100,10 +83,7 @@ pub enum GuestError {
     #[error(
         "--allocator {given}: it has to be FUNCTION:ARGUMENT, with the number of the argument that is the size, 1 to 6"
     )]
-    Allocator {
-        /// What was given.
-        given: String,
-    },
+    Allocator { given: String },
     /// An allocator that no program of the run has.
     #[error(
         "--allocator {0}: no program that the guest gets has a function of this name: give its symbol as `nm` prints it"
@@ -121,11 +101,8 @@ pub enum GuestError {
     /// The file system said no.
     #[error("cannot {doing} {path}: {source}")]
     Io {
-        /// What was attempted.
         doing: &'static str,
-        /// On what.
         path: PathBuf,
-        /// The system's words.
         source: io::Error,
     },
     /// The guest kernel gave up.
@@ -133,7 +110,6 @@ pub enum GuestError {
     Panic {
         /// What it was doing.
         doing: &'static str,
-        /// The console's line.
         words: String,
     },
     /// The guest ended without a panic.
@@ -151,19 +127,16 @@ pub enum GuestError {
         "the guest did not reach its first process within {seconds} s (console: {console}): is it an x86-64 kernel with initramfs support and an 8250 console?"
     )]
     NeverReached {
-        /// The limit.
         seconds: u64,
         /// The console's last line.
         console: String,
     },
-    /// Time is up.
     #[error(
         "the guest was still {doing} after {seconds} s: raise --timeout, or give the command less to do"
     )]
     Timeout {
         /// What it was doing.
         doing: &'static str,
-        /// The limit.
         seconds: u64,
     },
     /// The guest's processors do nothing.
@@ -173,32 +146,24 @@ pub enum GuestError {
     Stalled {
         /// What it was doing.
         doing: &'static str,
-        /// The limit.
         seconds: u64,
         /// The console's last line.
         console: String,
     },
     /// The kernel killed a process for memory.
     #[error("the guest ran out of memory ({words}): raise --memory")]
-    OutOfMemory {
-        /// The console's line.
-        words: String,
-    },
+    OutOfMemory { words: String },
     /// The agent could not go on.
     #[error("the guest could not be set up: {0}")]
     Agent(String),
     /// `--setup` failed.
     #[error("the set-up script failed ({status}): its output is above")]
-    Setup {
-        /// How it ended.
-        status: String,
-    },
+    Setup { status: String },
     /// The agent and the host do not understand each other.
     #[error("unexpected message from the guest while {doing}: {message:?}")]
     Protocol {
         /// What the guest was doing.
         doing: &'static str,
-        /// The line.
         message: String,
     },
     /// Nobody takes the command's output any more.
@@ -215,9 +180,7 @@ pub enum GuestError {
         needed.div_ceil(1 << 20), path.display(), free >> 20
     )]
     DiskFull {
-        /// What was attempted.
         doing: &'static str,
-        /// The folder.
         path: PathBuf,
         /// Bytes that it takes.
         needed: u64,
@@ -241,12 +204,7 @@ pub enum GuestError {
     Recorder(String),
     /// The recording cannot be written.
     #[error("{path}: {reason}")]
-    Recording {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
+    Recording { path: PathBuf, reason: String },
     /// Guest memory does not hold what it should.
     #[error("guest memory: {0}")]
     Memory(String),

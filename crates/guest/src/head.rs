@@ -23,7 +23,6 @@ pub(crate) struct KnownKernel {
     pub(crate) watch: WatchList,
 }
 
-/// A kernel's types.
 pub(crate) struct KernelTypes {
     btf: Vec<u8>,
     pub(crate) model: TypeModel,

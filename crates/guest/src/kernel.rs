@@ -14,9 +14,7 @@ const NAMED_KERNELS: &str = "named-kernels";
 /// A kernel image, read and found bootable.
 #[derive(Clone, Debug)]
 pub struct BootableKernel {
-    /// Where it is.
     pub path: PathBuf,
-    /// The whole file.
     pub bytes: Vec<u8>,
 }
 

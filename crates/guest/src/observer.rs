@@ -6,7 +6,6 @@ use std::path::Path;
 /// Which of the workload's outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputStream {
-    /// Its standard output.
     Stdout,
     /// Its standard error, and all output of the set-up script.
     Stderr,
@@ -17,13 +16,11 @@ pub enum OutputStream {
 pub enum Stage {
     /// Making the snapshot: the kernel boots.
     Booting,
-    /// Loading the snapshot.
     Restoring,
     /// Unpacking, and running the set-up script.
     SettingUp,
     /// Between start and stop.
     Recording,
-    /// Finishing the file.
     Writing,
 }
 
@@ -31,7 +28,6 @@ pub enum Stage {
 pub trait Observer {
     /// A run that was killed left this unfinished recording of the same output.
     fn left_over(&mut self, _recording: &Path) {}
-    /// A stage begins.
     fn stage(&mut self, stage: Stage);
     /// The workload or the set-up script wrote something.
     ///
@@ -47,7 +43,6 @@ pub trait Observer {
 /// How far the recorder is; it tells every few million events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Accesses recorded.
     pub accesses: u64,
     /// Guest instructions since recording started.
     pub instructions: u64,

@@ -21,13 +21,11 @@ const SPEC: &str = ".linemate";
 /// A file or folder to take along: `--file HOST[:GUEST]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtraFile {
-    /// Here.
     pub host: PathBuf,
     /// There; derived from `host` when absent.
     pub guest: Option<String>,
 }
 
-/// What to run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Workload {
     /// The command and its arguments.
@@ -62,10 +60,8 @@ impl ExtraFile {
     }
 }
 
-/// A packed workload.
 #[derive(Debug)]
 pub(crate) struct Payload {
-    /// The archive.
     pub(crate) bytes: Vec<u8>,
     /// The programs in it, if they are wanted.
     pub(crate) programs: Option<Programs>,

@@ -21,18 +21,14 @@ pub enum ProgramError {
     /// The file cannot be read.
     #[error("cannot read {path}: {source}")]
     Unreadable {
-        /// The file.
         path: PathBuf,
-        /// Why.
         source: std::io::Error,
     },
     /// Not executable.
     #[error("{0} is not executable: chmod +x it")]
     NotExecutable(PathBuf),
-    /// For another processor.
     #[error("{path} is for another architecture (ELF machine {machine}): the guest is x86-64")]
     OtherArchitecture {
-        /// The file.
         path: PathBuf,
         /// ELF's `e_machine`.
         machine: u16,
@@ -42,38 +38,24 @@ pub enum ProgramError {
     NotAProgram(PathBuf),
     /// The ELF file is broken.
     #[error("{path} is not a sound ELF file: {reason}")]
-    BrokenElf {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
+    BrokenElf { path: PathBuf, reason: String },
     /// The dynamic loader is not on this computer.
     #[error(
         "{program} needs the loader {loader}, which is not on this computer: install its C library, or link it statically"
     )]
     NoLoader {
-        /// The file.
         program: PathBuf,
         /// Its `PT_INTERP`.
         loader: PathBuf,
     },
     /// A shared library is not on this computer.
     #[error("{program} needs {library}, which is not on this computer: install it")]
-    NoLibrary {
-        /// The file.
-        program: PathBuf,
-        /// The library's name.
-        library: String,
-    },
+    NoLibrary { program: PathBuf, library: String },
     /// The loader could not list the libraries.
     #[error("{loader} cannot list the libraries of {program}: {reason}")]
     Loader {
-        /// The loader.
         loader: PathBuf,
-        /// The file.
         program: PathBuf,
-        /// The loader's words.
         reason: String,
     },
     /// Scripts whose interpreters are scripts, without end.

@@ -20,7 +20,6 @@ use crate::error::GuestError;
 /// A function of the program's own that hands out memory: `--allocator FUNCTION:SIZE_ARG`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnAllocator {
-    /// Its symbol.
     pub function: String,
     /// Which argument is the size, counted from 1.
     pub size: u8,

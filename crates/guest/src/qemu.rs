@@ -23,7 +23,6 @@ const OLDEST: (u32, u32) = (9, 2);
 /// An emulator that can record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Qemu {
-    /// The program.
     pub program: String,
     /// Its version line, part of every snapshot's key.
     pub version: String,
@@ -100,7 +99,6 @@ fn check_version(program: &str, line: &str) -> Result<(), GuestError> {
 /// What the recorder is loaded for.
 #[derive(Debug)]
 pub(crate) enum Plugin {
-    /// To record.
     Record(PluginOptions),
     /// To hold the guest where it is to be saved.
     Hold,

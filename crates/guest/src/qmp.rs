@@ -26,21 +26,13 @@ pub enum QmpError {
     Io(#[from] io::Error),
     /// QEMU refused a command.
     #[error("QEMU refused {command}: {reason}")]
-    Refused {
-        /// The command.
-        command: String,
-        /// QEMU's words.
-        reason: String,
-    },
+    Refused { command: String, reason: String },
     /// Something that is not QMP.
     #[error("unexpected answer from QEMU: {0}")]
     Protocol(String),
     /// No answer in time.
     #[error("QEMU did not answer {command} within {} s", ANSWER_LIMIT.as_secs())]
-    NoAnswer {
-        /// The command.
-        command: String,
-    },
+    NoAnswer { command: String },
 }
 
 /// A connection to a running QEMU.

@@ -44,9 +44,7 @@ const RECORDING: FileKind = FileKind {
 pub struct Session {
     /// What the recording depends on beside its kernel.
     pub conditions: Conditions,
-    /// The kernel.
     pub kernel: BootableKernel,
-    /// Where snapshots are.
     pub cache: PathBuf,
     /// Where the recording goes. Until it is complete it is beside it, as `OUTPUT.*.partial`; then an older recording becomes
     /// `OUTPUT.old`; another file there is refused.
@@ -72,7 +70,6 @@ pub struct Recorded {
 #[derive(Debug, Error)]
 #[error("{cause}{}", kept_words(kept.as_deref()))]
 pub struct Failure {
-    /// Why.
     pub cause: GuestError,
     /// The recording up to there, if it holds any event.
     pub kept: Option<PathBuf>,

@@ -28,7 +28,6 @@ pub enum Timing {
 /// The guest's hardware, seed and kernel command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuestShape {
-    /// Number of CPUs.
     pub cpus: u16,
     /// Sockets; derived from the others when absent.
     pub sockets: Option<u16>,

@@ -78,7 +78,6 @@ pub(crate) struct Vm {
     panicked: Option<Instant>,
 }
 
-/// The control connection.
 #[derive(Debug)]
 enum Monitor {
     Silent(Option<UnixStream>),
@@ -106,7 +105,6 @@ pub(crate) struct GuestWatch<'a> {
     pub(crate) recording: Option<&'a File>,
     /// Set when the user wants to stop.
     pub(crate) cancel: &'a AtomicBool,
-    /// Whom to tell.
     pub(crate) observer: &'a mut dyn Observer,
 }
 
@@ -191,7 +189,6 @@ impl Vm {
         })
     }
 
-    /// QEMU's process.
     pub(crate) fn pid(&self) -> u32 {
         self.process.child.id()
     }

@@ -36,12 +36,10 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    /// The file.
     pub(crate) fn path(&self) -> &Path {
         self.input.as_ref().unwrap_or(&self.recording)
     }
 
-    /// Opens it.
     pub(crate) fn open(&self) -> anyhow::Result<Recording> {
         open(self.path())
     }

@@ -56,7 +56,6 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Program> {
 }
 
 impl Program {
-    /// Its sections.
     pub(crate) fn files(&self) -> Result<ProgramFiles<'_>, DwarfError> {
         let Found {
             debug, alternate, ..
@@ -65,7 +64,6 @@ impl Program {
         ProgramFiles::new(&self.bytes, debug.as_deref(), alternate.as_deref())?.with_split(&split)
     }
 
-    /// Its types.
     pub(crate) fn types(&self) -> anyhow::Result<ProgramTypes> {
         match (ProgramTypes::read(&self.files()?), &self.missing) {
             (Err(DwarfError::Split(_)), Some(missing)) => Err(anyhow!("{missing}")),

@@ -48,7 +48,6 @@ impl Progress for Bar {
 }
 
 impl Drop for Bar {
-    /// After an error.
     fn drop(&mut self) {
         self.0.finish_and_clear();
     }

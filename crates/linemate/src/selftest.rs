@@ -65,11 +65,9 @@ pub(crate) struct NotUnderstood(String);
 /// A test whose accesses were not all seen as they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mismatch {
-    /// Which.
     pub(crate) test: String,
     /// What an x86 programmer expects.
     pub(crate) expected: String,
-    /// What was recorded.
     pub(crate) seen: String,
 }
 

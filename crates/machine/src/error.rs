@@ -18,12 +18,7 @@ pub enum MachineError {
     NameTaken(String),
     /// A size that is neither a number of bytes nor "N KiB" or "N MiB".
     #[error("{key}: cannot read the size {value:?} (write bytes, \"48 KiB\" or \"2 MiB\")")]
-    Size {
-        /// Which key.
-        key: &'static str,
-        /// What it says.
-        value: String,
-    },
+    Size { key: &'static str, value: String },
     /// A number that must be at least one is zero.
     #[error("{0} is zero")]
     Zero(&'static str),
@@ -32,7 +27,6 @@ pub enum MachineError {
     TooLarge {
         /// Which key or product.
         key: &'static str,
-        /// What it is.
         value: u64,
         /// The most it can be.
         limit: u64,
@@ -40,9 +34,7 @@ pub enum MachineError {
     /// A number is too small to mean anything.
     #[error("{key} is {value}: must be at least {least}")]
     TooSmall {
-        /// Which key.
         key: &'static str,
-        /// What it is.
         value: u64,
         /// The least it can be.
         least: u64,
@@ -64,9 +56,7 @@ pub enum MachineError {
     /// A cache's size is not a whole number of sets.
     #[error("{cache}: {bytes} bytes do not divide into {divisor} (slices x ways x line_bytes)")]
     Indivisible {
-        /// Which cache.
         cache: &'static str,
-        /// Its size.
         bytes: u64,
         /// What the size must be a multiple of.
         divisor: u64,
@@ -74,7 +64,6 @@ pub enum MachineError {
     /// An address selects a set by its bits, so the number of sets is a power of two.
     #[error("{cache}: {sets} sets (per slice) is not a power of two")]
     Sets {
-        /// Which cache.
         cache: &'static str,
         /// How many sets it would have.
         sets: u64,
@@ -85,7 +74,6 @@ pub enum MachineError {
     /// A latency is needed for this topology and missing.
     #[error("latency_cycles.{key} is missing; a machine with {because} needs it")]
     LatencyMissing {
-        /// Which latency.
         key: &'static str,
         /// Why it is needed.
         because: &'static str,
@@ -97,13 +85,11 @@ pub enum MachineError {
     LatencyOrder {
         /// The nearer place.
         near: &'static str,
-        /// Its latency.
         near_cycles: u32,
         /// "less than" or "at most".
         relation: &'static str,
         /// The farther place.
         far: &'static str,
-        /// Its latency.
         far_cycles: u32,
     },
     /// No shipped machine has this name.
@@ -116,7 +102,6 @@ pub enum MachineError {
         name: String,
         /// The most similar names.
         nearest: Vec<String>,
-        /// All names.
         known: String,
     },
     /// A file of the sysfs tree is missing.
@@ -125,9 +110,7 @@ pub enum MachineError {
     /// A file of the sysfs tree says something unexpected.
     #[error("{path} in the sysfs tree says {value:?}, expected {expected}")]
     SysfsValue {
-        /// Which file.
         path: String,
-        /// What it says.
         value: String,
         /// What it should say.
         expected: &'static str,
@@ -140,11 +123,9 @@ pub enum MachineError {
     /// CPUs of different kinds.
     #[error("CPU {cpu} has another {cache} cache than CPU {first}; mixed cores cannot be replayed")]
     Mixed {
-        /// The first CPU.
         first: u16,
         /// The one that differs.
         cpu: u16,
-        /// Which cache.
         cache: &'static str,
     },
 }

@@ -41,7 +41,6 @@ pub struct SocketId(pub u16);
 pub enum LineSize {
     /// x86-64 and most of Arm.
     B64,
-    /// Power.
     B128,
 }
 
@@ -77,7 +76,6 @@ pub enum Distance {
 /// the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheShape {
-    /// Sets.
     pub sets: u32,
     /// Ways (lines in a set).
     pub ways: u32,
@@ -104,7 +102,6 @@ pub enum LlcIndex {
 pub struct LlcShape {
     /// Slices, each with `slice` as its geometry. Any number.
     pub slices: u32,
-    /// One slice.
     pub slice: CacheShape,
     /// How a line finds its place.
     pub index: LlcIndex,
@@ -197,7 +194,6 @@ pub enum Mechanism {
 }
 
 impl Mechanism {
-    /// All of them.
     pub const ALL: [Mechanism; 4] = [
         Mechanism::AdjacentLinePairs,
         Mechanism::L2Streamer,
@@ -219,17 +215,14 @@ impl Mechanism {
 /// Where a logical CPU is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuPlace {
-    /// Its core.
     pub core: CoreId,
     /// The core's LLC domain.
     pub domain: DomainId,
-    /// The domain's socket.
     pub socket: SocketId,
     /// Which thread of the core it is, from 0.
     pub thread: u16,
 }
 
-/// Who sits where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     cpus: Vec<CpuPlace>,
@@ -410,16 +403,13 @@ impl Topology {
     }
 }
 
-/// A computer, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
     /// The name it is asked for by.
     pub name: String,
     /// What it is, in a line.
     pub title: String,
-    /// Who sits where.
     pub topology: Topology,
-    /// The coherence line.
     pub line: LineSize,
     /// Whether a miss also fetches the other line of its aligned pair into L2.
     pub adjacent_line_pairs: bool,

@@ -12,7 +12,6 @@ const PAGE_BYTES: u64 = 4096;
 const ENTRIES_MAX: u32 = 1024;
 /// The most requests before a prefetcher begins.
 const TRAIN_MAX: u32 = 64;
-/// The longest window.
 const WINDOW_MAX: u32 = 65_536;
 
 #[derive(Deserialize)]

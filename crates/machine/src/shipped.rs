@@ -2,7 +2,6 @@
 
 use crate::{Machine, MachineError};
 
-/// A shipped description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shipped {
     /// Its name: `name` inside the text says the same.

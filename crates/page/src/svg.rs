@@ -21,7 +21,6 @@ struct FieldValue {
 /// What the colours of a picture say.
 #[derive(Clone, Copy, Debug)]
 pub enum Heat<'a> {
-    /// Accesses.
     Accesses,
     /// Cycles of accesses that left their core.
     Cycles(&'a CostsDocument),
@@ -241,7 +240,6 @@ fn step(value: u64, most: u64) -> Option<usize> {
     (value > 0).then(|| ((part * COLOURS.len() as f64) as usize).min(COLOURS.len() - 1))
 }
 
-/// Text for XML.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in shown(text).to_string().chars() {

@@ -26,7 +26,6 @@ pub enum ImageError {
 /// A part of the file that is mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Its first address.
     pub address: ElfAddr,
     /// Where it is in the file.
     pub offset: u64,
@@ -48,7 +47,6 @@ impl Segment {
     }
 }
 
-/// A named place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Symbol {
     /// Its first byte; of thread-local variables the offset in the file's thread storage.
@@ -64,7 +62,6 @@ pub struct Symbol {
 pub struct ThreadStorage {
     /// Bytes of each thread's copy.
     pub size: u64,
-    /// Its alignment.
     pub align: u64,
 }
 
@@ -77,9 +74,7 @@ pub struct Image {
     pub fixed: bool,
     /// What is mapped, by address.
     pub segments: Vec<Segment>,
-    /// Functions, by address.
     pub functions: Vec<Symbol>,
-    /// Variables, by address.
     pub variables: Vec<Symbol>,
     /// Thread-local variables, by offset.
     pub thread_locals: Vec<Symbol>,

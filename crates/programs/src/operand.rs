@@ -51,7 +51,6 @@ pub enum Operand {
     Place(ElfAddr),
     /// A register and a number.
     Based {
-        /// The register.
         base: Base,
         /// What is added to it.
         displacement: i64,
@@ -63,20 +62,17 @@ pub enum Operand {
         /// What is added to the thread pointer.
         displacement: i64,
     },
-    /// Any other.
     Other,
 }
 
 /// What is known of an instruction of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UserInstruction {
-    /// Its memory operand.
     pub operand: Operand,
     /// Bytes of that.
     pub bytes: u16,
     /// Whether it accesses the stack by itself: a push, pop, call or return.
     pub uses_stack: bool,
-    /// Whether it calls.
     pub calls: bool,
 }
 

@@ -12,7 +12,6 @@ use crate::operand::{UserInstruction, decode};
 /// Why programs cannot be read.
 #[derive(Debug, Error)]
 pub enum ProgramsError {
-    /// The recording.
     #[error(transparent)]
     Recording(#[from] RecordingError),
     /// One of its files.
@@ -25,7 +24,6 @@ pub enum ProgramsError {
 pub struct CodePlace {
     /// Which of the recording's files.
     pub file: u32,
-    /// Where in it.
     pub address: ElfAddr,
 }
 
@@ -43,11 +41,9 @@ pub struct Programs {
 /// The files with what a file's own debug information lacks.
 #[derive(Clone, Debug, Default)]
 struct Attached {
-    /// All of it.
     debug: Option<u32>,
     /// What several files have in common (`dwz`).
     alternate: Option<u32>,
-    /// Split units.
     split: Vec<u32>,
 }
 
@@ -177,7 +173,6 @@ impl Programs {
         self.image(place.file)?.function_at(place.address)
     }
 
-    /// The instruction there.
     #[must_use]
     pub fn instruction(&self, place: CodePlace) -> UserInstruction {
         let offset = self

@@ -185,7 +185,6 @@ impl<S: Sink + Announce> Consumer<S> {
         }
     }
 
-    /// Any access.
     #[inline(never)]
     fn access_at(&mut self, when: When, head: u64, addr: u64, value: Option<u64>) {
         let size_log2 = (head >> kind::SIZE_SHIFT & 7).min(6);

@@ -9,15 +9,9 @@ pub(crate) enum AccessShape {
     /// Each callback is an access.
     Single,
     /// `lock` prefix, or `xchg` with memory: the load and the store are one RMW of at most `bytes`.
-    Atomic {
-        /// The operand's size.
-        bytes: u8,
-    },
+    Atomic { bytes: u8 },
     /// The operand is wider than an emulated load or store may be: adjoining pieces make one access of at most `bytes`.
-    Wide {
-        /// The operand's size.
-        bytes: u8,
-    },
+    Wide { bytes: u8 },
 }
 
 /// What an instruction does besides touching memory.
@@ -25,7 +19,6 @@ pub(crate) enum AccessShape {
 pub(crate) enum Flow {
     /// Nothing that the recorder watches.
     Other,
-    /// A near return.
     Return,
     /// An unconditional direct jump to this address (a tail call, or a return through the return thunk).
     Jump(u64),

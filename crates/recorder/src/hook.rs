@@ -17,16 +17,13 @@ pub(crate) enum Action {
     Answer,
     /// Report that the CPU is going to wait.
     Idle,
-    /// Start recording.
     Start,
-    /// Stop recording.
     Stop,
 }
 
 /// An action at its place.
 #[derive(Debug)]
 pub(crate) struct Hooked {
-    /// What to do.
     pub(crate) action: Action,
     /// Instructions from this one (included) to the end of its block.
     pub(crate) back: u32,

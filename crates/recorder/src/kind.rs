@@ -1,6 +1,5 @@
 //! Kinds of records, and what else is in a head's low byte.
 
-/// An access.
 pub(crate) const ACCESS: u64 = 1;
 /// Of an access: it stores.
 pub(crate) const STORE: u64 = 1 << 1;
@@ -17,7 +16,6 @@ pub(crate) const ATOMIC: u64 = BULK | VALUE;
 
 /// A call; above it a mask of its values.
 pub(crate) const CALL: u64 = 1 << 1;
-/// The mask's place.
 pub(crate) const CALL_SHIFT: u32 = 2;
 
 /// Any other: bits 0 and 1 clear.

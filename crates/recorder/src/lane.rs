@@ -14,7 +14,6 @@ use crate::watch::{Entered, Left, page_range};
 
 /// Takes the finished events of a lane.
 pub(crate) trait Sink {
-    /// An access.
     fn access(&mut self, access: &Whole);
     /// A watched function was entered.
     fn call(&mut self, call: &Call);
@@ -149,7 +148,6 @@ impl Instruction {
 /// A memory callback, before it has a time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Touch {
-    /// Load or store.
     pub(crate) store: bool,
     /// The address to record.
     pub(crate) addr: u64,
@@ -162,7 +160,6 @@ pub(crate) struct Touch {
 /// An access by a plain instruction, as its record has it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plain {
-    /// The record's head.
     pub(crate) head: u64,
     /// The address to record.
     pub(crate) addr: u64,

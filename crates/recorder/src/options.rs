@@ -14,7 +14,6 @@ const MAX_MEMORY: u64 = 1 << 46;
 /// What the plugin is loaded for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
-    /// To record.
     Record(RecorderOptions),
     /// To hold the guest at the hold mark until the host has written to this named pipe. Nothing is recorded.
     Hold(PathBuf),
@@ -71,7 +70,6 @@ pub(crate) enum OptionError {
         "unknown option {0:?} (known: hold, descriptor, memory, user, program, contents_unknown, whole_boot, parallel, encode_here, direct_map, vmemmap)"
     )]
     Unknown(String),
-    /// Given twice.
     #[error("option {0} is given twice")]
     Twice(String),
     /// A required key is missing.
@@ -86,9 +84,7 @@ pub(crate) enum OptionError {
     /// A value that does not fit its key.
     #[error("option {key}={value:?} is not {expected}")]
     Value {
-        /// The key.
         key: String,
-        /// What was given.
         value: String,
         /// What would have fitted.
         expected: &'static str,

@@ -92,7 +92,6 @@ impl Output {
         }
     }
 
-    /// Accesses so far.
     pub(crate) fn accesses(&self) -> u64 {
         self.accesses
     }

@@ -7,14 +7,11 @@ use linemate_recording::{AccessKind, VirtualTime};
 
 use crate::decode::AccessShape;
 
-/// One memory callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MemoryCallback {
     /// When its instruction ran.
     pub(crate) time: VirtualTime,
-    /// On which CPU.
     pub(crate) cpu: u16,
-    /// Identifies the instruction.
     pub(crate) instruction: u32,
     /// Load or store half.
     pub(crate) store: bool,
@@ -30,20 +27,15 @@ pub(crate) struct MemoryCallback {
     pub(crate) user_mapping: bool,
 }
 
-/// A whole access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Whole {
     /// When its instruction ran.
     pub(crate) time: VirtualTime,
-    /// On which CPU.
     pub(crate) cpu: u16,
-    /// Identifies the instruction.
     pub(crate) instruction: u32,
-    /// First byte.
     pub(crate) addr: u64,
     /// Bytes.
     pub(crate) size: u8,
-    /// What it does.
     pub(crate) kind: AccessKind,
     /// Known to leave memory as it was.
     pub(crate) silent: bool,

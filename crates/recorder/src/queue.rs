@@ -15,7 +15,6 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Words after which the producer publishes and asks for room.
 const BATCH: u64 = 1 << 12;
-/// The longest record.
 pub(crate) const LONGEST: usize = 16;
 
 /// A queue of `WORDS` words, a power of two of at least four batches. One thread adds, one takes.
@@ -232,7 +231,6 @@ impl<const WORDS: usize> Queue<WORDS> {
         self.drained.notify_one();
     }
 
-    /// The consumer's side.
     pub(crate) fn drain(&self) -> Drain<'_, WORDS> {
         Drain {
             queue: self,

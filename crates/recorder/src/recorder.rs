@@ -202,7 +202,6 @@ impl Recorder {
         }
     }
 
-    /// Instruments a block.
     pub(crate) fn translate(&self, block: &impl CodeBlock) {
         let programs = self.programs.as_ref();
         let complete = translate(block, &self.watch, &self.numbers, programs, &self.options);

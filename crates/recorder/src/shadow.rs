@@ -51,7 +51,6 @@ pub(crate) struct TrackedCell {
 }
 
 impl TrackedCell {
-    /// Nothing is tracked.
     pub(crate) const fn new() -> Self {
         Self {
             direct_map: AtomicU64::new(0),
@@ -59,13 +58,11 @@ impl TrackedCell {
         }
     }
 
-    /// Says it.
     pub(crate) fn set(&self, tracked: Tracked) {
         self.direct_map.store(tracked.direct_map, Ordering::Relaxed);
         self.length.store(tracked.length, Ordering::Relaxed);
     }
 
-    /// What was said.
     #[inline(always)]
     pub(crate) fn get(&self) -> Tracked {
         Tracked {

@@ -23,7 +23,6 @@ use crate::watch::{Entered, Left, WatchedEvent};
 
 /// Words of a lane's queue. 2 MiB: a few milliseconds of guest code.
 pub(crate) const RECORDS: usize = 1 << 18;
-/// A lane's queue.
 pub(crate) type Records = Queue<RECORDS>;
 
 /// Flags of a part, above its size.
@@ -89,7 +88,6 @@ impl Tap {
         self.tracked.get().may_cover(addr)
     }
 
-    /// The queue.
     pub(crate) fn records(&self) -> &Records {
         &self.records
     }
@@ -285,7 +283,6 @@ impl Tap {
         self.records.push(&words[..length]);
     }
 
-    /// Adds a mark.
     pub(crate) fn mark(&self, back: u32, mark: Mark, value: u64) {
         let number = MARKS.iter().position(|m| *m == mark).unwrap_or_default();
         let head = self.time(back) | kind::MARK | (number as u64) << 8;

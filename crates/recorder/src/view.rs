@@ -23,13 +23,11 @@ pub(crate) trait CodeBlock {
 
 /// An instruction that is being translated.
 pub(crate) trait Instrument {
-    /// Guest-virtual address.
     fn address(&self) -> u64;
 
     /// The page of guest memory that it begins in, and where in it; `None` where it is not in the guest's memory.
     fn page(&self) -> Option<(&[u8; CODE_PAGE as usize], u64)>;
 
-    /// Copies its bytes.
     fn bytes<'b>(&self, buffer: &'b mut [u8; MAX_INSTRUCTION]) -> &'b [u8];
 
     /// Calls the recorder on each load and store that the instruction makes.

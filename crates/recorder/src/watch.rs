@@ -25,7 +25,6 @@ const PAGE: u64 = 4096;
 
 /// The CPU at a watched instruction.
 pub(crate) trait Cpu {
-    /// An argument register.
     fn argument(&self, register: Register) -> u64;
     /// `rsp`.
     fn stack(&self) -> u64;
@@ -224,33 +223,27 @@ pub(crate) struct Calls {
 /// A call as the CPU's state tells it: [`linemate_recording::Call`] without time and CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entered {
-    /// Which function.
     pub(crate) function: FunctionId,
     /// The stack pointer at entry.
     pub(crate) stack: u64,
     /// The return address, or zero.
     pub(crate) caller: u64,
-    /// The listed parameters.
     pub(crate) values: [Option<u64>; MAX_PARAMETERS],
 }
 
 /// A return as the CPU's state tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Left {
-    /// Which function.
     pub(crate) function: FunctionId,
     /// The stack pointer at the return instruction.
     pub(crate) stack: u64,
-    /// The returned value.
     pub(crate) value: u64,
 }
 
 /// What a callback has to report.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum WatchedEvent {
-    /// A call.
     Call(Entered),
-    /// A return.
     Return(Left),
     /// The page allocator handed out these physical bytes: whatever they held is not known any more.
     Pages {
@@ -336,7 +329,6 @@ impl Calls {
         }
     }
 
-    /// A function returns.
     #[inline]
     pub(crate) fn leave(
         &mut self,

@@ -52,7 +52,6 @@ impl<'a> Cursor<'a> {
         Ok(head)
     }
 
-    /// The next byte.
     #[inline]
     pub fn u8(&mut self) -> Result<u8, Problem> {
         let (&first, tail) = self
@@ -83,7 +82,6 @@ impl<'a> Cursor<'a> {
         Ok(u64::from_le_bytes(*head))
     }
 
-    /// The next varint.
     #[inline]
     pub fn varint(&mut self) -> Result<u64, Problem> {
         let first = self.u8()?;

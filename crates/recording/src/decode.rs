@@ -12,13 +12,10 @@ use crate::{
 
 /// Takes the events of a chunk, in order.
 pub trait Visitor {
-    /// A memory access.
     fn access(&mut self, access: &Access);
     /// A function was entered.
     fn call(&mut self, call: &Call);
-    /// A function returned.
     fn ret(&mut self, ret: &Return);
-    /// A marker.
     fn marker(&mut self, marker: &Marker);
 }
 
@@ -56,7 +53,6 @@ impl Decoder {
         }
     }
 
-    /// Starts a chunk.
     pub(crate) fn start(&mut self) {
         self.model.start_chunk();
         self.positions = [0; COLUMNS];

@@ -12,7 +12,6 @@ pub const MAX_MEMORY_BYTES: u64 = 1 << 40;
 /// say is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Description {
-    /// The kernel's release.
     pub kernel: Option<String>,
     /// The SHA-256 of the kernel's image, in hexadecimal digits.
     pub kernel_sha256: Option<String>,

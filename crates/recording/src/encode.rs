@@ -23,9 +23,7 @@ pub struct LaneId(pub u32);
 /// An access as a recorder sees it; a reader gets it back as [`crate::Access`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawAccess {
-    /// When.
     pub time: VirtualTime,
-    /// Who.
     pub cpu: CpuId,
     /// The instruction, less than [`crate::format::MAX_INSTRUCTIONS`].
     pub instruction: InstructionId,
@@ -76,11 +74,9 @@ pub(crate) mod value_code {
     pub(crate) const RECENT: u16 = 1;
     /// Written out against the last call of this function.
     pub(crate) const OTHER: u16 = 2;
-    /// There is none.
     pub(crate) const NONE: u16 = 3;
 }
 
-/// Number of columns.
 pub(crate) const COLUMNS: usize = 9;
 /// Their names, in the file's order.
 pub(crate) const COLUMN_NAMES: [&str; COLUMNS] = [
@@ -338,7 +334,6 @@ impl Encoder {
         self.close_function_event(site, control);
     }
 
-    /// Adds a marker.
     pub fn marker(&mut self, marker: &Marker) {
         if self.model.cpu != Some(marker.cpu.0) {
             self.switch(marker.cpu, marker.time);

@@ -10,7 +10,6 @@ pub enum Error {
     /// The file system said no (a full disk, no permission, no such file).
     #[error("cannot {doing}: {source}")]
     Io {
-        /// What was attempted.
         doing: &'static str,
         /// What the operating system said.
         source: io::Error,
@@ -71,24 +70,17 @@ pub enum Error {
         kind: ChunkKind,
         /// Where the chunk starts in the file.
         offset: u64,
-        /// What is wrong.
         problem: Problem,
     },
     /// A chunk that there is once in every recording is not there.
     #[error("the recording has no {kind} chunk")]
-    Missing {
-        /// Which one.
-        kind: ChunkKind,
-    },
+    Missing { kind: ChunkKind },
     /// The recording is finished: nothing can be appended.
     #[error("the recording is finished; nothing can be appended")]
     Finished,
     /// A value to be written is beyond what the format can hold.
     #[error("cannot write: {problem}")]
-    Unwritable {
-        /// What is wrong.
-        problem: Problem,
-    },
+    Unwritable { problem: Problem },
     /// The writing thread is gone.
     #[error("the writing thread has stopped")]
     WriterGone,
@@ -115,24 +107,15 @@ impl Error {
 pub enum Problem {
     /// The bytes end inside a value.
     #[error("{what} end too early")]
-    Truncated {
-        /// Which bytes.
-        what: &'static str,
-    },
+    Truncated { what: &'static str },
     /// A varint of more than 64 bits.
     #[error("a varint in {what} has more than 64 bits")]
-    VarintTooLong {
-        /// Where.
-        what: &'static str,
-    },
+    VarintTooLong { what: &'static str },
     /// A number beyond a limit of the format.
     #[error("{what} is {value}, more than {limit}")]
     TooLarge {
-        /// Which number.
         what: &'static str,
-        /// Its value.
         value: u64,
-        /// The largest allowed.
         limit: u64,
     },
     /// A number of something that there is not.
@@ -140,35 +123,21 @@ pub enum Problem {
     Beyond {
         /// Of what.
         what: &'static str,
-        /// The number.
         value: u64,
         /// How many there are.
         known: u64,
     },
     /// A code that has no meaning.
     #[error("{what} has the unknown code {value}")]
-    Unknown {
-        /// Which code.
-        what: &'static str,
-        /// Its value.
-        value: u64,
-    },
+    Unknown { what: &'static str, value: u64 },
     /// Bytes that nothing asked for.
     #[error("{bytes} bytes of {what} are left over")]
-    Leftover {
-        /// Which bytes.
-        what: &'static str,
-        /// How many.
-        bytes: usize,
-    },
+    Leftover { what: &'static str, bytes: usize },
     /// A count that is stored next to what it counts does not agree.
     #[error("{what}: expected {stored}, found {found}")]
     Count {
-        /// What is counted.
         what: &'static str,
-        /// The stored count.
         stored: u64,
-        /// The counted ones.
         found: u64,
     },
     /// An order that the format prescribes is not kept.
@@ -176,13 +145,11 @@ pub enum Problem {
     Order {
         /// What is out of order.
         what: &'static str,
-        /// The offending value.
         value: u64,
     },
     /// A value of the description that cannot be.
     #[error("{key} is {value:?}, not {expected}")]
     Description {
-        /// Which one.
         key: &'static str,
         /// The value's first characters.
         value: String,
@@ -191,20 +158,10 @@ pub enum Problem {
     },
     /// Text that is not UTF-8 or not JSON.
     #[error("{what} is not readable: {reason}")]
-    Text {
-        /// Which text.
-        what: &'static str,
-        /// Why.
-        reason: String,
-    },
+    Text { what: &'static str, reason: String },
     /// The compressed bytes cannot be decompressed.
     #[error("{what} cannot be decompressed: {reason}")]
-    Compressed {
-        /// Which bytes.
-        what: &'static str,
-        /// Why.
-        reason: String,
-    },
+    Compressed { what: &'static str, reason: String },
 }
 
 /// Wraps an error of the system with what was done.

@@ -41,9 +41,7 @@ pub enum AccessKind {
 /// One load, store or atomic read-modify-write by one CPU at one time from one instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// When.
     pub time: VirtualTime,
-    /// Who.
     pub cpu: CpuId,
     /// The instruction. In the lower half of the address space: user code; where programs are recorded, its code address
     /// (see [`crate::ProgramFiles`]).
@@ -63,11 +61,8 @@ pub struct Access {
 /// A recorded function was entered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// When.
     pub time: VirtualTime,
-    /// On which CPU.
     pub cpu: CpuId,
-    /// Which function.
     pub function: FunctionId,
     /// The stack pointer at entry: it points at the return address. Pairs a call with its [`Return`].
     pub stack: GuestAddr,
@@ -81,11 +76,9 @@ pub struct Call {
 /// A recorded function that the table marks `returns` has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Return {
-    /// When.
     pub time: VirtualTime,
     /// On which CPU (a function that slept may return on another one than it was called on).
     pub cpu: CpuId,
-    /// Which function.
     pub function: FunctionId,
     /// The stack pointer at the return instruction: equals [`Call::stack`] of its call.
     pub stack: GuestAddr,
@@ -96,9 +89,7 @@ pub struct Return {
 /// A point in a run that the guest or the recorder marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mark {
-    /// Recording starts.
     Start,
-    /// Recording stops.
     Stop,
     /// The CPU has nothing to run and waits for an interrupt.
     Idle,
@@ -118,11 +109,8 @@ pub enum Mark {
 /// A [`Mark`] at its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marker {
-    /// When.
     pub time: VirtualTime,
-    /// On which CPU.
     pub cpu: CpuId,
-    /// What.
     pub mark: Mark,
     /// Of a start and a stop the guest's time stamp counter, in nanoseconds of guest time, where the guest handed it over; of
     /// [`Mark::Space`] and [`Mark::Page`] what they say; else zero.
@@ -161,7 +149,6 @@ impl MappedPage {
 /// One event of the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A memory access.
     Access(Access),
     /// A function entry: a sighting of each of its struct pointers, an allocation, a context switch, an interrupt.
     Call(Call),

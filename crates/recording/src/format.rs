@@ -24,7 +24,6 @@ pub fn is_recording(path: &Path) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum Version {
-    /// The first one.
     First = 1,
     /// Marks where CPUs' turns begin.
     Turns = 2,
@@ -65,7 +64,6 @@ pub enum ChunkKind {
     Programs,
     /// A piece of such a file.
     File,
-    /// Addresses of instructions.
     Instructions,
     /// Events of one lane.
     Events,
@@ -76,7 +74,6 @@ pub enum ChunkKind {
 }
 
 impl ChunkKind {
-    /// All kinds.
     pub const ALL: [Self; 10] = [
         Self::Metadata,
         Self::Btf,

@@ -79,7 +79,6 @@ pub enum Role {
     PageFree,
     /// Returns virtually contiguous memory.
     VirtualAlloc,
-    /// Frees it.
     VirtualFree,
     /// `__switch_to(prev, next)`: from here on the CPU runs `next`; [`crate::Call::stack`] is on its kernel stack.
     ContextSwitch,
@@ -92,20 +91,15 @@ pub enum Role {
 /// A parameter to be read at entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Parameter {
-    /// Where it is.
     pub register: Register,
-    /// What it is.
     pub meaning: Meaning,
 }
 
-/// A watched function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
-    /// Its entry.
     pub entry: GuestAddr,
     /// Bytes of code from the entry, to find its return instructions.
     pub size: u32,
-    /// Its symbol.
     pub name: String,
     /// What a call tells.
     pub role: Role,

@@ -13,7 +13,6 @@
 
 use crate::GuestAddr;
 
-/// Regions per CPU.
 pub(crate) const REGIONS: usize = 16;
 /// Size of the dictionary of recent values.
 pub(crate) const RECENT: usize = 256;
@@ -66,7 +65,6 @@ impl Successors {
 /// What is known of an access site.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AccessSlot {
-    /// The last address.
     pub(crate) last: u64,
     /// Its distance from the CPU's previous access to the region, as far as 32 bits hold it.
     pub(crate) distance: i32,

@@ -345,9 +345,7 @@ fn check_functions(table: &FunctionTable) -> Result<(), Problem> {
 /// When a memory image was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Moment {
-    /// Where recording starts.
     Start,
-    /// Where recording stopped.
     Stop,
 }
 

@@ -18,11 +18,9 @@ pub const CODE_PAGE: u64 = 4096;
 pub const FIRST_CODE_PAGE: u64 = 1;
 /// Most pages of code that have numbers: 4 GiB.
 pub const MAX_CODE_PAGES: u64 = 1 << 20;
-/// Most files.
 const MAX_FILES: u64 = 1 << 16;
 /// Most bytes of one file, and of all together.
 const MAX_FILE_BYTES: u64 = 1 << 32;
-/// Longest path.
 const MAX_PATH_BYTES: u32 = 4096;
 
 /// Consecutive pages of a file that may be executed.
@@ -34,20 +32,17 @@ pub struct CodeRange {
     pub digests: Vec<u64>,
 }
 
-/// A file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramFile {
     /// Where the guest has it; of a file that only has debug information, where this computer had it is not kept: empty.
     pub path: String,
     /// The file whose debug information it has, if it is not a program or library itself.
     pub debug_of: Option<u32>,
-    /// Its bytes.
     pub length: u64,
     /// What of it may be executed.
     pub code: Vec<CodeRange>,
 }
 
-/// All of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProgramFiles {
     files: Vec<ProgramFile>,
@@ -127,7 +122,6 @@ impl ProgramFiles {
         })
     }
 
-    /// The files.
     #[must_use]
     pub fn files(&self) -> &[ProgramFile] {
         &self.files

@@ -32,10 +32,7 @@ pub enum Cut {
         offset: u64,
     },
     /// The bytes at this place are not chunk.
-    NoChunk {
-        /// Where.
-        offset: u64,
-    },
+    NoChunk { offset: u64 },
 }
 
 impl std::fmt::Display for Cut {
@@ -48,7 +45,6 @@ impl std::fmt::Display for Cut {
     }
 }
 
-/// A chunk's place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChunkRef {
     pub(crate) header: ChunkHeader,
@@ -330,7 +326,6 @@ pub struct EventChunk {
 pub struct ImageInfo {
     /// When it was taken.
     pub moment: Moment,
-    /// Its first byte.
     pub addr: GuestAddr,
     /// Its length in bytes.
     pub length: u64,
@@ -424,7 +419,6 @@ impl Recording {
         &self.frame.tool
     }
 
-    /// The format's version.
     pub fn version(&self) -> Version {
         self.frame.version
     }

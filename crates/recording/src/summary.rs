@@ -10,13 +10,9 @@ pub struct Totals {
     pub loads: u64,
     /// Accesses that only write.
     pub stores: u64,
-    /// Atomic read-modify-writes.
     pub rmws: u64,
-    /// Function entries.
     pub calls: u64,
-    /// Function returns.
     pub returns: u64,
-    /// Markers.
     pub markers: u64,
 }
 

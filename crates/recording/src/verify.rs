@@ -24,30 +24,20 @@ pub enum Finding {
     /// It has no end.
     #[error("{cut}; {chunks} whole chunks with {accesses} accesses are readable")]
     Cut {
-        /// How.
         cut: Cut,
         /// Whole chunks.
         chunks: usize,
-        /// Accesses in them.
         accesses: u64,
     },
     /// Bytes after the end.
     #[error("{bytes} bytes follow the end")]
-    Trailing {
-        /// How many.
-        bytes: u64,
-    },
+    Trailing { bytes: u64 },
     /// The header or a chunk is damaged.
     #[error("{0}")]
     Damaged(Error),
     /// A chunk that there is at most once is there again.
     #[error("chunk {chunk} is a second {kind} chunk")]
-    Repeated {
-        /// Its number.
-        chunk: u32,
-        /// What it holds.
-        kind: ChunkKind,
-    },
+    Repeated { chunk: u32, kind: ChunkKind },
     /// A chunk that every recording has is missing, or not in its place.
     #[error("the first chunk is not {kind}")]
     NotFirst {
@@ -57,7 +47,6 @@ pub enum Finding {
     /// A chunk says that its events use instructions that no chunk before it gives.
     #[error("chunk {chunk} uses {used} instructions, {known} are known before it")]
     UnknownInstructions {
-        /// Its number.
         chunk: u32,
         /// How many it uses.
         used: u32,
@@ -67,7 +56,6 @@ pub enum Finding {
     /// The END chunk does not agree with what was read.
     #[error("the end counts {promised} {what}, the file has {found}")]
     Totals {
-        /// What is counted.
         what: &'static str,
         /// By the END chunk.
         promised: u64,
@@ -79,17 +67,13 @@ pub enum Finding {
     TimeBackwards {
         /// In which chunk.
         chunk: u32,
-        /// On which CPU.
         cpu: CpuId,
-        /// The time before.
         before: u64,
-        /// The event's time.
         time: u64,
     },
     /// A CPU has events in two lanes.
     #[error("CPU {cpu} is in lane {} and in lane {}", first.0, second.0)]
     TwoLanes {
-        /// The CPU.
         cpu: CpuId,
         /// Where it was first.
         first: LaneId,
@@ -99,27 +83,18 @@ pub enum Finding {
     /// A call or return of a function that the table does not have.
     #[error("time {}: function {} is not in the table of {known}", time.0, function.0)]
     UnknownFunction {
-        /// When.
         time: VirtualTime,
-        /// Its number.
         function: FunctionId,
         /// Functions in the table.
         known: usize,
     },
     /// A return of a function whose returns are not recorded.
     #[error("time {}: a return of {name}, which the table does not ask for", time.0)]
-    UnwantedReturn {
-        /// When.
-        time: VirtualTime,
-        /// The function.
-        name: String,
-    },
+    UnwantedReturn { time: VirtualTime, name: String },
     /// A call has a value for a parameter that the table does not list.
     #[error("time {}: a call of {name} has {values} values, the table lists {listed}", time.0)]
     UnlistedValue {
-        /// When.
         time: VirtualTime,
-        /// The function.
         name: String,
         /// Up to which parameter there are values.
         values: usize,
@@ -129,33 +104,24 @@ pub enum Finding {
     /// A return that no call matches, although calls with its stack pointer were recorded.
     #[error("time {}: return of {name} with stack pointer {stack} has no call", time.0)]
     ReturnWithoutCall {
-        /// When.
         time: VirtualTime,
-        /// The function.
         name: String,
-        /// Its stack pointer.
         stack: GuestAddr,
     },
     /// An object is freed twice by the same function and was not allocated in between.
     #[error("time {}: {name} frees {object} a second time", time.0)]
     DoubleFree {
-        /// When.
         time: VirtualTime,
-        /// The freeing function.
         name: String,
-        /// The object.
         object: GuestAddr,
     },
     /// A new object overlaps a live one.
     #[error("time {}: new object {object} of {size} bytes overlaps the live one at {live} of {live_size} bytes", time.0)]
     Overlap {
-        /// When.
         time: VirtualTime,
-        /// The new object.
         object: GuestAddr,
         /// Its size in bytes.
         size: u64,
-        /// The live object.
         live: GuestAddr,
         /// Its size in bytes.
         live_size: u64,
@@ -165,31 +131,24 @@ pub enum Finding {
     RmwAndStore {
         /// When it was first seen.
         time: VirtualTime,
-        /// The instruction.
         pc: GuestAddr,
     },
     /// An event before the start marker or after the stop marker.
     #[error("time {}: an event {}", time.0, if *early { "before the start" } else { "after the stop" })]
     OutsideOfRecording {
-        /// When.
         time: VirtualTime,
         /// Before the start, else after the stop.
         early: bool,
     },
     /// The recording has an end and a start marker, but no stop marker.
     #[error("recording started at {} and was never stopped", start.0)]
-    NeverStopped {
-        /// When it started.
-        start: VirtualTime,
-    },
+    NeverStopped { start: VirtualTime },
     /// Memory images of one moment overlap and differ there.
     #[error("chunk {chunk}: the {moment:?} image at {addr} differs from one that it overlaps")]
     ImagesDiffer {
-        /// The chunk's number.
         chunk: u32,
         /// When it was taken.
         moment: Moment,
-        /// Where it starts.
         addr: GuestAddr,
     },
 }
@@ -210,7 +169,6 @@ pub struct VerifyReport {
 }
 
 impl VerifyReport {
-    /// Nothing is wrong.
     pub fn is_sound(&self) -> bool {
         self.findings.is_empty()
     }

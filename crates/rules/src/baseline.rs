@@ -31,14 +31,10 @@ pub enum BaselineError {
     /// A line size that does not exist.
     #[error("{0} is not a line size: must be 64 or 128")]
     Line(u64),
-    /// One finding twice.
     #[error("{subject}, {rule} ({arch}, {line} bytes) is listed twice")]
     Twice {
-        /// The type.
         subject: String,
-        /// The rule.
         rule: String,
-        /// The architecture.
         arch: String,
         /// Bytes of a line.
         line: u64,
@@ -69,11 +65,8 @@ pub enum Verdict {
 /// A known finding that is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gone {
-    /// Where.
     pub place: Where,
-    /// The type.
     pub subject: String,
-    /// The rule.
     pub rule: String,
 }
 
@@ -157,7 +150,6 @@ impl Baseline {
         self.known.len()
     }
 
-    /// Whether none is.
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()
     }

@@ -19,7 +19,6 @@ use crate::rules::{Limit, Rule, RuleMember, RuleSubject, Rules, Statement, TypeR
 pub struct CheckError {
     /// The rule, or the type's header.
     pub at: Position,
-    /// Why.
     pub reason: CheckReason,
 }
 
@@ -29,7 +28,6 @@ pub enum CheckReason {
     /// The kernel has no such type.
     #[error("there is no type `{subject}`{}; if it may be missing, write `type? {subject}`", linemate_text::suggestion(.nearest))]
     NoType {
-        /// The type.
         subject: RuleSubject,
         /// Names like it, best first.
         nearest: Vec<String>,
@@ -37,23 +35,16 @@ pub enum CheckReason {
     /// Something that has no members.
     #[error("`{0}` is not a struct")]
     NoStruct(RuleSubject),
-    /// A union.
     #[error(
         "`{0}` is a union: its members share bytes anyway, so rules are about a struct that holds it"
     )]
     Union(RuleSubject),
     /// Several different structs have the members.
     #[error("{count} different structs are `{subject}`: name more members")]
-    Ambiguous {
-        /// The type.
-        subject: RuleSubject,
-        /// How many.
-        count: usize,
-    },
+    Ambiguous { subject: RuleSubject, count: usize },
     /// No such member.
     #[error("{error}; if it may be missing, write `{path}?`")]
     Missing {
-        /// The member's path.
         path: String,
         /// What was looked for and what there is.
         error: PathError,
@@ -67,9 +58,7 @@ pub enum CheckReason {
     /// A group that does not fit where it shall.
     #[error("group `{group}` has {bytes} bytes, and {lines} of {line} bytes hold {room}", lines = Limit::Lines(*.lines), room = .lines.saturating_mul(*.line))]
     CannotFit {
-        /// The group.
         group: String,
-        /// Its members' bytes.
         bytes: u64,
         /// The lines that it shall be on.
         lines: u64,
@@ -85,7 +74,6 @@ pub struct Skipped {
     pub subject: String,
     /// The rule: `group clocks`.
     pub rule: String,
-    /// Where it is.
     pub at: Position,
 }
 

@@ -25,7 +25,6 @@ pub enum RuleKind {
 }
 
 impl RuleKind {
-    /// All of them.
     pub const ALL: [RuleKind; 6] = [
         RuleKind::Group,
         RuleKind::Apart,
@@ -78,12 +77,10 @@ impl fmt::Display for Lines {
     }
 }
 
-/// What is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// A group on too many lines.
     Scattered {
-        /// How many.
         lines: u64,
         /// How many are enough.
         enough: u64,
@@ -103,7 +100,6 @@ pub enum Fault {
     },
     /// Others on the lines of what shall be alone.
     Intruded {
-        /// Its lines.
         lines: Vec<Lines>,
         /// The other members there.
         others: Vec<String>,
@@ -114,21 +110,18 @@ pub enum Fault {
         offset: u64,
         /// From the start of the line, in bytes.
         into: u64,
-        /// The line.
         line: u64,
     },
     /// A type beyond its budget.
     TooLarge {
         /// Its size, in the unit of the limit.
         size: Limit,
-        /// The most.
         limit: Limit,
     },
     /// Holes that are too large.
     Holes {
         /// The member before each (empty for a hole at the start), and its bytes.
         holes: Vec<(String, u64)>,
-        /// The most bytes.
         limit: u64,
     },
 }
@@ -138,16 +131,13 @@ pub enum Fault {
 pub struct Finding {
     /// The type, as the rules call it.
     pub subject: String,
-    /// The rule's kind.
     pub kind: RuleKind,
     /// The rule without its list of members: `group clocks`, `apart rto_mask from cpupri`. The same in every version of the
     /// rules in which it means the same.
     pub rule: String,
     /// Where the rule is.
     pub at: Position,
-    /// Why it exists.
     pub reason: Option<String>,
-    /// What is wrong.
     pub fault: Fault,
 }
 

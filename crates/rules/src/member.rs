@@ -49,7 +49,6 @@ pub enum PathError {
     Missing {
         /// The type that lacks it.
         owner: String,
-        /// The name.
         name: String,
         /// Names like it, best first.
         nearest: Vec<String>,
@@ -76,11 +75,8 @@ pub enum PathError {
     /// An index past the end of an array.
     #[error("`{path}` has {count} elements, so none of index {index}")]
     Index {
-        /// The array.
         path: String,
-        /// The index.
         index: u64,
-        /// Number of elements.
         count: u64,
     },
     /// Something that is not a path at all.

@@ -17,24 +17,13 @@ pub enum ParseError {
     #[error(
         "{at}: unknown rule `{word}`; known are type, type?, group, apart, isolate, start, size, hole, because"
     )]
-    UnknownRule {
-        /// Where.
-        at: Position,
-        /// Its first word.
-        word: String,
-    },
+    UnknownRule { at: Position, word: String },
     /// A rule without a type.
     #[error("{at}: `{word}` is a rule about a type, but there is no `type` line above it")]
-    NoType {
-        /// Where.
-        at: Position,
-        /// Its first word.
-        word: String,
-    },
+    NoType { at: Position, word: String },
     /// A reason for nothing.
     #[error("{0}: `because` gives the reason of the rule above it, but there is none without one")]
     NothingToExplain(Position),
-    /// Nothing to check.
     #[error("1:1: it has no rules")]
     Empty,
     /// Rules that cannot be kept together.

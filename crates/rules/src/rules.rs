@@ -72,7 +72,6 @@ impl Reason {
         Reason(text.chars().map(plain).collect())
     }
 
-    /// Its text.
     pub fn text(&self) -> &str {
         &self.0
     }
@@ -103,7 +102,6 @@ pub enum Statement {
     Apart {
         /// A member or group.
         what: RuleMember,
-        /// Members or groups.
         from: Vec<RuleMember>,
     },
     /// `isolate A`: no other member of the type is on A's lines.
@@ -121,7 +119,6 @@ pub enum Statement {
 pub struct Rule {
     /// What must be so.
     pub statement: Statement,
-    /// Why.
     pub reason: Option<Reason>,
     /// Where it starts; the default for rules that were never text.
     pub at: Position,
@@ -138,7 +135,6 @@ impl Eq for Rule {}
 /// The rules about one type.
 #[derive(Clone, Debug)]
 pub struct TypeRules {
-    /// Which.
     pub subject: RuleSubject,
     /// Whether a kernel may lack it.
     pub optional: bool,

@@ -12,7 +12,6 @@ use crate::rules::{RuleMember, RuleSubject, Rules, Statement, TypeRules};
 pub struct SanityError {
     /// Where the rule is that came too much.
     pub at: Position,
-    /// Why.
     pub what: Contradiction,
 }
 
@@ -24,12 +23,7 @@ pub enum Contradiction {
     NoRules(RuleSubject),
     /// Two headers of one type.
     #[error("the rules about `{subject}` started on line {line} already")]
-    SameType {
-        /// The type.
-        subject: RuleSubject,
-        /// The first header.
-        line: u32,
-    },
+    SameType { subject: RuleSubject, line: u32 },
     /// Two rules that say the same, or two budgets.
     #[error("`{rule}` is on line {line} already")]
     SameRule {
@@ -43,20 +37,12 @@ pub enum Contradiction {
     Twice(String),
     /// What a rule keeps together and another one apart.
     #[error("`{member}` is in `{other}`, which it must be apart from")]
-    Within {
-        /// The member.
-        member: String,
-        /// The group.
-        other: String,
-    },
+    Within { member: String, other: String },
     /// Members of one group that shall be apart.
     #[error("`{a}` and `{b}` must be apart, but group `{group}` (line {line}) has both")]
     Grouped {
-        /// One.
         a: String,
-        /// The other.
         b: String,
-        /// The group.
         group: String,
         /// Where the group is.
         line: u32,
@@ -64,19 +50,14 @@ pub enum Contradiction {
     /// A member that is in both of two groups.
     #[error("groups `{a}` and `{b}` must be apart, but `{member}` is in both")]
     InBoth {
-        /// One group.
         a: String,
-        /// The other.
         b: String,
-        /// The member.
         member: String,
     },
     /// A member that shall be alone and in company.
     #[error("`{member}` must have its lines to itself, but is in group `{group}` (line {line})")]
     NotAlone {
-        /// The member.
         member: String,
-        /// The group.
         group: String,
         /// Where the group is.
         line: u32,

@@ -23,7 +23,6 @@ pub struct DeclaredMember {
     pub trail: String,
     /// The line of its first word, counted from 0 at the start of the body.
     pub line: u32,
-    /// What it declares.
     pub declaration: Declaration,
 }
 
@@ -58,9 +57,7 @@ pub enum BodyNode {
     Blank(String),
     /// Comments that stand apart, and preprocessor lines that are not conditions.
     Loose(String),
-    /// A declaration.
     Member(Box<DeclaredMember>),
-    /// Conditions.
     Block(ConditionalBlock),
 }
 
@@ -77,7 +74,6 @@ pub struct Body {
 pub struct BodyError {
     /// The line, counted from 0 at the start of the body.
     pub line: u32,
-    /// Why.
     pub reason: BodyReason,
 }
 
@@ -93,7 +89,6 @@ pub enum BodyReason {
     /// No semicolon.
     #[error("this declaration does not end within the definition or its condition")]
     OpenDeclaration,
-    /// Nested too deeply.
     #[error("braces and conditions nest more than {MAX_DEPTH} deep")]
     TooDeep,
 }
@@ -108,7 +103,6 @@ pub fn read(text: &str, depth: usize) -> Result<Body, BodyError> {
 }
 
 impl Body {
-    /// The text again.
     pub fn print(&self) -> String {
         let mut text = String::new();
         print(&self.nodes, &mut text);

@@ -32,10 +32,8 @@ pub enum DeclarationShape {
     Torn,
 }
 
-/// A declaration, understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declaration {
-    /// What it is.
     pub shape: DeclarationShape,
     /// One byte after the specifiers: `int` in `int a, b;`.
     pub specifier: usize,

@@ -28,7 +28,6 @@ impl Sought {
 /// A definition's place in its file; all ranges are bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
-    /// Its tag.
     pub tag: Option<String>,
     /// Between the braces.
     pub body: Range<usize>,

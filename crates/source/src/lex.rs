@@ -25,9 +25,7 @@ pub enum TokenKind {
 /// A piece of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token<'t> {
-    /// What it is.
     pub kind: TokenKind,
-    /// Its text.
     pub text: &'t str,
     /// Where it starts, in bytes.
     pub start: usize,

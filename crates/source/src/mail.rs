@@ -70,7 +70,6 @@ pub fn check_date(text: &str) -> Result<(), BadDate> {
     fits.then_some(()).ok_or(BadDate)
 }
 
-/// Who, when, what.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mail {
     /// `Name <address>`

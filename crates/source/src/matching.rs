@@ -16,7 +16,6 @@ pub const MAX_LEAVES: usize = 4096;
 /// What moves as one.
 #[derive(Clone, Debug)]
 pub(crate) struct Leaf {
-    /// Its text.
     pub(crate) nodes: Vec<BodyNode>,
     /// The members in it, by their index in [`Wanted::members`], ascending.
     pub(crate) members: Vec<usize>,
@@ -51,14 +50,12 @@ pub enum Refusal {
     /// A member that the recorded kernel lacks, under no condition.
     #[error("`{0}` is not a member in the recorded kernel: the tree is not that kernel's")]
     Unrecorded(String),
-    /// Another order.
     #[error(
         "`{later}` is after `{earlier}` here, but before it in the recorded kernel: the tree is not that kernel's"
     )]
     OtherOrder {
         /// The one that is before the other here.
         earlier: String,
-        /// The one after.
         later: String,
     },
     /// In several places.
@@ -66,7 +63,6 @@ pub enum Refusal {
         "`{name}` is declared here and at line {other}: which one counts depends on the config"
     )]
     Twice {
-        /// The member.
         name: String,
         /// The other line, counted as the place of the refusal is.
         other: u32,
@@ -74,9 +70,7 @@ pub enum Refusal {
     /// Members that cannot part.
     #[error("`{first}` and `{second}` are declared together here ({what}) and cannot part")]
     Tied {
-        /// One.
         first: String,
-        /// The other.
         second: String,
         /// By what.
         what: &'static str,
@@ -97,7 +91,6 @@ pub enum Refusal {
     /// Over a barrier.
     #[error("`{0}` would cross this line, which decides what is laid out at random")]
     Barrier(String),
-    /// Too much.
     #[error("the definition has {0} members: {max} at most", max = MAX_LEAVES)]
     TooMany(usize),
     /// The result does not hold what was there. A bug, or a definition that is read wrong: never written.
@@ -108,9 +101,7 @@ pub enum Refusal {
 /// A refusal with its line, counted from 0 at the start of the body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refused {
-    /// Where.
     pub(crate) line: u32,
-    /// Why.
     pub(crate) reason: Refusal,
 }
 

@@ -103,7 +103,6 @@ pub struct TypeChange {
     pub moved: String,
     /// pahole's form before, cut for a message (see [`crate::excerpt`]); empty when it is not known.
     pub before: String,
-    /// Likewise, after.
     pub after: String,
     /// What was compiled to prove the layout; empty when nothing was.
     pub proof: String,
@@ -120,7 +119,6 @@ pub struct SizeChange {
     pub after: u64,
 }
 
-/// The message's body.
 pub fn body(evidence: &PatchEvidence, types: &[TypeChange], tool: &str) -> String {
     let mut parts: Vec<String> = Vec::new();
     parts.extend(paragraph(evidence.problem.as_deref().unwrap_or("")));

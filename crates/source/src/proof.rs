@@ -109,22 +109,17 @@ pub enum Mismatch {
     /// The object has no such type.
     #[error("the compiled unit has no {0}")]
     NoType(String),
-    /// Other members.
     #[error("member {index} is `{compiled}` in the compiled unit, not `{wanted}`")]
     Member {
         /// Counted from 0.
         index: usize,
-        /// What is there.
         compiled: String,
         /// What was to be.
         wanted: String,
     },
-    /// Another place.
     #[error("`{name}` is at {compiled} in the compiled unit, not at {wanted}")]
     Offset {
-        /// The member.
         name: String,
-        /// Where it is.
         compiled: String,
         /// Where it was to be.
         wanted: String,
@@ -132,17 +127,13 @@ pub enum Mismatch {
     /// Another width or size.
     #[error("`{name}` has {compiled} in the compiled unit, not {wanted}")]
     Width {
-        /// The member.
         name: String,
-        /// What it has.
         compiled: String,
         /// What it was to have.
         wanted: String,
     },
-    /// Another size.
     #[error("the struct has {compiled} bytes in the compiled unit, not {wanted}")]
     Size {
-        /// What it has.
         compiled: u64,
         /// What it was to have.
         wanted: u64,
@@ -180,7 +171,6 @@ pub fn compiled_type(model: &TypeModel, sought: &Sought) -> Result<TypeId, Misma
 pub struct CompiledMember {
     /// Its name; of an anonymous one the first inside.
     pub name: String,
-    /// Its first byte.
     pub start: u64,
     /// The byte after its last.
     pub end: u64,

@@ -15,7 +15,6 @@ const TELLING: [&str; 4] = ["cache line", "cacheline", "cache-line", "false shar
 pub struct Remark {
     /// Its line in the file, counted from 1.
     pub line: u32,
-    /// Its words.
     pub text: String,
     /// Indices in [`Wanted::members`].
     pub members: Vec<usize>,

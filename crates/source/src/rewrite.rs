@@ -20,7 +20,6 @@ use crate::wanted::Wanted;
 pub struct RewriteError {
     /// Counted from 1.
     pub line: u32,
-    /// Why.
     pub reason: RewriteReason,
 }
 

@@ -50,7 +50,6 @@ pub(crate) struct PlacedLeaf {
     pub(crate) apart: bool,
 }
 
-/// The row.
 #[derive(Clone, Debug)]
 pub(crate) struct PieceRow {
     pub(crate) pieces: Vec<TextPiece>,

@@ -27,7 +27,6 @@ const MAX_FILE: u64 = 4 << 20;
 /// The most places that an error names.
 const MAX_PLACES: usize = 4;
 
-/// A source tree.
 #[derive(Clone, Debug)]
 pub struct SourceTree {
     root: PathBuf,
@@ -40,7 +39,6 @@ pub struct SourceTree {
 pub struct FoundDefinition {
     /// Relative to the tree's root, with `/`.
     pub path: String,
-    /// The file's text.
     pub text: String,
     /// The definition in it.
     pub definition: Definition,
@@ -51,18 +49,12 @@ pub struct FoundDefinition {
 pub enum TreeError {
     /// A file or folder that cannot be read.
     #[error("cannot read {}", path.display())]
-    Read {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     /// Not in the tree.
     #[error("no definition of {what} in {}{hint}", root.display())]
     NotFound {
         /// What was looked for.
         what: String,
-        /// Where.
         root: PathBuf,
         /// Where a macro may make it.
         hint: String,
@@ -75,7 +67,6 @@ pub enum TreeError {
         /// What was looked for.
         what: String,
     },
-    /// Several that fit.
     #[error(
         "{what} is defined in several places that all fit the recorded kernel: {places}; name the file (--file)"
     )]
@@ -88,7 +79,6 @@ pub enum TreeError {
     /// One, which does not fit.
     #[error("{path}:{error}")]
     Unfit {
-        /// The file.
         path: String,
         /// Line and reason.
         error: RewriteError,
@@ -161,7 +151,6 @@ impl SourceTree {
         self.kernel
     }
 
-    /// The tree's root.
     pub fn root(&self) -> &Path {
         &self.root
     }

@@ -50,7 +50,6 @@ pub struct Wanted {
     pub members: Vec<Recorded>,
     /// The wanted order: indices in `members`.
     pub order: Vec<usize>,
-    /// The groups.
     pub groups: Vec<Group>,
     /// Bytes of a line of the machine that the recorded kernel was built for.
     pub line: LineSize,
@@ -63,20 +62,12 @@ pub enum WantedError {
     #[error(
         "{at}: `{statement}` changes code beyond the definition, which a patch of the definition cannot do: leave it out"
     )]
-    Code {
-        /// Where.
-        at: Position,
-        /// The statement.
-        statement: String,
-    },
+    Code { at: Position, statement: String },
     /// Edits that have no C of their own.
     #[error("{at}: `{statement}` cannot be written as C that follows the machine: {instead}")]
     NoIdiom {
-        /// Where.
         at: Position,
-        /// The statement.
         statement: String,
-        /// What to do.
         instead: &'static str,
     },
     /// The type is not a struct.

@@ -48,18 +48,11 @@ pub enum Endian {
 pub enum WriteError {
     /// More members, parameters, values or variables than 16 bits can count.
     #[error("type {id}: {count} entries are more than 65535")]
-    TooMany {
-        /// The type.
-        id: TypeId,
-        /// How many.
-        count: usize,
-    },
+    TooMany { id: TypeId, count: usize },
     /// A member that starts or ends where BTF cannot say it.
     #[error("type {id}: a member at bit {offset} of {bits} bits cannot be written", offset = offset.0)]
     Member {
-        /// The type.
         id: TypeId,
-        /// Its start.
         offset: BitOffset,
         /// Its width as a bit-field; 0 for none.
         bits: u32,
@@ -385,7 +378,6 @@ pub fn bit_field(name: &str, type_id: TypeId, offset: u64, bits: u32) -> Member 
 }
 
 impl TypeList {
-    /// Adds any type.
     pub fn add(&mut self, t: Type) -> TypeId {
         self.types.push(t);
         TypeId(u32::try_from(self.types.len() - 1).unwrap_or(u32::MAX))

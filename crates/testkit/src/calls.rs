@@ -33,7 +33,6 @@ pub const NAMES: [&str; 16] = [
 pub const ENTRY: usize = 14;
 /// What interrupts enter it by.
 pub const INTERRUPT: usize = 13;
-/// The context switch.
 const SWITCH: F = F::ClearPage;
 
 // Instructions, by their offset from a function's entry.
@@ -49,7 +48,6 @@ const STORE: u64 = 0x60;
 const DEPTH: usize = 12;
 const TASKS: usize = 4;
 
-/// The kernel's image.
 pub fn image() -> Vec<u8> {
     elf::image(IMAGE, &code().bytes)
 }
@@ -110,7 +108,6 @@ struct Called {
 /// What happens under a function.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Truth {
-    /// Accesses.
     pub accesses: u64,
     /// Instructions.
     pub instructions: u64,

@@ -149,7 +149,6 @@ fn write(
     bytes.clone()
 }
 
-/// The events.
 struct ProgramRun {
     encoder: Encoder,
     time: u64,

@@ -77,7 +77,6 @@ impl World {
         VirtualTime(self.time)
     }
 
-    /// Lets time pass.
     pub fn wait(&mut self, instructions: u64) {
         self.time += instructions;
     }
@@ -247,7 +246,6 @@ impl World {
         self.sight(F::Kfree, addr);
     }
 
-    /// The finished recording.
     pub fn record(self) -> Recording {
         self.finish(true)
     }

@@ -8,7 +8,6 @@ use thiserror::Error;
     "{text:?} is not a size: give bytes, or a number with K, M, G or T after it, such as 512M or 1.5G"
 )]
 pub struct SizeError {
-    /// What was written.
     pub text: String,
 }
 

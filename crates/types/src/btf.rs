@@ -53,23 +53,16 @@ pub enum BtfError {
     /// A record is cut off.
     #[error("BTF type {id} is cut off at byte {offset} of the types")]
     Cut {
-        /// The type.
         id: TypeId,
         /// Where the types end.
         offset: usize,
     },
     /// A kind that is not known.
     #[error("BTF type {id} has unknown kind {kind}")]
-    Kind {
-        /// The type.
-        id: TypeId,
-        /// Its kind.
-        kind: u32,
-    },
+    Kind { id: TypeId, kind: u32 },
     /// A name with control characters: no compiler makes one, and no terminal should be shown one.
     #[error("BTF type {id}: the name {name:?} has control characters")]
     Name {
-        /// The type.
         id: TypeId,
         /// The name's first characters.
         name: String,
@@ -77,9 +70,7 @@ pub enum BtfError {
     /// A name outside of the strings, or in the middle of a character.
     #[error("BTF type {id}: name offset {offset} is outside of the {length} bytes of strings")]
     NameOffset {
-        /// The type.
         id: TypeId,
-        /// The offset.
         offset: u32,
         /// Length of the strings.
         length: usize,
@@ -87,11 +78,8 @@ pub enum BtfError {
     /// A field with a value that its kind does not allow.
     #[error("BTF type {id}: {field} cannot be {value}")]
     Value {
-        /// The type.
         id: TypeId,
-        /// Which field.
         field: &'static str,
-        /// What it says.
         value: u32,
     },
     /// The types contradict each other.

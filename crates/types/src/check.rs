@@ -48,7 +48,6 @@ pub enum ModelError {
     /// A type that contains itself, or that takes forever to write down.
     #[error("type {0} contains itself")]
     Cycle(TypeId),
-    /// Nested too deeply.
     #[error("type {id} nests {depth} types, more than {MAX_DEPTH}")]
     TooDeep {
         /// The outermost type.
@@ -59,7 +58,6 @@ pub enum ModelError {
     /// An array that is too large.
     #[error("type {id}: an array of {count} elements of {element} bytes is too large")]
     ArrayTooLarge {
-        /// The array.
         id: TypeId,
         /// Its number of elements.
         count: u32,
@@ -73,7 +71,6 @@ pub enum ModelError {
         id: TypeId,
         /// Index of the member.
         member: usize,
-        /// Its width.
         bits: u32,
     },
     /// A member that does not fit its struct or union.
@@ -83,9 +80,7 @@ pub enum ModelError {
         id: TypeId,
         /// Index of the member.
         member: usize,
-        /// Where it starts.
         offset: BitOffset,
-        /// Its width.
         bits: u64,
         /// `sizeof` the struct or union.
         size: u32,

@@ -64,7 +64,6 @@ pub struct Leaf {
 /// The answer to "which field is at this offset".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldHit {
-    /// The field.
     pub leaf: LeafId,
     /// Where this instance of the field starts, array indices included.
     pub offset: ByteOffset,

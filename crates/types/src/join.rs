@@ -10,7 +10,6 @@ use crate::{
 /// A type model of several, and where each one's ids are in it.
 #[derive(Clone, Debug)]
 pub struct JoinedModel {
-    /// All types.
     pub model: TypeModel,
     shifts: Vec<u32>,
 }

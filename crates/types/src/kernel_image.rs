@@ -86,12 +86,9 @@ pub enum ImageError {
     /// None of the known formats.
     #[error("not a kernel image, ELF file or BTF ({}): a vmlinuz, a vmlinux or /sys/kernel/btf/vmlinux is needed", start(.0))]
     NotAKernel(Vec<u8>),
-    /// Cut off.
     #[error("{what} ends at byte {needed}, but the file has {length}")]
     Truncated {
-        /// Which part.
         what: &'static str,
-        /// Where it ends.
         needed: u64,
         /// Length of the file.
         length: u64,

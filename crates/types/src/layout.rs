@@ -11,7 +11,6 @@ use crate::{
     TypeModel,
 };
 
-/// A member's place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemberLayout {
     /// First byte; of a bit-field the first byte of its storage unit.
@@ -266,9 +265,7 @@ fn note_hole(layout: &mut Layout, index: usize, hole: u64, bit_hole: u64) {
 /// A member as a user names it: members of anonymous structs and unions belong to the enclosing type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedMember {
-    /// Its name.
     pub name: Name,
-    /// Its declared type.
     pub type_id: TypeId,
     /// From the start of the outermost type, with its bits, hole and alignment.
     pub place: MemberLayout,

@@ -20,7 +20,6 @@ pub enum IntEncoding {
     Bool,
 }
 
-/// Struct or union.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CompositeKind {
     /// Members one after the other.
@@ -30,7 +29,6 @@ pub enum CompositeKind {
 }
 
 impl CompositeKind {
-    /// C's keyword.
     pub fn keyword(self) -> &'static str {
         match self {
             CompositeKind::Struct => "struct",
@@ -42,16 +40,12 @@ impl CompositeKind {
 /// What a program's type is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Language {
-    /// C.
     C,
-    /// C++.
     Cpp,
-    /// Rust.
     Rust,
 }
 
 impl Language {
-    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Language::C => "C",
@@ -142,7 +136,6 @@ pub enum MemberRole {
 pub struct Member {
     /// Empty for anonymous structs and unions.
     pub name: Name,
-    /// Its declared type.
     pub type_id: TypeId,
     /// From the start of the composite.
     pub offset: BitOffset,
@@ -171,7 +164,6 @@ impl Member {
 /// A named value of an enum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Enumerator {
-    /// Its name.
     pub name: Name,
     /// Its value; for an unsigned 64-bit enum the same bits.
     pub value: i64,
@@ -182,7 +174,6 @@ pub struct Enumerator {
 pub struct Parameter {
     /// Empty when the debug information has no name for it.
     pub name: Name,
-    /// Its type.
     pub type_id: TypeId,
 }
 
@@ -239,7 +230,6 @@ pub struct SectionVariable {
 pub enum Type {
     /// `void`; only [`TypeId::VOID`].
     Void,
-    /// An integer.
     Int {
         /// `unsigned int`
         name: Name,
@@ -252,7 +242,6 @@ pub enum Type {
         /// How it is meant.
         encoding: IntEncoding,
     },
-    /// A floating-point number.
     Float {
         /// `double`
         name: Name,
@@ -266,7 +255,6 @@ pub enum Type {
     },
     /// `element[count]`; several dimensions nest, the outermost first.
     Array {
-        /// One element.
         element: TypeId,
         /// The type of its index.
         index: TypeId,
@@ -275,7 +263,6 @@ pub enum Type {
     },
     /// A struct or union.
     Composite(Composite),
-    /// An enum.
     Enum {
         /// Its tag; empty when anonymous.
         name: Name,
@@ -288,41 +275,27 @@ pub enum Type {
     },
     /// A struct or union that is only declared.
     Forward {
-        /// Its tag.
         name: Name,
         /// Which of the two.
         kind: CompositeKind,
     },
     /// Another name for a type.
-    Typedef {
-        /// The name.
-        name: Name,
-        /// The type.
-        target: TypeId,
-    },
-    /// A qualified type.
+    Typedef { name: Name, target: TypeId },
     Qualified {
-        /// How.
         qualifier: Qualifier,
-        /// The type.
         target: TypeId,
     },
     /// The type of a function.
     Prototype(Prototype),
-    /// A function.
     Function {
-        /// Its symbol.
         name: Name,
         /// A [`Type::Prototype`].
         prototype: TypeId,
         /// Who can see it.
         linkage: Linkage,
     },
-    /// A variable.
     Variable {
-        /// Its symbol.
         name: Name,
-        /// Its type.
         type_id: TypeId,
         /// Who can see it.
         linkage: Linkage,
@@ -333,12 +306,10 @@ pub enum Type {
         name: Name,
         /// Bytes; 0 where the writer did not fill it in.
         size: u32,
-        /// What is where.
         variables: Vec<SectionVariable>,
     },
     /// An attribute of a declaration.
     DeclarationTag {
-        /// The attribute's text.
         name: Name,
         /// What it is attached to.
         target: TypeId,
@@ -373,13 +344,11 @@ impl Type {
 /// A variable of which each CPU has its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PercpuVariable {
-    /// Its symbol.
     pub name: Name,
     /// From the start of the per-CPU section.
     pub offset: ByteOffset,
     /// Bytes.
     pub size: u32,
-    /// Its type.
     pub type_id: TypeId,
 }
 

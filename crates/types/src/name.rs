@@ -25,7 +25,6 @@ impl Name {
         }
     }
 
-    /// The name's text.
     pub fn as_str(&self) -> &str {
         self.table
             .get(self.start as usize..self.end as usize)

@@ -12,7 +12,6 @@ const POINTERS_MAX: usize = 1 << 16;
 /// A variable of the kernel from which pointers are followed. BTF has no types of globals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PointerRoot {
-    /// The variable's symbol.
     pub symbol: &'static str,
     /// The struct that it is or points to.
     pub struct_name: &'static str,

@@ -5,7 +5,6 @@
 //! Many symbols share an address with another one. Which of them an address goes by is decided here, once, by the order of
 //! the table (see [`Symbols::all`]); everybody else takes the first.
 
-/// A symbol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Symbol {
     /// Its address; for per-CPU variables before Linux 6.16 the offset in the per-CPU section.

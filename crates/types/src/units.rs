@@ -39,7 +39,6 @@ impl ByteOffset {
 }
 
 impl ByteOffset {
-    /// The first byte.
     pub const ZERO: ByteOffset = ByteOffset(0);
 
     /// The first multiple of `align` from here on.
@@ -57,7 +56,6 @@ impl ByteOffset {
         self.0.checked_sub(start.0).map(ByteSize)
     }
 
-    /// Its first bit.
     pub fn bit(self) -> BitOffset {
         BitOffset(8 * self.0)
     }
@@ -97,7 +95,6 @@ impl fmt::Display for ByteOffset {
 pub struct ByteSize(pub u64);
 
 impl ByteSize {
-    /// None.
     pub const ZERO: ByteSize = ByteSize(0);
 
     /// Where what starts at 0 and is that long ends.

@@ -47,7 +47,6 @@ impl Compression {
             .map(|(_, found)| *found)
     }
 
-    /// Its usual name.
     pub fn name(self) -> &'static str {
         match self {
             Compression::None => "none",

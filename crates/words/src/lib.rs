@@ -14,7 +14,6 @@ pub const MAX_TEXT: usize = 1 << 20;
 pub struct Position {
     /// The line; for flags the number of the flag.
     pub line: u32,
-    /// The column.
     pub column: u32,
 }
 
@@ -30,11 +29,9 @@ pub enum WordError {
     /// Something else was expected.
     #[error("{at}: expected {expected}, found {found}")]
     Unexpected {
-        /// Where.
         at: Position,
         /// What would have been right.
         expected: &'static str,
-        /// What is there.
         found: String,
     },
     /// A quote that is not closed on its line.

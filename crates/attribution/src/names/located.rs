@@ -19,7 +19,6 @@ pub struct Located {
 }
 
 impl Located {
-    /// Which byte.
     #[inline]
     pub fn field(&self) -> FieldRef {
         FieldRef {

@@ -24,7 +24,6 @@ pub(super) struct PercpuNames {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InUnit {
     pub(super) cpu: CpuId,
-    /// The per-CPU address.
     pub(super) percpu: u64,
 }
 

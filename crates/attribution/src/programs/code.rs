@@ -64,7 +64,6 @@ impl CodeTable {
         }
     }
 
-    /// One instruction.
     #[cfg(test)]
     pub(super) fn of(pc: GuestAddr, known: KnownInstruction) -> CodeTable {
         CodeTable {

@@ -102,7 +102,6 @@ struct Described {
     types: ProgramTypes,
     /// Instructions that reach memory by a register.
     places: BTreeSet<(ElfAddr, Base)>,
-    /// Instructions that call.
     calls: BTreeSet<ElfAddr>,
     /// Where the file has the C library's `malloc` and `free`, or what stands in for them.
     heap: Vec<ElfAddr>,

@@ -26,13 +26,9 @@ struct Threads {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum InThread {
     /// Of its control block.
-    Block {
-        /// Which byte.
-        offset: u64,
-    },
+    Block { offset: u64 },
     /// Of what is thread-local.
     Local {
-        /// The program.
         file: u32,
         /// Which byte of its thread storage.
         offset: u64,

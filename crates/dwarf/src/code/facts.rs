@@ -31,7 +31,6 @@ impl From<gimli::Register> for Register {
 /// Where a variable with static storage is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Storage {
-    /// At an address.
     Static(ElfAddr),
     /// In each thread's block of this program, at that offset.
     ThreadLocal(u64),
@@ -44,9 +43,7 @@ pub struct Global {
     pub name: String,
     /// Its symbol, where that is another than the name.
     pub linkage_name: Option<String>,
-    /// Where it is.
     pub storage: Storage,
-    /// Its type.
     pub type_id: TypeId,
     /// Bytes; 0 where its type does not say it.
     pub size: u64,
@@ -59,7 +56,6 @@ pub struct Global {
 pub struct FunctionParameter {
     /// Its name; empty when it has none.
     pub name: Name,
-    /// Its type.
     pub type_id: TypeId,
 }
 
@@ -94,9 +90,7 @@ pub struct PointedTo {
 /// A variable on the stack, or wherever a register leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VariableAt {
-    /// The variable.
     pub variable: Name,
-    /// Its type.
     pub type_id: TypeId,
     /// Which of its bytes is meant.
     pub offset: ByteOffset,

@@ -29,7 +29,6 @@ pub(crate) struct EntryPlace {
     pub(crate) offset: UnitOffset,
 }
 
-/// What is found.
 #[derive(Default)]
 pub(crate) struct FoundCode {
     pub(crate) functions: Vec<(Function, EntryPlace)>,
@@ -45,7 +44,6 @@ pub(crate) struct EntryDescription<'d> {
     pub(crate) declared: Option<(usize, u64, u64)>,
 }
 
-/// Reads all units.
 pub(crate) fn read(units: &Units<'_>, types: &ProgramTypes) -> Result<FoundCode, DwarfError> {
     let mut reader = CodeReader {
         units,

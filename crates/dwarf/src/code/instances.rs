@@ -16,7 +16,6 @@ const PIECES_MAX: usize = 1 << 20;
 /// A function as it is compiled: with the types that its parameters stand for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionInstance {
-    /// Its name, demangled.
     pub name: String,
     /// The language that it is written in, if that is one of C, C++ and Rust.
     pub language: Option<Language>,
@@ -29,7 +28,6 @@ pub struct FunctionInstance {
 /// A type parameter of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypeParameter {
-    /// Its name.
     pub name: Name,
     /// The type that it stands for.
     pub type_id: TypeId,

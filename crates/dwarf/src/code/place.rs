@@ -20,7 +20,6 @@ pub(crate) enum Where {
     Frame(i64),
     /// In memory, so far from the canonical frame address.
     Cfa(i64),
-    /// At an address.
     Static(ElfAddr),
     /// So far into the thread's block of this program.
     ThreadLocal(u64),

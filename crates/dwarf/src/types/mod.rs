@@ -43,12 +43,10 @@ impl ProgramTypes {
         })
     }
 
-    /// The types.
     pub fn model(&self) -> &TypeModel {
         &self.model
     }
 
-    /// The types alone.
     pub fn into_model(self) -> TypeModel {
         self.model
     }

@@ -7,7 +7,6 @@ use crate::DieKey;
 /// What an entry refers to; `None` is `void`.
 pub(crate) type Target = Option<DieKey>;
 
-/// A type's entry.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) key: DieKey,
@@ -86,10 +85,12 @@ pub(crate) struct RawMember {
 /// Where a member is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum MemberPlace {
-    /// At a byte.
     Byte(u64),
     /// A bit-field, told by its first bit and width.
-    Bits { first: u64, width: u32 },
+    Bits {
+        first: u64,
+        width: u32,
+    },
     /// A bit-field as DWARF 3 and older tell it: from the other end of its storage unit, whose size can be its type's.
     BitsFromTop {
         byte: u64,

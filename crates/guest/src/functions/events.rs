@@ -27,7 +27,6 @@ pub enum EventRefusal {
         "--event {function}: the compiler inlined a part of it into its callers ({part} is the rest), whose calls cannot be counted: name another function"
     )]
     Split {
-        /// The function.
         function: String,
         /// The symbol of the rest.
         part: String,

@@ -114,7 +114,6 @@ impl Args {
         }
     }
 
-    /// The recordings' files.
     fn paths(&self) -> &[InFile] {
         match self.inputs.is_empty() {
             true => &self.recordings,
@@ -123,7 +122,6 @@ impl Args {
     }
 }
 
-/// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let machines = args
         .machines

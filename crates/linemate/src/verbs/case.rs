@@ -67,7 +67,6 @@ struct RunArgs {
     json: bool,
 }
 
-/// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let Action::Run(args) = &args.action;
     let cancel = Arc::new(AtomicBool::new(false));

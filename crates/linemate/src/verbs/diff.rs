@@ -58,7 +58,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     args.replaying.need_machine(args.machine.as_ref())?;
     let machine = args.machine.as_ref();

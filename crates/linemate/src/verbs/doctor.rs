@@ -47,7 +47,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let cache = cache_folder()?;
     let mut checks = Vec::new();

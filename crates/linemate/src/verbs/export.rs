@@ -87,7 +87,6 @@ struct FailureArgs {
     guest_seed: Option<u32>,
 }
 
-/// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     args.replaying.need_machine(args.machine.as_ref())?;
     if args.edits.type_name.is_some() && !args.edits.are_given() {

@@ -63,7 +63,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let growth = series::load(&args.recordings, args.keeping)?;
     let by = args.by.into();

@@ -117,7 +117,6 @@ struct Change {
     path: String,
 }
 
-/// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let output = args.output.as_ref().map(OutFile::output).transpose()?;
     let edits = read_edits(&args.edit)?;

@@ -146,7 +146,6 @@ enum KernelTypes {
     No,
 }
 
-/// Runs the verb.
 pub(crate) fn run(mut args: Args) -> anyhow::Result<Outcome> {
     if let Some(word) = args.key.take() {
         output::text(&format!("{}\n", key(args, word)?))?;

@@ -135,7 +135,6 @@ impl Args {
     }
 }
 
-/// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     args.check_under()?;
     args.replaying.need_machine(args.machine.as_ref())?;

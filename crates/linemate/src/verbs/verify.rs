@@ -23,7 +23,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let path = args.input.path();
     let file = linemate_files::open_file(path).map_err(|source| Error::Io {

@@ -66,7 +66,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let (edits, _) = args.edits.edits()?;
     let images = args.edits.images(&edits)?;

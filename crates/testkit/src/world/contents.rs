@@ -16,7 +16,6 @@ pub struct Contents {
     pub btf: Option<Vec<u8>>,
     /// As in `/proc/kallsyms`.
     pub symbols: Option<String>,
-    /// The watched functions.
     pub functions: FunctionTable,
     /// The memory at the start: address, bytes.
     pub images: Vec<(u64, Vec<u8>)>,

@@ -26,7 +26,6 @@ pub struct Basics {
 }
 
 impl Basics {
-    /// Adds them.
     pub fn new(t: &mut TypeList) -> Basics {
         let int = t.int("int", 4);
         let long = t.unsigned("long unsigned int", 8);
@@ -126,7 +125,6 @@ pub fn symbols(functions: &[&str], variables: &[(&str, u64)], percpu: &[(&str, u
         .collect()
 }
 
-/// Writes a number.
 pub fn put(bytes: &mut [u8], at: usize, value: u64, size: usize) {
     bytes[at..at + size].copy_from_slice(&value.to_le_bytes()[..size]);
 }

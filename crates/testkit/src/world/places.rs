@@ -1,12 +1,10 @@
 //! Where the small kernel has what.
 
-/// The direct map.
 pub const DIRECT: u64 = 0xffff_8880_0000_0000;
 /// The area of `vmalloc`.
 pub const VMALLOC: u64 = 0xffff_c900_0000_0000;
 /// The array of `struct page`.
 pub const PAGES: u64 = 0xffff_ea00_0000_0000;
-/// The kernel's image.
 pub const IMAGE: u64 = 0xffff_ffff_8100_0000;
 /// Pages of memory.
 pub const FRAMES: u64 = 64;

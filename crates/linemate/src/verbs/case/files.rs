@@ -22,7 +22,6 @@ use super::guest_run;
 /// The paths of a case.
 #[derive(Debug)]
 pub(super) struct Files {
-    /// The case's folder.
     folder: PathBuf,
     /// The checkout that it is in.
     checkout: Option<PathBuf>,

@@ -13,9 +13,7 @@ use linemate_source::{Sought, proof};
 use linemate_types::{KernelImage, TypeId, TypeModel};
 use tempfile::TempDir;
 
-/// What compiles.
 pub(super) enum Means {
-    /// The user's command.
     Command(String),
     /// The compiler with a kernel's flags and generated headers.
     Kernel {
@@ -24,7 +22,6 @@ pub(super) enum Means {
         /// Below `arch/`.
         arch: String,
     },
-    /// The compiler alone.
     Compiler,
 }
 
@@ -66,9 +63,7 @@ impl Means {
 #[derive(Clone, Copy)]
 pub(super) struct Expected<'a> {
     pub(super) sought: &'a Sought,
-    /// The definition's file.
     pub(super) path: &'a str,
-    /// The recorded types.
     pub(super) model: &'a TypeModel,
     pub(super) layout: &'a Layout,
     /// The members' order: indices of the recorded ones.

@@ -5,7 +5,6 @@ use std::path::Path;
 use linemate_guest::Refusal;
 use linemate_text::shown;
 
-/// The most lines.
 const LINES: usize = 5;
 
 /// What every program's start looks for and does without: the loader's lists, the C library's translations (ld.so(8), locale(7)).

@@ -16,7 +16,6 @@ use crate::outcome::Outcome;
 use crate::output;
 use crate::page::TOOL;
 
-/// Replays and prints.
 pub(super) fn run(
     args: &Args,
     machine_name: &MachineName,
