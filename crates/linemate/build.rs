@@ -12,7 +12,8 @@ use std::process::Command;
 use sha2::{Digest, Sha256};
 
 /// Relative to this crate.
-const SOURCES: [&str; 17] = [
+const SOURCES: [&str; 18] = [
+    "../answers/src",
     "../attribution/src",
     "../code/src",
     "../dwarf/src",

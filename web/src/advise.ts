@@ -1,17 +1,17 @@
 // What `advise` and `diff` found.
 
-import type { Advice, AdvisedLayout, Diff, DiffFigures, Survey } from "./documents";
+import type { AdviceDocument, Advised, AdvisedLayout, DiffDocument, DiffFigures, SurveyDocument } from "./documents";
 import { h, section } from "./dom";
 import { table } from "./table";
 import { change, exact, fixed, percent, signed } from "./number";
 import { interleavings } from "./text";
 import { editsOf, mark } from "./whatif";
 
-export function adviceView(advice: Advice | Survey): HTMLElement {
+export function adviceView(advice: Advised): HTMLElement {
   return "front" in advice ? layoutAdvice(advice) : survey(advice);
 }
 
-function layoutAdvice(advice: Advice): HTMLElement {
+function layoutAdvice(advice: AdviceDocument): HTMLElement {
   const best = advice.recommended;
   const root = section("advise", "Advice", `The search found ${advice.found} layouts of ${advice.type}; replay confirms or rejects them.`);
   if (best) root.append(...recommended(advice, best));
@@ -20,7 +20,7 @@ function layoutAdvice(advice: Advice): HTMLElement {
   return root;
 }
 
-function recommended(advice: Advice, best: AdvisedLayout): HTMLElement[] {
+function recommended(advice: AdviceDocument, best: AdvisedLayout): HTMLElement[] {
   return [
     h("h3", {}, `Recommended: ${best.moves} ${best.moves === 1 ? "move" : "moves"}`),
     effects("Effects of the recommended layout", best.effects, advice.machines),
@@ -44,7 +44,7 @@ function recommended(advice: Advice, best: AdvisedLayout): HTMLElement[] {
 }
 
 /** What one more line gains, where none was allowed. */
-function withGrowth(advice: Advice): HTMLElement[] {
+function withGrowth(advice: AdviceDocument): HTMLElement[] {
   const grown = advice.with_growth;
   if (!grown) return [];
   return [
@@ -55,7 +55,7 @@ function withGrowth(advice: Advice): HTMLElement[] {
 }
 
 /** What objects gain that start lines. */
-function aligned(advice: Advice): HTMLElement[] {
+function aligned(advice: AdviceDocument): HTMLElement[] {
   const found = advice.aligned;
   if (!found) return [];
   return [
@@ -94,7 +94,7 @@ function groups(layout: AdvisedLayout): HTMLElement {
       group.kept_from.length > 0 && h("p", {}, `Kept apart from ${group.kept_from.map((k) => `${k.name} (one line with it costs ${percent(k.share)})`).join(", ")}.`))));
 }
 
-function survey(document: Survey): HTMLElement {
+function survey(document: SurveyDocument): HTMLElement {
   return section("advise", "Where a layout can gain", `On ${document.machines.join(", ")}, ${interleavings(document.interleavings ?? 1, document.seed)}; the estimate is the fast model's best layout of a short search, without cold and capacity misses.`,
     table({
       label: "Types by what a layout can gain",
@@ -118,7 +118,7 @@ function survey(document: Survey): HTMLElement {
 
 const NONE: DiffFigures = { loads: 0, stores: 0, misses: 0, cycles: 0, sharing_misses: 0, sharing_cycles: 0 };
 
-export function diffView(diff: Diff): HTMLElement {
+export function diffView(diff: DiffDocument): HTMLElement {
   const names = [...new Set([...Object.keys(diff.a.fields), ...Object.keys(diff.b.fields)])].sort();
   const rows = names.map((name) => ({ name, a: diff.a.fields[name] ?? null, b: diff.b.fields[name] ?? null }));
   type Row = (typeof rows)[number];

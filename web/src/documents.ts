@@ -1,4 +1,5 @@
-// The documents that the page reads: docs/reference/json/page.md and those that it names.
+// The documents that the page reads, made of the types in crates/answers: `UPDATE=1 cargo test -p linemate-answers` writes this file.
+// What each key means is in docs/reference/json. Long because it has all that a page can hold.
 
 export interface Page {
   schema: string;
@@ -8,15 +9,186 @@ export interface Page {
   type: string | null;
   settings: Record<string, string>;
   report: Report | null;
-  /** Rows of types that the report has and the page has not. */
   rows_left_out: number;
-  types: TypeView[];
+  types: PageType[];
   costs: CostsDocument | null;
   whatif: WhatIfDocument | null;
-  advise: Advice | Survey | null;
-  diff: Diff | null;
+  advise: Advised | null;
+  diff: DiffDocument | null;
   layouts: LayoutChange[];
   cases: CaseResults[];
+}
+
+export interface Report {
+  schema: string;
+  inputs: Inputs;
+  ledger: LedgerView;
+  types?: TypeRow[];
+  fields?: FieldRow[];
+  lines?: LineRow[];
+  functions?: FunctionRow[];
+  sources?: SourceRow[];
+  cpus?: CpuRow[];
+  type?: TypeView;
+}
+
+export interface Inputs {
+  tool: string;
+  recorded_by: string;
+  recording: Record<string, string>;
+  checksum: string | null;
+  cut: string | null;
+}
+
+export interface LedgerView {
+  recorded: number;
+  total: number;
+  typed_share: number;
+  programs?: ProgramsShare;
+  unknown_share: number;
+  groups: LedgerGroup[];
+}
+
+export interface ProgramsShare {
+  accesses: number;
+  typed_share: number;
+}
+
+export interface LedgerGroup {
+  name: string;
+  accesses: number;
+  share: number;
+  buckets: LedgerBucket[];
+}
+
+export interface LedgerBucket {
+  name: string;
+  accesses: number;
+  share: number;
+}
+
+export interface TypeRow {
+  name: string;
+  kind: string;
+  place: string;
+  places?: TypePlace[];
+  size: number | null;
+  objects: number | null;
+  shared: number | null;
+  functions: Share[];
+  accesses: number;
+  loads: number;
+  stores: number;
+  rmws: number;
+  silent: number;
+  remote_share: number | null;
+  readers: number;
+  writers: number;
+}
+
+export interface TypePlace {
+  kind: string;
+  place: string;
+  accesses: number;
+}
+
+export interface Share {
+  name: string;
+  accesses: number;
+}
+
+export interface FieldRow {
+  type_name: string;
+  field: string;
+  aliases: string[];
+  offset: number;
+  size: number;
+  line: number;
+  functions: Share[];
+  accesses: number;
+  loads: number;
+  stores: number;
+  rmws: number;
+  silent: number;
+  remote_share: number | null;
+  readers: number;
+  writers: number;
+}
+
+export interface LineRow {
+  type_name: string;
+  line: number;
+  fields: Share[];
+  members: LineMember[];
+  accesses: number;
+  loads: number;
+  stores: number;
+  rmws: number;
+  silent: number;
+  remote_share: number | null;
+  readers: number;
+  writers: number;
+}
+
+export interface LineMember {
+  field: string;
+  offset: number;
+  size: number;
+  accesses: number;
+  readers: number;
+  writers: number;
+}
+
+export interface FunctionRow {
+  name: string;
+  types: Share[];
+  accesses: number;
+  loads: number;
+  stores: number;
+  rmws: number;
+  silent: number;
+  remote_share: number | null;
+  readers: number;
+  writers: number;
+}
+
+export interface SourceRow {
+  name: string;
+  file: string | null;
+  line: number | null;
+  functions: string[];
+  types: Share[];
+  accesses: number;
+  loads: number;
+  stores: number;
+  rmws: number;
+  silent: number;
+  remote_share: number | null;
+  readers: number;
+  writers: number;
+}
+
+export interface CpuRow {
+  cpu: number;
+  last: number;
+  accesses: number;
+  loads: number;
+  stores: number;
+  rmws: number;
+  remote_share: number | null;
+}
+
+export interface TypeView {
+  name: string;
+  size: number;
+  line_size: number;
+  figures: Figures;
+  places: Place[];
+  fields: FieldRow[];
+  layout: FieldMap;
+  lines: LineRow[];
+  groups: GroupRow[];
+  times: TypeTimes;
 }
 
 export interface Figures {
@@ -30,54 +202,18 @@ export interface Figures {
   writers: number;
 }
 
-export interface Share {
-  name: string;
+export interface Place {
+  owner: string;
+  inside?: string;
+  fields: FieldRow[];
   accesses: number;
-}
-
-export interface TypeRow extends Figures {
-  name: string;
-  kind: string;
-  place: string;
-  size: number | null;
-  objects: number | null;
-  /** Accesses to bytes that come from another CPU; none where no order among CPUs is known. */
-  shared?: number | null;
-  functions: Share[];
-}
-
-export interface LedgerPart {
-  name: string;
-  accesses: number;
-  share: number;
-}
-
-export interface Report {
-  schema: string;
-  inputs: {
-    tool: string;
-    recorded_by: string;
-    recording: Record<string, string>;
-    checksum: string | null;
-    cut: string | null;
-  };
-  ledger: {
-    recorded: number;
-    total: number;
-    typed_share: number;
-    unknown_share: number;
-    groups: (LedgerPart & { buckets: LedgerPart[] })[];
-  };
-  types?: TypeRow[];
-}
-
-export interface FieldPlace {
-  path: string;
-  type: string;
-  offset: number;
-  size: number;
-  bits?: { start: number; width: number };
-  arrays?: { stride: number; count: number }[];
+  loads: number;
+  stores: number;
+  rmws: number;
+  silent: number;
+  remote_share: number | null;
+  readers: number;
+  writers: number;
 }
 
 export interface FieldMap {
@@ -85,26 +221,44 @@ export interface FieldMap {
   fields: FieldPlace[];
 }
 
-export interface FieldRow extends Figures {
-  type_name: string;
-  field: string;
-  aliases: string[];
+export interface FieldPlace {
+  path: string;
+  type: string;
   offset: number;
   size: number;
-  line: number;
-  functions: Share[];
+  bits?: BitRange;
+  arrays?: ArrayExtent[];
 }
 
-export interface GroupRow extends Figures {
+export interface BitRange {
+  start: number;
+  width: number;
+}
+
+export interface ArrayExtent {
+  stride: number;
+  count: number;
+}
+
+export interface GroupRow {
   class: string;
   fields: string[];
   share: number;
   loads_per_store: number | null;
   lines: number[];
+  accesses: number;
+  loads: number;
+  stores: number;
+  rmws: number;
+  silent: number;
+  remote_share: number | null;
+  readers: number;
+  writers: number;
 }
 
-/** Parts of the recording's time, and rows of CPUs. */
-export interface TimeGrid {
+export interface TypeTimes {
+  fields: FieldTimes[];
+  lines: LineTimes[];
   start: number;
   step: number;
   bins: number;
@@ -112,20 +266,34 @@ export interface TimeGrid {
   rows: number;
 }
 
-export interface TypeTimes extends TimeGrid {
-  fields: { field: string; offset: number; accesses: number[][] }[];
-  lines: { line: number; accesses: number[][] }[];
+export interface FieldTimes {
+  field: string;
+  offset: number;
+  accesses: number[][];
 }
 
-/** Lines in columns, by where accesses begin. */
-export interface LineColumns {
-  line: number[];
-  loads: number[];
-  stores: number[];
-  rmws: number[];
+export interface LineTimes {
+  line: number;
+  accesses: number[][];
 }
 
-/** Fields in columns: the n-th entry of each is of the n-th field. */
+export interface PageType {
+  rest: FieldColumns;
+  line_sums: LineColumns;
+  fields_without_times: number;
+  lines_without_times: number;
+  name: string;
+  size: number;
+  line_size: number;
+  figures: Figures;
+  places: Place[];
+  fields: FieldRow[];
+  layout: FieldMap;
+  lines: LineRow[];
+  groups: GroupRow[];
+  times: TypeTimes;
+}
+
 export interface FieldColumns {
   field: string[];
   offset: number[];
@@ -139,32 +307,70 @@ export interface FieldColumns {
   writers: number[];
 }
 
-export interface TypeView {
-  name: string;
-  size: number;
-  line_size: number;
-  figures: Figures;
-  /** `inside`: the outer type, where it is not an object of its own. */
-  places: (Figures & { owner: string; inside?: string })[];
-  /** Those with most accesses. */
-  fields: FieldRow[];
-  /** The others: their figures alone. */
-  rest: FieldColumns;
-  /** None in pages. */
-  lines: never[];
-  line_sums: LineColumns;
-  fields_without_times: number;
-  lines_without_times: number;
-  layout: FieldMap;
-  groups: GroupRow[];
-  times: TypeTimes;
+export interface LineColumns {
+  line: number[];
+  loads: number[];
+  stores: number[];
+  rmws: number[];
 }
 
-export interface Causes {
-  cold: number;
-  capacity: number;
+export interface CostsDocument {
+  schema: string;
+  tool: string;
+  recording: Record<string, string>;
+  checksum: string | null;
+  type: string | null;
+  cpus: CpuPlace[];
+  costs: Costs;
+}
+
+export interface CpuPlace {
+  cpu: [number, number];
+  domain: number;
+  socket: number;
+}
+
+export interface Costs {
+  machine: string;
+  line_bytes: number;
+  cpus: number;
+  recorded_cpus: number;
+  seed: number;
+  interleavings: number;
+  accesses: number;
+  device_accesses: number;
+  warm_up: WarmUp | null;
+  mechanisms: string[];
+  overlapped: number;
+  duration: number;
+  potential: Potential;
+  whole: Cost;
+  hottest?: HotPlace;
+  sets: TypeSets | null;
+  types: Cost[];
+  fields: Cost[];
+  places?: Cost[];
+  functions: Cost[];
+  sources?: Cost[];
+  pairs: PairCost[];
+  pairs_by: MachinePlaces;
+  time: TimeGrid;
+  lines: LineCost[];
+  groups?: GroupCosts;
+  under: UnderCost | null;
+}
+
+export interface WarmUp {
+  lines: number;
+  late: number;
+}
+
+export interface Potential {
+  cost: number;
   true_sharing: number;
   false_sharing: number;
+  cold: number;
+  capacity: number;
   unshared: number;
 }
 
@@ -183,7 +389,79 @@ export interface Cost {
   causes: Causes;
 }
 
-export interface Cell {
+export interface Causes {
+  cold: number;
+  capacity: number;
+  true_sharing: number;
+  false_sharing: number;
+  unshared: number;
+}
+
+export interface HotPlace {
+  name: string;
+  function: string;
+  source?: string;
+}
+
+export interface TypeSets {
+  cpu: number;
+  cpus: number;
+  l1: CacheSets;
+  l2: CacheSets;
+  llc: CacheSets;
+}
+
+export interface CacheSets {
+  sets: number;
+  ways: number;
+  most: SetCounts;
+  mean: SetMeans;
+}
+
+export interface SetCounts {
+  lines: number;
+  reached: number;
+  fullest: number;
+  beyond: number;
+}
+
+export interface SetMeans {
+  lines: number;
+  reached: number;
+  fullest: number;
+  beyond: number;
+}
+
+export interface PairCost {
+  from: [number, number];
+  to: [number, number];
+  hitm: number;
+  cycles: number;
+}
+
+export type MachinePlaces = "cpu" | "domain" | "socket";
+
+export interface TimeGrid {
+  start: number;
+  step: number;
+  bins: number;
+  cpus_per_row: number;
+  rows: number;
+}
+
+export interface LineCost {
+  name: string;
+  start: number;
+  lines: number;
+  hitm: number;
+  misses: number;
+  cycles: number;
+  cells: CellCost[];
+  neighbours: CellCost[];
+  pairs: [number, number, number][];
+}
+
+export interface CellCost {
   offset: number;
   field: string;
   hitm: number;
@@ -196,47 +474,122 @@ export interface Cell {
   times?: number[][];
 }
 
-export interface LineCost {
+export interface GroupCosts {
+  groups: number;
+  mixing: Mixing;
+  accesses: number;
+  locks: LockCost[];
+  circles: number;
+  locks_under?: number;
+  no_think_time?: boolean;
+  unreleased: number;
+}
+
+export type Mixing = "groups" | "domains" | "flat";
+
+export interface LockCost {
   name: string;
-  start: number;
-  lines: number;
-  hitm: number;
-  misses: number;
+  function: string;
+  waits: number;
   cycles: number;
-  cells: Cell[];
-  neighbours: Cell[];
-  /** Who wrote last, who took it, how many. */
-  pairs: [from: number, to: number, hitm: number][];
 }
 
-export interface CpuPlace {
-  cpu: [number, number];
-  domain: number;
-  socket: number;
+export interface UnderCost {
+  cost: Cost;
+  entered: number;
+  cycles: Cycles;
+  all_cycles: Cycles;
+  balance: Balance;
 }
 
-export interface CostsDocument {
+export interface Cycles {
+  instructions: number;
+  stalls: number;
+}
+
+export interface Balance {
+  calls: number;
+  returns: number;
+  matched: number;
+}
+
+export interface WhatIfDocument {
   schema: string;
-  cpus: CpuPlace[];
-  costs: {
-    machine: string;
-    line_bytes: number;
-    cpus: number;
-    recorded_cpus: number;
-    seed: number;
-    interleavings?: number;
-    accesses: number;
-    device_accesses: number;
-    duration: number;
-    whole: Cost;
-    types: Cost[];
-    fields: Cost[];
-    functions: Cost[];
-    pairs: { from: [number, number]; to: [number, number]; hitm: number; cycles: number }[];
-    pairs_by: "cpu" | "domain" | "socket";
-    time: TimeGrid;
-    lines: LineCost[];
-  };
+  tool: string;
+  recording: Record<string, string>;
+  checksum: string | null;
+  edits: string;
+  event: EventCount | null;
+  layouts: LayoutChange[];
+  results: WhatIf[];
+}
+
+export interface EventCount {
+  function: string;
+  symbols: string[];
+  calls: number;
+}
+
+export interface LayoutChange {
+  type: string;
+  line_bytes: number;
+  before: FieldMap;
+  after: FieldMap;
+  line_starts?: KeptLineStart[];
+}
+
+export interface KeptLineStart {
+  member: string;
+  kept: boolean;
+  otherwise: string;
+}
+
+export interface WhatIf {
+  machine: string;
+  line_bytes: number;
+  cpus: number;
+  recorded_cpus: number;
+  seed: number;
+  interleavings: number;
+  interleavings_max: number;
+  accesses: number;
+  potential: Potential;
+  sizes: TypeSize[];
+  sets: SetsChange[];
+  types: Measure;
+  whole: Measure;
+  llc_misses: LlcMisses;
+  llc_share: boolean;
+  warm_up: WarmUp | null;
+  mechanisms: string[];
+  duration: Measure;
+  causes: MeasuredRow[];
+  sources: MeasuredRow[];
+  fields: MeasuredRow[];
+  functions: MeasuredRow[];
+  ablation: Ablation[];
+  relocated: number;
+  types_accesses: number;
+  on_stacks: number;
+  paired: Paired[];
+  followed: Followed[];
+  skipped: number;
+  under: UnderChange | null;
+}
+
+export interface TypeSize {
+  name: string;
+  recorded_bytes: number;
+  without_bytes: number;
+  with_bytes: number;
+  without_lines: number;
+  with_lines: number;
+}
+
+export interface SetsChange {
+  name: string;
+  without: TypeSets | null;
+  with: TypeSets | null;
 }
 
 export interface Measure {
@@ -247,66 +600,91 @@ export interface Measure {
   significant: boolean;
 }
 
+export interface LlcMisses {
+  types: Measure;
+  whole: Measure;
+  kernel: Measure;
+  kernel_loads: Measure;
+  kernel_stores: Measure;
+  kernel_rmws: Measure;
+  user_loads: Measure;
+}
+
 export interface MeasuredRow {
   name: string;
   count: Measure;
   cycles: Measure;
 }
 
-export interface WhatIf {
-  machine: string;
-  line_bytes: number;
-  cpus: number;
-  recorded_cpus: number;
+export interface Ablation {
+  edit: string;
+  alone: Measure | null;
+  last: Measure | null;
+  why_not: string | null;
+}
+
+export interface Paired {
+  pairs: number;
+  first_alone: number;
+  second_alone: number;
+}
+
+export interface Followed {
+  pointer: string;
+  owners: number;
+  arrays: number;
+}
+
+export interface UnderChange {
+  function: string;
+  entered: number;
+  cost: Measure;
+  llc_misses: Measure;
+  cycles: Measure;
+  all_cycles: Measure;
+}
+
+export type Advised = AdviceDocument | SurveyDocument;
+
+export interface AdviceDocument {
+  schema: string;
+  tool: string;
+  recordings: AdvisedRecording[];
+  machines: string[];
+  type: string;
+  source?: ProgramSource;
+  pins: string[];
+  max_growth: number;
   seed: number;
   interleavings: number;
-  sizes: { name: string; without_bytes: number; with_bytes: number; without_lines: number; with_lines: number }[];
-  types: Measure;
-  whole: Measure;
-  llc_misses: Record<"types" | "whole" | "kernel" | "kernel_loads" | "kernel_stores" | "kernel_rmws" | "user_loads", Measure>;
-  duration: Measure;
-  causes: MeasuredRow[];
-  sources: MeasuredRow[];
-  fields: MeasuredRow[];
-  functions: MeasuredRow[];
-  ablation: { edit: string; alone: Measure | null; last: Measure | null; why_not: string | null }[];
-  relocated: number;
-  skipped: number;
+  first_stays: string | null;
+  line_starts?: KeptLineStart[];
+  events: number[];
+  cut: boolean;
+  found: number;
+  front: FrontPoint[];
+  recommended: AdvisedLayout | null;
+  others: AdvisedLayout[];
+  with_growth: GrownLayout | null;
+  aligned: AlignedObjects | null;
+  remedies: RemedyList;
 }
 
-export interface WhatIfDocument {
-  schema: string;
-  edits: string;
-  results: WhatIf[];
+export interface AdvisedRecording {
+  description: Record<string, string>;
+  checksum: string | null;
 }
 
-/** A member that starts a line, though the types do not say whether the source asks for it. */
-export interface LineStart {
-  member: string;
-  /** Whether it does so in the new layout, too. */
-  kept: boolean;
-  /** The edit that asks for the opposite. */
-  otherwise: string;
+export interface ProgramSource {
+  language: string;
+  declared: string | null;
 }
 
-export interface LayoutChange {
-  type: string;
-  line_bytes: number;
-  before: FieldMap;
-  after: FieldMap;
-  line_starts?: LineStart[];
-}
-
-export interface AdvisedGroup {
-  name: string;
-  sealed: boolean;
-  members: { name: string; loads: number; stores: number; rmws: number; readers: number; writers: number }[];
-  fills: string[];
-  loads_per_write: number | null;
-  read_in: string[];
-  written_in: string[];
-  saves: number;
-  kept_from: { name: string; share: number }[];
+export interface FrontPoint {
+  moves: number;
+  model: number;
+  replayed: number | null;
+  recommended: boolean;
 }
 
 export interface AdvisedLayout {
@@ -314,39 +692,184 @@ export interface AdvisedLayout {
   moves: number;
   model: number;
   confirmed: boolean;
-  /** Whether its objects start lines, which the recorded layout does not ask for. */
-  starts_lines?: boolean;
-  effects: { types: Measure; whole: Measure; duration: Measure }[][];
-  groups: AdvisedGroup[];
+  starts_lines: boolean;
+  effects: LayoutEffect[][];
+  footprints: FootprintChange[];
+  groups: GroupReasons[];
 }
 
-export interface Advice {
-  schema: string;
-  type: string;
-  machines: string[];
-  found: number;
-  front: { moves: number; model: number; replayed: number | null; recommended: boolean }[];
-  recommended: AdvisedLayout | null;
-  others: AdvisedLayout[];
-  with_growth?: { max_growth: number; layout: AdvisedLayout } | null;
-  aligned?: { edits: string; advice: string; objects: number; astray: number; effects: AdvisedLayout["effects"] } | null;
+export interface LayoutEffect {
+  interleavings: number;
+  types: Measure;
+  whole: Measure;
+  duration: Measure;
 }
 
-export interface Survey {
+export interface FootprintChange {
+  line_bytes: number;
+  before: Footprint;
+  after: Footprint;
+}
+
+export interface Footprint {
+  bytes: number;
+  lines: number;
+  holes: number;
+  hole_bytes: number;
+  touched: number;
+  alone: number;
+}
+
+export interface GroupReasons {
+  name: string;
+  sealed: boolean;
+  members: MemberUse[];
+  fills: string[];
+  loads_per_write: number | null;
+  read_in: string[];
+  written_in: string[];
+  saves: number;
+  kept_from: KeptApart[];
+}
+
+export interface MemberUse {
+  name: string;
+  loads: number;
+  stores: number;
+  rmws: number;
+  readers: number;
+  writers: number;
+}
+
+export interface KeptApart {
+  name: string;
+  share: number;
+}
+
+export interface GrownLayout {
+  max_growth: number;
+  layout: AdvisedLayout;
+}
+
+export interface AlignedObjects {
+  edits: string;
+  advice: string;
+  objects: number;
+  astray: number;
+  effects: LayoutEffect[][];
+}
+
+export interface RemedyList {
+  machine: string;
+  line_bytes: number;
+  cpus: number;
+  recorded_cpus: number;
+  seed: number;
+  interleavings: number;
+  accesses: number;
+  whole: Stake;
+  remedies: Remedy[];
+  left_out: [RemedyKind, number][];
+  floor: number;
+  below_floor: number;
+}
+
+export interface Stake {
+  misses: number;
+  cycles: number;
+}
+
+export interface Remedy {
+  kind: RemedyKind;
+  subject: string;
+  advice: string;
+  concerns: string[];
+  stake: Stake;
+  reasons: Reasons;
+  trials: Trial[];
+}
+
+export type RemedyKind = "skip_silent_stores" | "reuse_result" | "derive" | "split_per_cpu" | "co_allocate" | "own_line" | "pad_elements" | "allocate_apart" | "spread_over_sets" | "write_less";
+
+export interface Reasons {
+  loads: number;
+  stores: number;
+  silent_stores: number;
+  rmws: number;
+  readers: number;
+  writers: number;
+  functions: FunctionUse[];
+  notes: string[];
+}
+
+export interface FunctionUse {
+  name: string;
+  accesses: number;
+  misses: number;
+  cycles: number;
+}
+
+export interface Trial {
+  edits: string;
+  effect: RemedyEffect;
+}
+
+export type RemedyEffect = "not_tried" | { refused: { why: string } } | { tried: Gain };
+
+export interface Gain {
+  interleavings: number;
+  types: Measure;
+  misses: Measure;
+  whole: Measure;
+  skipped: number;
+}
+
+export interface SurveyDocument {
   schema: string;
+  tool: string;
+  recordings: AdvisedRecording[];
   machines: string[];
   seed: number;
-  interleavings?: number;
-  types: {
-    name: string;
-    cost: number;
-    share: number;
-    true_sharing: number;
-    false_sharing: number;
-    other_misses: number;
-    estimate: { gain: number; share: number; moves: number } | null;
-    why_not: string | null;
-  }[];
+  interleavings: number;
+  types: SurveyRow[];
+  remedies: RemedyList;
+}
+
+export interface SurveyRow {
+  name: string;
+  cost: number;
+  share: number;
+  true_sharing: number;
+  false_sharing: number;
+  other_misses: number;
+  capacity: number;
+  estimate: Estimate | null;
+  why_not: string | null;
+}
+
+export interface Estimate {
+  gain: number;
+  share: number;
+  moves: number;
+}
+
+export interface DiffDocument {
+  schema: string;
+  tool: string;
+  type: string | null;
+  machine: string | null;
+  seed: number;
+  interleavings: number;
+  a: DiffSide;
+  b: DiffSide;
+}
+
+export interface DiffSide {
+  bytes: number;
+  cpus: number;
+  accesses: number;
+  event: EventCount | null;
+  fields: Record<string, DiffFigures>;
 }
 
 export interface DiffFigures {
@@ -358,19 +881,76 @@ export interface DiffFigures {
   sharing_cycles: number;
 }
 
-export interface DiffSide {
-  bytes: number;
-  cpus: number;
-  accesses: number;
-  fields: Record<string, DiffFigures>;
+export interface CaseResults {
+  schema: string;
+  tool: string;
+  case: string;
+  summary: string;
+  mode: string;
+  replay: ReplayedAs;
+  inputs: CaseInputs;
+  found: FoundType[];
+  predicted: Predicted[];
+  rebuilt: Rebuilt[];
+  checked: Checked[];
+  published: PublishedRow[];
 }
 
-export interface Diff {
-  schema: string;
-  type: string | null;
-  machine: string | null;
-  a: DiffSide;
-  b: DiffSide;
+export interface ReplayedAs {
+  cold: boolean;
+  mechanisms: string[];
+  llc_share: boolean;
+  cpus?: number;
+}
+
+export interface CaseInputs {
+  recording: Record<string, string>;
+  checksum: string;
+  accesses: number;
+}
+
+export interface FoundType {
+  name: string;
+  bytes: number;
+  accesses: number;
+  groups: FoundGroup[];
+  machine: string;
+  cycles: number;
+  true_sharing: number;
+  false_sharing: number;
+  contended: Contended[];
+}
+
+export interface FoundGroup {
+  class: string;
+  fields: string[];
+  share: number;
+  loads_per_store: number | null;
+  lines: number[];
+}
+
+export interface Contended {
+  field: string;
+  cycles: number;
+  loads: number;
+  stores: number;
+  hitm: number;
+  cycles_per_load: number | null;
+}
+
+export interface Predicted {
+  edit: string;
+  machine: string;
+  cpus: number;
+  line_bytes: number;
+  sizes: [string, number, number][];
+  types: Measured;
+  whole: Measured;
+  llc_misses: Measured;
+  llc_load_misses: Measured;
+  functions: Record<string, Measured>;
+  skipped: number;
+  accesses: number;
 }
 
 export interface Measured {
@@ -380,30 +960,18 @@ export interface Measured {
   ci95: number;
 }
 
-export interface Spread {
-  mean: number;
-  least: number;
-  most: number;
-}
-
-/** A change of a mean: in per cent, with half of its 95 % confidence interval. */
-export interface Change {
-  percent: number;
-  ci95: number | null;
-}
-
-export interface Compared {
-  without: Spread;
-  predicted: Spread;
-  rerecorded: Spread;
-  predicted_change: Change | null;
-  recorded_change: Change | null;
-  verdict: "agrees" | "differs" | "inconclusive" | null;
-}
-
-export interface Figure {
-  sum: Compared;
-  per_event: Compared | null;
+export interface Rebuilt {
+  edit: string;
+  machine: string;
+  types: string[];
+  runs: number;
+  event: EventRuns | null;
+  cost: Figure;
+  accesses: Figure;
+  whole: Figure;
+  llc_misses: Figure;
+  llc_load_misses: Figure;
+  functions: Record<string, Figure>;
 }
 
 export interface EventRuns {
@@ -416,26 +984,45 @@ export interface EventRuns {
   change: Change | null;
 }
 
-export interface Rebuilt {
-  edit: string;
-  machine: string;
-  types: string[];
-  runs: number;
-  event: EventRuns | null;
-  cost: Figure;
-  whole: Figure;
-  llc_misses: Figure;
-  functions: Record<string, Figure>;
+export interface Spread {
+  mean: number;
+  least: number;
+  most: number;
 }
 
-export interface CaseResults {
-  schema: string;
-  case: string;
-  summary: string;
-  mode: string;
-  inputs: { recording: Record<string, string>; checksum: string; accesses: number };
-  found: { name: string; bytes: number; accesses: number; machine: string; cycles: number; true_sharing: number; false_sharing: number }[];
-  predicted: { edit: string; machine: string; cpus: number; types: Measured; whole: Measured }[];
-  rebuilt: Rebuilt[];
-  published: { key: string; published: string; source: string; found: string | null; predicted: string | null; rerecorded: string | null }[];
+export interface Change {
+  percent: number;
+  ci95: number | null;
+}
+
+export interface Figure {
+  sum: Compared;
+  per_event: Compared | null;
+}
+
+export interface Compared {
+  without: Spread;
+  predicted: Spread;
+  rerecorded: Spread;
+  predicted_change: Change | null;
+  recorded_change: Change | null;
+  verdict: Verdict | null;
+}
+
+export type Verdict = "agrees" | "differs" | "inconclusive" | "not comparable";
+
+export interface Checked {
+  edit: string;
+  check: string;
+  config: string[];
+  said: string;
+}
+
+export interface PublishedRow {
+  key: string;
+  published: string;
+  source: string;
+  found: string | null;
+  predicted: string | null;
+  rerecorded: string | null;
 }

@@ -1,6 +1,6 @@
 // What is known about each field of a type, gathered from all documents of the page.
 
-import type { Cell, Cost, FieldColumns, FieldMap, FieldPlace, LayoutChange, Page, Share, TypeView } from "./documents";
+import type { CellCost, Cost, FieldColumns, FieldMap, FieldPlace, LayoutChange, Page, Share, PageType } from "./documents";
 import { folded, namesOf } from "./text";
 
 export interface Costs {
@@ -47,16 +47,16 @@ function untouched(path: string, offset: number, size: number): Field {
   };
 }
 
-const known = new WeakMap<TypeView, Field[]>();
+const known = new WeakMap<PageType, Field[]>();
 
 /** The fields of a type that anything is known about, by offset. */
-export function fieldsOf(page: Page, view: TypeView): Field[] {
+export function fieldsOf(page: Page, view: PageType): Field[] {
   const fields = known.get(view) ?? gathered(page, view);
   known.set(view, fields);
   return fields;
 }
 
-function gathered(page: Page, view: TypeView): Field[] {
+function gathered(page: Page, view: PageType): Field[] {
   const fields: Field[] = view.fields.map((row) => ({
     path: row.field,
     aliases: row.aliases,
@@ -101,7 +101,7 @@ function figuresAlone(rest: FieldColumns, isReplayed: boolean): Field[] {
 }
 
 /** Each cell of a line goes to the field that has its byte; cells and fields add up to the same. */
-function addCosts(page: Page, view: TypeView, fields: Field[]): void {
+function addCosts(page: Page, view: PageType, fields: Field[]): void {
   const costs = page.costs?.costs;
   if (!costs) return;
   const byByte = new Map<number, Field>();
@@ -124,7 +124,7 @@ function addCosts(page: Page, view: TypeView, fields: Field[]): void {
   }
 }
 
-function fieldAt(at: number, cell: Cell, view: TypeView, fields: Field[], byByte: Map<number, Field>): Field {
+function fieldAt(at: number, cell: CellCost, view: PageType, fields: Field[], byByte: Map<number, Field>): Field {
   const names = namesOf(cell.field, view.name);
   const known = byByte.get(at);
   const named = known && [known.path, ...known.aliases].some((path) => names.includes(folded(path)));
@@ -140,7 +140,7 @@ function fieldAt(at: number, cell: Cell, view: TypeView, fields: Field[], byByte
   return field;
 }
 
-function addCell(field: Field, cell: Cell, row: Cost | undefined): void {
+function addCell(field: Field, cell: CellCost, row: Cost | undefined): void {
   const costs = (field.costs ??= { ...NOTHING });
   costs.cycles += cell.cycles;
   costs.misses += cell.loads + cell.stores;
@@ -153,7 +153,7 @@ function addCell(field: Field, cell: Cell, row: Cost | undefined): void {
   }
 }
 
-function addEffects(page: Page, view: TypeView, fields: Field[]): void {
+function addEffects(page: Page, view: PageType, fields: Field[]): void {
   const result = page.whatif?.results[0];
   if (!result || !result.sizes.some((size) => size.name === view.name)) return;
   const byName = new Map<string, Field[]>();

@@ -1,6 +1,6 @@
 // View 3: a line under the lens, and which CPU takes modified lines from which.
 
-import type { Cell, CostsDocument, CpuPlace, LineCost, TypeView } from "./documents";
+import type { CellCost, CostsDocument, CpuPlace, LineCost, PageType } from "./documents";
 import { choice, h, replace, scrolled, section } from "./dom";
 import { onTheme, scale } from "./metric";
 import type { Store } from "./state";
@@ -41,7 +41,7 @@ function draw(tools: HTMLElement, body: HTMLElement, store: Store, document: Cos
 }
 
 /** The line to scale: what each byte costs. */
-function strip(line: LineCost, view: TypeView, bytes: number): HTMLElement {
+function strip(line: LineCost, view: PageType, bytes: number): HTMLElement {
   const most = Math.max(1, ...line.cells.map((cell) => cell.cycles));
   const shade = scale(most);
   const track = h("div", { class: "track strip", "aria-hidden": "true" });
@@ -65,14 +65,14 @@ function strip(line: LineCost, view: TypeView, bytes: number): HTMLElement {
 
 function cells(line: LineCost): HTMLElement {
   interface Row {
-    cell: Cell;
+    cell: CellCost;
     other: boolean;
   }
   const rows: Row[] = [
     ...line.cells.map((cell) => ({ cell, other: false })),
     ...line.neighbours.map((cell) => ({ cell, other: true })),
   ].sort((a, b) => b.cell.cycles - a.cell.cycles);
-  const figure = (title: string, value: (cell: Cell) => number, help?: string, bar = false) => ({
+  const figure = (title: string, value: (cell: CellCost) => number, help?: string, bar = false) => ({
     title, bar, value: (row: Row) => value(row.cell), text: (row: Row) => exact(value(row.cell)), ...(help === undefined ? {} : { help }),
   });
   const list = table<Row>({

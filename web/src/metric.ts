@@ -2,7 +2,7 @@
 
 import { scaleSequentialSqrt } from "d3-scale";
 import { interpolateMagma } from "d3-scale-chromatic";
-import type { Cell, Page } from "./documents";
+import type { CellCost, Page } from "./documents";
 import type { Field } from "./fields";
 
 export interface Metric {
@@ -16,7 +16,7 @@ export interface Metric {
   /** What a line of the report has. */
   ofLine?: (line: { loads: number; stores: number; rmws: number }) => number;
   /** What a place in a line has, of the costs. */
-  ofCell?: (cell: Cell) => number;
+  ofCell?: (cell: CellCost) => number;
   value: (field: Field, after: boolean) => number;
 }
 

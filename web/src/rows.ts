@@ -1,7 +1,7 @@
 // The lines of a layout as rows, and the way through their fields by keyboard.
 
 import { linesOf, type Block, type Part } from "./blocks";
-import type { FieldMap, Page, TypeView } from "./documents";
+import type { FieldMap, Page, PageType } from "./documents";
 import { h } from "./dom";
 import type { Metric, Shade } from "./metric";
 import { exact, percent, short } from "./number";
@@ -51,7 +51,7 @@ function totalsOf(rows: Part[][], drawing: Drawing, store: Store): number[] {
   return rows.map((parts) => parts.reduce((sum, p) => sum + (p.first ? valueOf(p.block, metric, drawing.after) : 0), 0));
 }
 
-function linesOfReport(rows: number, view: TypeView, value: NonNullable<Metric["ofLine"]>, lineBytes: number): number[] {
+function linesOfReport(rows: number, view: PageType, value: NonNullable<Metric["ofLine"]>, lineBytes: number): number[] {
   const totals = new Array<number>(rows).fill(0);
   const { line, loads, stores, rmws } = view.line_sums;
   line.forEach((number, i) => {
@@ -61,7 +61,7 @@ function linesOfReport(rows: number, view: TypeView, value: NonNullable<Metric["
   return totals;
 }
 
-function linesOfCosts(rows: number, view: TypeView, page: Page, value: NonNullable<Metric["ofCell"]>, lineBytes: number): number[] {
+function linesOfCosts(rows: number, view: PageType, page: Page, value: NonNullable<Metric["ofCell"]>, lineBytes: number): number[] {
   const totals = new Array<number>(rows).fill(0);
   for (const line of page.costs?.costs.lines ?? []) {
     if (line.name !== view.name) continue;

@@ -1,11 +1,11 @@
 // What the reader has chosen.
 
-import type { Page, TypeView } from "./documents";
+import type { Page, PageType } from "./documents";
 import { metricsOf, type Metric } from "./metric";
 
 export interface State {
   page: Page;
-  view: TypeView | null;
+  view: PageType | null;
   metric: Metric;
   lineBytes: number;
   /** Shows lines that nothing touches. */

@@ -2,7 +2,7 @@
 
 import { blocksOf, type Block } from "./blocks";
 import { detailsOf } from "./details";
-import type { FieldMap, LineStart, Page, TypeView } from "./documents";
+import type { FieldMap, KeptLineStart, Page, PageType } from "./documents";
 import { choice, h, replace, section } from "./dom";
 import { changeOf, fieldsOf, moved, type Field } from "./fields";
 import { metricsOf, onTheme, scale, type Metric, type Shade } from "./metric";
@@ -124,9 +124,9 @@ function draw(grid: HTMLElement, details: HTMLElement, store: Store, width: numb
 }
 
 /** Members that the edits leave at the start of a line, or take away from it, where that is a guess. */
-function lineStarts(page: Page, view: TypeView, lineBytes: number): string[] {
+function lineStarts(page: Page, view: PageType, lineBytes: number): string[] {
   const starts = changeOf(page, view.name, lineBytes)?.line_starts ?? [];
-  const said = (list: LineStart[], what: string, source: string) => list.length === 0 ? [] : [
+  const said = (list: KeptLineStart[], what: string, source: string) => list.length === 0 ? [] : [
     `${what}, since BTF does not show which members are aligned: ${list.map((s) => s.member).join(", ")}; where the source ${source}: ` +
       `${list.map((s) => `\`${s.otherwise}\``).join(", ")}.`];
   return [
@@ -136,7 +136,7 @@ function lineStarts(page: Page, view: TypeView, lineBytes: number): string[] {
 }
 
 /** Where the accesses are: a type's row in the list is without those inside other types. */
-function placesOf(view: TypeView): HTMLElement {
+function placesOf(view: PageType): HTMLElement {
   const places = view.places.slice(0, PLACES).map((place) => `${place.owner} ${exact(place.accesses)}`);
   const more = view.places.length - places.length;
   return h("p", { class: "note" },

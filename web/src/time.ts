@@ -3,7 +3,7 @@
 import { axisBottom } from "d3-axis";
 import { scaleLinear } from "d3-scale";
 import { select } from "d3-selection";
-import type { Page, TimeGrid, TypeView } from "./documents";
+import type { Page, TimeGrid, PageType } from "./documents";
 import { choice, h, replace, s, scrolled, section } from "./dom";
 import { onTheme, scale } from "./metric";
 import type { Store } from "./state";
@@ -60,7 +60,7 @@ export function timeView(store: Store): HTMLElement {
   return root;
 }
 
-function seriesOf(page: Page, view: TypeView, count: Count): Series[] {
+function seriesOf(page: Page, view: PageType, count: Count): Series[] {
   const found: Series[] = [];
   const add = (id: string, title: string, rows: number[][]) => {
     const total = rows.flat().reduce((a, b) => a + b, 0);
@@ -86,7 +86,7 @@ function seriesOf(page: Page, view: TypeView, count: Count): Series[] {
 }
 
 /** What the page does not have over time. */
-function leftOut(view: TypeView): string {
+function leftOut(view: PageType): string {
   const parts = [[view.fields_without_times, "fields"], [view.lines_without_times, "lines"]] as const;
   const missing = parts.filter(([count]) => count > 0).map(([count, what]) => `${count} ${what}`);
   return missing.length === 0 ? "" : `This page has no times of ${missing.join(" and ")} with fewer accesses: report --type ${view.name} --json has them.`;

@@ -98,7 +98,7 @@ test("fields whose functions are left out keep their figures, and it is said", a
   const numbers = [0, 1, 2, 3, 4];
   const ofLine = (line: number) => sum(8 * line, 8 * line + 8);
   const zeros = others.map(() => 0);
-  const type: D.TypeView = {
+  const type: D.PageType = {
     name: "wide", size, line_size: 64, figures: figures(sum(0, 40)), places: [], groups: [],
     layout: { size, fields: names.map(place) },
     fields: known.map((name, i) => ({

@@ -11,7 +11,7 @@ const FIGURES: D.Figures = { accesses: 0, loads: 0, stores: 0, rmws: 0, silent: 
 const NO_FIELDS: D.FieldColumns = { field: [], offset: [], size: [], loads: [], stores: [], rmws: [], silent: [], remote_share: [], readers: [], writers: [] };
 
 /** A type of `count` members of 8 bytes; every third is accessed. */
-function typeOf(name: string, count: number): D.TypeView {
+function typeOf(name: string, count: number): D.PageType {
   const fields = Array.from({ length: count }, (_, i) => ({ path: `member_${i}`, type: "long", offset: 8 * i, size: 8 }));
   return {
     name, size: 8 * count, line_size: 64, figures: FIGURES, places: [], groups: [],
@@ -29,7 +29,7 @@ function typeOf(name: string, count: number): D.TypeView {
 }
 
 /** The page of a recording whose types are these. */
-function pageOf(types: D.TypeView[]): D.Page {
+function pageOf(types: D.PageType[]): D.Page {
   const report = { ...json<D.Report>("heat"), types: [] };
   return {
     schema: "linemate.page/1", tool: "0.1.0", title: "shapes", headline: "Types of every shape", type: null, settings: {},
@@ -119,7 +119,7 @@ test("cases show predicted and recorded changes", async ({ page }) => {
   const cost: D.Figure = { sum, per_event: compared({ percent: -20, ci95: 1 }, { percent: -25, ci95: 3 }, "differs") };
   const whole: D.Figure = { sum, per_event: compared({ percent: -5, ci95: 0.5 }, { percent: 4.5, ci95: null }, "inconclusive") };
   const rebuilt: D.Rebuilt = {
-    edit: "own", machine: "gnr-2s-480", types: ["rq"], runs: 5, cost, whole, llc_misses: whole, functions: { f: cost },
+    edit: "own", machine: "gnr-2s-480", types: ["rq"], runs: 5, cost, whole, accesses: whole, llc_misses: whole, llc_load_misses: whole, functions: { f: cost },
     event: { name: "enqueue", function: "enqueue_task_fair", copies: ["enqueue_task_fair"], patched_copies: ["enqueue_task_fair"], without: SPREAD(100), rerecorded: SPREAD(100), change: null },
   };
   const result = {

@@ -23,7 +23,7 @@ for (const name of ALL) {
 test("the struct has the accesses that the report has", async ({ page }) => {
   await open(page, "heat");
   await page.getByLabel("Type", { exact: true }).selectOption("rq");
-  const { type } = json<{ type: D.TypeView }>("rq");
+  const { type } = json<{ type: D.PageType }>("rq");
   const expected = Object.fromEntries(type.fields.map((f) => [f.field, f.accesses]));
   expect(await blocks(page.locator(".layout"))).toEqual(expected);
   await page.getByLabel("Colour").selectOption("stores");
@@ -76,7 +76,7 @@ test("the struct is used by mouse, and its lines are as long as chosen", async (
   await page.locator('button.block[data-path="lock"]').hover();
   const details = page.locator(".details");
   await expect(details.locator("h3")).toHaveText("lock");
-  const { type } = json<{ type: D.TypeView }>("rq");
+  const { type } = json<{ type: D.PageType }>("rq");
   const lock = type.fields.find((f) => f.field === "lock");
   const told = async (name: string) => number(await details.locator(`dt:text-is("${name}") + dd`).innerText());
   expect(await told("loads")).toBe(lock?.loads);
@@ -124,7 +124,7 @@ test("types are ranked, searched, copied, and lead to the struct", async ({ page
 test("the fields' table has the report's figures", async ({ page }) => {
   await open(page, "costs");
   const rows = await cells(page.locator("#fields"));
-  const { type } = json<{ type: D.TypeView }>("rq");
+  const { type } = json<{ type: D.PageType }>("rq");
   for (const field of type.fields) {
     const row = rows.find((cells) => cells[0] === field.field);
     expect(row?.slice(1, 4).map(number)).toEqual([field.offset, field.size, field.accesses]);
@@ -189,7 +189,7 @@ const barsOf = (rows: number[][]) =>
 test("time has the report's accesses and the costs' HITM", async ({ page }) => {
   await open(page, "costs");
   const section = page.locator("#time");
-  const { times, lines } = json<{ type: Omit<D.TypeView, "lines"> & { lines: { line: number; accesses: number }[] } }>("rq").type;
+  const { times, lines } = json<{ type: Omit<D.PageType, "lines"> & { lines: { line: number; accesses: number }[] } }>("rq").type;
   expect(times.bins).toBeGreaterThan(32);
   for (const field of times.fields) {
     await section.getByLabel("Place").selectOption(`${field.offset} ${field.field}`);
@@ -253,17 +253,17 @@ test("a what-if shows both layouts, totals and contributions", async ({ page }) 
 
 test("advice, survey and difference have their figures", async ({ page }) => {
   await open(page, "advise");
-  const advice = json<D.Advice>("advise");
+  const advice = json<D.AdviceDocument>("advise");
   const front = page.getByRole("region", { name: "Moves against gain" });
   if (advice.recommended) await expect(front.locator("tbody tr")).toHaveCount(advice.front.length);
   else await expect(page.locator("#advise .empty")).toContainText("no gain");
   expectQuiet(page);
   await open(page, "survey");
-  const survey = json<D.Survey>("survey");
+  const survey = json<D.SurveyDocument>("survey");
   await expect(page.locator("#advise tbody tr")).toHaveCount(survey.types.length);
   expectQuiet(page);
   await open(page, "diff");
-  const diff = json<D.Diff>("diff");
+  const diff = json<D.DiffDocument>("diff");
   const rows = await cells(page.locator("#diff"));
   for (const [name, figures] of Object.entries(diff.a.fields)) {
     expect(number(rows.find((row) => row[0] === name)?.[1] ?? "")).toBe(figures.loads);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use linemate_answers::{FootprintChange, GroupReasons, LayoutEffect};
 use linemate_attribution::Analysis;
 use linemate_layout::origin::BUILT_LINE;
 use linemate_layout::plan::resolve;
@@ -16,11 +17,11 @@ use linemate_types::{BitOffset, ByteAlign, ByteSize, LineSize, Symbols, TypeId, 
 use crate::alternatives::{Aligned, Grown, is_enough, offered};
 use crate::candidate::Candidate;
 use crate::choice::{Choice, Point, finalists, points, recommended};
-use crate::confirm::{Confirmation, Effect, is_confirmed, relative};
+use crate::confirm::{Confirmation, is_confirmed, relative};
 use crate::cost::{CostModel, Objective};
 use crate::error::AdviseError;
-use crate::footprint::{FootprintChange, footprint};
-use crate::reasons::{GroupReasons, Knowledge};
+use crate::footprint::footprint;
+use crate::reasons::Knowledge;
 use crate::search::{Limit, MOVE_WORTH, Scored, Search, cheapest};
 use crate::shape::{Metrics, StructShape, UnitLayout};
 use crate::trace::Trace;
@@ -60,7 +61,7 @@ pub struct Tried {
     /// The edit.
     pub edits: EditFile,
     /// By recording and then machine.
-    pub effects: Vec<Vec<Effect>>,
+    pub effects: Vec<Vec<LayoutEffect>>,
     /// Its size and lines, for lines of 64 and of 128 bytes.
     pub footprints: Vec<FootprintChange>,
     /// Its groups, and why.
@@ -349,7 +350,7 @@ impl<'a, 't> Proposer<'a, 't> {
 fn confirm(
     confirmations: &[Confirmation<'_>],
     request: &Request,
-    mut layouts: Vec<(&EditFile, &mut Vec<Vec<Effect>>)>,
+    mut layouts: Vec<(&EditFile, &mut Vec<Vec<LayoutEffect>>)>,
 ) -> Result<(), AdviseError> {
     if layouts.is_empty() {
         return Ok(());
@@ -504,7 +505,7 @@ fn agrees(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linemate_study::stats::Measure;
+    use linemate_answers::Measure;
 
     /// By 100 cycles of 1000, with that interval.
     fn measure(difference: f64, ci95: f64) -> Measure {
@@ -518,7 +519,7 @@ mod tests {
     }
 
     fn tried(effects: &[(Measure, Measure)]) -> Tried {
-        let effect = |(types, whole): &(Measure, Measure)| Effect {
+        let effect = |(types, whole): &(Measure, Measure)| LayoutEffect {
             interleavings: 8,
             types: *types,
             whole: *whole,

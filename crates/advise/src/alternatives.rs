@@ -1,13 +1,14 @@
 //! What is offered next to the recommended layout, confirmed by replay as it is: a layout with one more line, where sizes are to stay, and objects that
 //! start lines, where the recorded ones do not.
 
+use linemate_answers::LayoutEffect;
 use linemate_layout::edit::Alignment;
 use linemate_layout::{Edit, EditFile, Position, Section, Statement};
 use linemate_types::Language;
 
 use crate::advise::{Request, Tried};
 use crate::choice::{ENOUGH, recommended};
-use crate::confirm::{Effect, is_confirmed, relative};
+use crate::confirm::{is_confirmed, relative};
 use crate::shape::StructShape;
 use crate::trace::Trace;
 
@@ -26,7 +27,7 @@ pub struct Aligned {
     /// The edit.
     pub edits: EditFile,
     /// By recording and then machine.
-    pub effects: Vec<Vec<Effect>>,
+    pub effects: Vec<Vec<LayoutEffect>>,
     /// Bytes of the line that objects start.
     pub line_bytes: u64,
     /// What the type is written in; `None` for the kernel's.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use linemate_answers::{LayoutEffect, Measure};
 use linemate_attribution::Analysis;
 use linemate_layout::{EditFile, Plan};
 use linemate_machine::Machine;
@@ -9,29 +10,15 @@ use linemate_replay::Outcome;
 use linemate_study::WhatIfError;
 use linemate_study::experiment::{Conditions, Experiment, line_of};
 use linemate_study::scene::Scene;
-use linemate_study::stats::{Measure, all_narrow, paired};
+use linemate_study::stats::{all_narrow, paired};
 use linemate_study::variant::{Setting, Variant};
 use linemate_types::LineSize;
-use serde::{Deserialize, Serialize};
 
 use crate::error::AdviseError;
 
-/// What a layout changes on one machine.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Effect {
-    /// Interleavings replayed.
-    pub interleavings: usize,
-    /// Cycles of the type's accesses that left their core.
-    pub types: Measure,
-    /// Cycles of everything's.
-    pub whole: Measure,
-    /// Cycles from the replay's start to its end.
-    pub duration: Measure,
-}
-
 /// Whether replay confirms a gain: measurably better somewhere, measurably worse nowhere, neither for the type nor in all. By recording and then
 /// machine.
-pub(crate) fn is_confirmed(effects: &[Vec<Effect>]) -> bool {
+pub(crate) fn is_confirmed(effects: &[Vec<LayoutEffect>]) -> bool {
     let all = || effects.iter().flatten();
     let better = all().any(|e| e.types.significant && e.types.difference < 0.0);
     let worse = all().any(|e| {
@@ -42,8 +29,8 @@ pub(crate) fn is_confirmed(effects: &[Vec<Effect>]) -> bool {
 }
 
 /// The mean over recordings and machines of the type's cost relative to what it is without the edit.
-pub(crate) fn relative(effects: &[Vec<Effect>]) -> f64 {
-    let part = |e: &Effect| {
+pub(crate) fn relative(effects: &[Vec<LayoutEffect>]) -> f64 {
+    let part = |e: &LayoutEffect| {
         if e.types.without > 0.0 {
             e.types.with / e.types.without
         } else {
@@ -77,7 +64,7 @@ impl Confirmation<'_> {
         machine: &Machine,
         conditions: Conditions,
         seeds: &[u64],
-    ) -> Result<Vec<Effect>, AdviseError> {
+    ) -> Result<Vec<LayoutEffect>, AdviseError> {
         let line = line_of(machine);
         let empty = EditFile::default();
         let edits = std::iter::once(&empty).chain(layouts);
@@ -97,7 +84,7 @@ impl Confirmation<'_> {
                 let series = |variant: &[Figures]| variant.iter().map(figure).collect::<Vec<f64>>();
                 paired(&series(&without[0]), &series(variant))
             };
-            Effect {
+            LayoutEffect {
                 interleavings: variant.len(),
                 types: measure(|f| f.types),
                 whole: measure(|f| f.whole),

@@ -1,39 +1,11 @@
 //! What a layout takes: bytes, lines, holes, and lines that one CPU has for itself.
 
+use linemate_answers::Footprint;
 use linemate_layout::arrange::Slot;
 use linemate_types::{ByteOffset, ByteSize};
-use serde::{Deserialize, Serialize};
 
 use crate::shape::{Metrics, StructShape, UnitLayout};
 use crate::trace::Trace;
-
-/// A layout's figures in a kernel for one line size.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Footprint {
-    /// `sizeof`.
-    pub bytes: u64,
-    /// Lines of an object that starts one.
-    pub lines: u64,
-    /// Gaps between members, and at the end.
-    pub holes: u64,
-    /// Bytes in them.
-    pub hole_bytes: u64,
-    /// Lines that are touched at all, over all objects of the recordings.
-    pub touched: u64,
-    /// Of those: lines that only one CPU touches.
-    pub alone: u64,
-}
-
-/// A layout before and after.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FootprintChange {
-    /// Bytes of a line.
-    pub line_bytes: u64,
-    /// Of the recorded order.
-    pub before: Footprint,
-    /// Of the new one.
-    pub after: Footprint,
-}
 
 /// Measures units laid out as `slots` say.
 pub fn footprint<'t>(

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use linemate_answers::{GroupReasons, KeptApart, MemberUse};
 use linemate_attribution::FunctionName;
 use linemate_recording::GuestAddr;
 use linemate_types::Symbols;
-use serde::{Deserialize, Serialize};
 
 use crate::candidate::Candidate;
 use crate::cost::CostModel;
@@ -16,55 +16,6 @@ use crate::trace::{Kind, Trace};
 const NAMED: usize = 4;
 /// From that many loads per write on, members are read mostly.
 pub const READ_MOSTLY: f64 = 4.0;
-
-/// How a member is used.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct MemberUse {
-    /// Its name in the edit.
-    pub name: String,
-    /// Loads in the recordings.
-    pub loads: u64,
-    /// Plain stores.
-    pub stores: u64,
-    /// Atomic read-modify-writes.
-    pub rmws: u64,
-    /// CPUs that read it: the most in any recording.
-    pub readers: u32,
-    /// CPUs that write it, likewise.
-    pub writers: u32,
-}
-
-/// A member that a group is kept from.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct KeptApart {
-    /// Its name.
-    pub name: String,
-    /// What sharing a line with it would cost, as a share of what the type costs as recorded, by the fast model.
-    pub share: f64,
-}
-
-/// A group of an advised layout, and why.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct GroupReasons {
-    /// Its name in the edit; of the one that shares its last line with the rest, its first member's.
-    pub name: String,
-    /// Whether nothing else is on its lines.
-    pub sealed: bool,
-    /// Its members that are used, in order.
-    pub members: Vec<MemberUse>,
-    /// Members that only fill its last line.
-    pub fills: Vec<String>,
-    /// Loads for each store or atomic; `None` without any.
-    pub loads_per_write: Option<f64>,
-    /// Functions that read it most, most first.
-    pub read_in: Vec<String>,
-    /// Functions that write it most.
-    pub written_in: Vec<String>,
-    /// What sharing a line saves its members, as a share of what the type costs as recorded, by the fast model.
-    pub saves: f64,
-    /// What it is kept from, most costly first.
-    pub kept_from: Vec<KeptApart>,
-}
 
 /// What is known about a type's use.
 #[derive(Debug)]

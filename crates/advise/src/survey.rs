@@ -6,13 +6,13 @@
 
 use std::collections::BTreeMap;
 
+use linemate_answers::{Estimate, SurveyRow};
 use linemate_layout::nesting::embeds;
 use linemate_machine::{LineSize, Machine};
 use linemate_replay::{Cause, Counts};
 use linemate_study::scene::{Scene, Watch};
 use linemate_study::{Conditions, Experiment, Session};
 use linemate_types::TypeId;
-use serde::{Deserialize, Serialize};
 
 use crate::advise::{limits, metrics, models, recorded_cpus, shape};
 use crate::cost::Objective;
@@ -20,40 +20,6 @@ use crate::error::AdviseError;
 use crate::search::Search;
 use crate::shape::StructShape;
 use crate::trace::{EVENTS_MAX, Trace};
-
-/// What a type costs, and what a layout could win.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Row {
-    /// The type.
-    pub name: String,
-    /// Cycles of its accesses that left their core, over all recordings and machines.
-    pub cost: f64,
-    /// Share of all such cycles.
-    pub share: f64,
-    /// Share of its cost by cause.
-    pub true_sharing: f64,
-    /// Likewise.
-    pub false_sharing: f64,
-    /// Lines fetched for the first time or again, and permission asked for without another holder, likewise.
-    pub other_misses: f64,
-    /// The part of `other_misses` that is cold and capacity misses, likewise: the fast model has none, so that no estimate is a share of them.
-    pub capacity: f64,
-    /// What a short search finds.
-    pub estimate: Option<Estimate>,
-    /// Why nothing was searched.
-    pub why_not: Option<String>,
-}
-
-/// What a short search finds for a type.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Estimate {
-    /// Cycles of its cost that the best layout found saves, by the fast model.
-    pub gain: f64,
-    /// The same as a share of its cost.
-    pub share: f64,
-    /// Members that it moves.
-    pub moves: usize,
-}
 
 /// Why a type is not searched over several recordings.
 const ELSEWHERE: &str = "it is not in all recordings, or differs between them";
@@ -69,7 +35,7 @@ pub fn survey(
     conditions: Conditions,
     seed: u64,
     searched: usize,
-) -> Result<Vec<Row>, AdviseError> {
+) -> Result<Vec<SurveyRow>, AdviseError> {
     let mut scenes = Vec::new();
     let mut sums: BTreeMap<String, CyclesByCause> = BTreeMap::new();
     let mut whole = 0u64;
@@ -92,14 +58,14 @@ pub fn survey(
         }
         scenes.push((scene, cpus));
     }
-    let mut rows: Vec<Row> = sums
+    let mut rows: Vec<SurveyRow> = sums
         .into_iter()
-        .map(|(name, sums)| Row::new(name, sums, whole))
+        .map(|(name, sums)| survey_row(name, sums, whole))
         .filter(|row| row.cost > 0.0)
         .collect();
     rows.sort_by(|a, b| {
-        (b.most())
-            .total_cmp(&a.most())
+        most(b)
+            .total_cmp(&most(a))
             .then_with(|| a.name.cmp(&b.name))
     });
     let searched = searched.min(rows.len());
@@ -115,52 +81,51 @@ pub fn survey(
 }
 
 /// Most to win first.
-fn rank(rows: &mut [Row]) {
+fn rank(rows: &mut [SurveyRow]) {
     rows.sort_by(|a, b| {
-        (b.worth().total_cmp(&a.worth()))
-            .then_with(|| b.most().total_cmp(&a.most()))
+        worth(b)
+            .total_cmp(&worth(a))
+            .then_with(|| most(b).total_cmp(&most(a)))
             .then_with(|| a.name.cmp(&b.name))
     });
 }
 
-impl Row {
-    fn new(name: String, cycles: CyclesByCause, whole: u64) -> Row {
-        let cost = cycles.all();
-        let part = |cycles: u64| cycles as f64 / cost.max(1) as f64;
-        Row {
-            name,
-            cost: cost as f64,
-            share: cost as f64 / whole.max(1) as f64,
-            true_sharing: part(cycles.true_sharing),
-            false_sharing: part(cycles.false_sharing),
-            other_misses: part(cycles.unshared + cycles.capacity),
-            capacity: part(cycles.capacity),
-            estimate: None,
-            why_not: None,
-        }
+fn survey_row(name: String, cycles: CyclesByCause, whole: u64) -> SurveyRow {
+    let cost = cycles.all();
+    let part = |cycles: u64| cycles as f64 / cost.max(1) as f64;
+    SurveyRow {
+        name,
+        cost: cost as f64,
+        share: cost as f64 / whole.max(1) as f64,
+        true_sharing: part(cycles.true_sharing),
+        false_sharing: part(cycles.false_sharing),
+        other_misses: part(cycles.unshared + cycles.capacity),
+        capacity: part(cycles.capacity),
+        estimate: None,
+        why_not: None,
     }
+}
 
-    /// What a layout gains that saves this share of what the fast model has of the cost: the cycles of coherence, not those of caches without room.
-    fn estimated(&self, saved: f64, moves: usize) -> Estimate {
-        let share = saved * (1.0 - self.capacity);
-        Estimate {
-            gain: share * self.cost,
-            share,
-            moves,
-        }
+/// What a layout gains that saves this share of what the fast model has of the cost: the cycles of coherence, not those of caches without room.
+fn estimated(row: &SurveyRow, saved: f64, moves: usize) -> Estimate {
+    let share = saved * (1.0 - row.capacity);
+    Estimate {
+        gain: share * row.cost,
+        share,
+        moves,
     }
+}
 
-    /// The cycles that are not true sharing, false sharing counted twice: it is what a layout ends most surely.
-    fn most(&self) -> f64 {
-        self.cost * (2.0 * self.false_sharing + self.other_misses)
-    }
+/// The cycles that are not true sharing, false sharing counted twice: it is what a layout ends most surely.
+fn most(row: &SurveyRow) -> f64 {
+    row.cost * (2.0 * row.false_sharing + row.other_misses)
+}
 
-    /// The larger of what the search found and of false sharing. No order of members ends what neighbours in an array, or objects side by
-    /// side, do to each other, but padding does.
-    fn worth(&self) -> f64 {
-        let found = self.estimate.map_or(0.0, |estimate| estimate.gain);
-        found.max(self.cost * self.false_sharing)
-    }
+/// The larger of what the search found and of false sharing. No order of members ends what neighbours in an array, or objects side by
+/// side, do to each other, but padding does.
+fn worth(row: &SurveyRow) -> f64 {
+    let found = row.estimate.map_or(0.0, |estimate| estimate.gain);
+    found.max(row.cost * row.false_sharing)
 }
 
 /// Cycles of accesses that left their core, by why.
@@ -207,8 +172,8 @@ struct Recordings<'a> {
 
 impl Recordings<'_> {
     /// Searches the types of these rows; as many at a time as memory allows, for each time unpacks what is kept of all recordings.
-    fn estimate(&self, rows: &mut [Row]) -> Result<(), AdviseError> {
-        let mut waiting: Vec<(&mut Row, StructShape)> = Vec::new();
+    fn estimate(&self, rows: &mut [SurveyRow]) -> Result<(), AdviseError> {
+        let mut waiting: Vec<(&mut SurveyRow, StructShape)> = Vec::new();
         for row in rows {
             match self.shape(&row.name) {
                 Ok(shape) => waiting.push((row, shape)),
@@ -227,7 +192,7 @@ impl Recordings<'_> {
             let traces = self.traces(&shapes)?;
             for ((row, shape), traces) in now.iter_mut().zip(traces) {
                 match self.search(shape, &traces) {
-                    Ok((saved, moves)) => row.estimate = Some(row.estimated(saved, moves)),
+                    Ok((saved, moves)) => row.estimate = Some(estimated(row, saved, moves)),
                     Err(AdviseError::Absent(_)) => row.why_not = Some(ELSEWHERE.to_owned()),
                     Err(error) => return Err(error),
                 }
@@ -254,9 +219,9 @@ impl Recordings<'_> {
     }
 
     /// How many of the types, at least one, have as many accesses together as one may have events.
-    fn at_once(&self, waiting: &[(&mut Row, StructShape)]) -> usize {
+    fn at_once(&self, waiting: &[(&mut SurveyRow, StructShape)]) -> usize {
         let mut sum = 0;
-        let fits = |(_, shape): &&(&mut Row, StructShape)| {
+        let fits = |(_, shape): &&(&mut SurveyRow, StructShape)| {
             sum += self.accesses(shape);
             sum <= EVENTS_MAX as u64
         };
@@ -328,18 +293,18 @@ mod tests {
             unshared: 100,
             capacity: 400,
         };
-        let row = Row::new("file".into(), cycles, 4000);
+        let row = survey_row("file".into(), cycles, 4000);
         assert_eq!((row.cost, row.share), (1000.0, 0.25));
         assert_eq!((row.other_misses, row.capacity), (0.5, 0.4));
         // Half of 600 cycles: capacity misses are as they were.
-        let half = row.estimated(0.5, 3);
+        let half = estimated(&row, 0.5, 3);
         assert_eq!((half.gain, half.share, half.moves), (300.0, 0.3, 3));
-        assert!(row.estimated(1.0, 3).gain <= 600.0);
+        assert!(estimated(&row, 1.0, 3).gain <= 600.0);
     }
 
     #[test]
     fn false_sharing_that_no_order_ends_counts_as_much_as_an_order_that_gains() {
-        let of = |name: &str, cost: f64, false_sharing: f64, gain: Option<f64>| Row {
+        let of = |name: &str, cost: f64, false_sharing: f64, gain: Option<f64>| SurveyRow {
             name: name.into(),
             cost,
             false_sharing,
@@ -349,7 +314,7 @@ mod tests {
                 share: gain / cost,
                 moves: 1,
             }),
-            ..Row::default()
+            ..SurveyRow::default()
         };
         let mut rows = [
             of("cold", 5000.0, 0.0, None),

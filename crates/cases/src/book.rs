@@ -2,12 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linemate_report::case::{
-    Checked, Contended, FoundGroup, FoundType, Inputs, Measured, Predicted, Rebuilt, ReplayedAs,
+use linemate_answers::{
+    CaseInputs, Checked, Contended, Costs, EventCount, FoundGroup, FoundType, GroupRow, Measured,
+    Predicted, Rebuilt, ReplayedAs, WhatIf,
 };
-use linemate_report::model::GroupRow;
-use linemate_study::costs::Costs;
-use linemate_study::{EventCount, WhatIf};
 
 use crate::case::{Case, PredictedFigure, PredictedOf};
 use crate::documents::{OutputError, Outputs, StepDocument, TypeReport};
@@ -92,11 +90,11 @@ impl<'b> Book<'b> {
         }
     }
 
-    pub(crate) fn inputs(&self) -> Inputs {
+    pub(crate) fn inputs(&self) -> CaseInputs {
         let Some((_, report)) = self.reports().next() else {
-            return Inputs::default();
+            return CaseInputs::default();
         };
-        Inputs {
+        CaseInputs {
             recording: report.inputs.recording.clone(),
             checksum: report.inputs.checksum.clone().unwrap_or_default(),
             accesses: report.ledger.recorded,
@@ -336,7 +334,7 @@ fn group(group: &GroupRow) -> FoundGroup {
 
 fn contended(costs: &Costs, type_name: &str) -> Vec<Contended> {
     let prefix = format!("{type_name}.");
-    let row = |row: &linemate_study::costs::Cost| Contended {
+    let row = |row: &linemate_answers::Cost| Contended {
         field: row
             .name
             .strip_prefix(&prefix)

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use linemate_report::model::{Inputs, LedgerView, Report, SCHEMA, TypeView, View};
-use linemate_report::{CostsDocument, WhatIfDocument};
-use linemate_study::costs::Costs;
-use linemate_study::{EventCount, WhatIf};
+use linemate_answers::{
+    Costs, CostsDocument, EventCount, Inputs, LedgerView, Report, TypeView, View, WhatIf,
+    WhatIfDocument,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -49,7 +49,7 @@ impl StepDocument {
     pub(crate) fn read(work: &Work, value: &Value) -> Result<Option<StepDocument>, String> {
         Ok(Some(match work {
             Work::Report { .. } => {
-                let report = of_schema::<Report>(value, SCHEMA)?;
+                let report = of_schema::<Report>(value, Report::SCHEMA)?;
                 let View::Type(of) = report.view else {
                     return Err("it is not a report on a type".to_owned());
                 };

@@ -1,8 +1,7 @@
 //! Figures of the steps' outputs beside the published ones.
 
-use linemate_report::case::{
-    Contended, FoundGroup, FoundType, Measured, PublishedRow, Results, SCHEMA, change_text,
-};
+use linemate_answers::{CaseResults, Contended, FoundGroup, FoundType, Measured, PublishedRow};
+use linemate_report::case::change_text;
 
 use linemate_study::stats::change_between;
 
@@ -21,10 +20,10 @@ pub fn results(
     mode: Mode,
     plan: &Plan<'_>,
     outputs: &Outputs,
-) -> Result<Results, OutputError> {
+) -> Result<CaseResults, OutputError> {
     let book = Book::new(case, plan, outputs)?;
-    let mut results = Results {
-        schema: SCHEMA.into(),
+    let mut results = CaseResults {
+        schema: CaseResults::SCHEMA.into(),
         tool: tool.to_owned(),
         case: case.name.clone(),
         summary: case.summary.clone(),
@@ -47,7 +46,7 @@ pub fn results(
 
 /// Our figures, looked up for the published ones.
 struct Ours<'r> {
-    results: &'r Results,
+    results: &'r CaseResults,
     book: &'r Book<'r>,
 }
 

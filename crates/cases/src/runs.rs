@@ -1,7 +1,7 @@
 //! The runs of an edit on both kernels, and what they have in common.
 
-use linemate_report::case::{Compared, EventRuns, Figure, Measured, Predicted, Spread};
-use linemate_study::EventCount;
+use linemate_answers::{EventCount, EventRuns, Figure, Measured, Predicted, Spread};
+use linemate_report::case::compared;
 use linemate_study::stats::change_between;
 
 /// A run on both kernels: two recordings, of the same seed and nothing else in common.
@@ -39,7 +39,7 @@ impl Runs {
         }
         let compared = |figures: &[[f64; 3]]| {
             let side = |side: usize| figures.iter().map(|f| f[side]).collect::<Vec<f64>>();
-            Compared::of(&side(0), &side(1), &side(2))
+            compared(&side(0), &side(1), &side(2))
         };
         let calls: Option<Vec<(f64, f64)>> = self.0.iter().map(PairedRun::calls).collect();
         let per_event = calls.map(|calls| {

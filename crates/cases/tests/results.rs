@@ -2,19 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use linemate_answers::{
+    CaseResults, CellCost, Change, Cost, Costs, CostsDocument, Cycles, EventCount, FieldMap,
+    Figure, Figures, GroupRow, Inputs, LedgerView, LineCost, LlcMisses, Measure, MeasuredRow,
+    Potential, Report, Spread, TypeSize, TypeTimes, TypeView, UnderChange, UnderCost, Verdict,
+    View, WhatIf, WhatIfDocument,
+};
 use linemate_cases::{
     Case, CaseReplay, CheckDocument, Mode, Outputs, Plan, StepId, Work, parse, results,
 };
-use linemate_report::case::{Figure, Results, Spread, Verdict, markdown};
-use linemate_report::model::{
-    Figures, GroupRow, Inputs, LedgerView, Report, TypeTimes, TypeView, View,
-};
-use linemate_report::{CostsDocument, FieldMap, WhatIfDocument};
-use linemate_study::EventCount;
-use linemate_study::costs::{CellCost, Cost, Costs, LineCost, UnderCost};
-use linemate_study::effect::{LlcMisses, Potential, Row, Size, UnderChange, WhatIf};
-use linemate_study::stats::{Change, Measure};
-use linemate_study::under::Cycles;
+use linemate_report::case::markdown;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -254,10 +251,10 @@ fn whatif(without: f64, with: f64) -> Value {
         ci95,
         significant: true,
     };
-    let function = |name: &str, with| Row {
+    let function = |name: &str, with| MeasuredRow {
         name: name.to_owned(),
         cycles: measure(100.0, with, 1.0),
-        ..Row::default()
+        ..MeasuredRow::default()
     };
     written(&WhatIfDocument {
         event: None,
@@ -272,11 +269,11 @@ fn whatif(without: f64, with: f64) -> Value {
             cpus: 8,
             line_bytes: 64,
             skipped: 7,
-            sizes: vec![Size {
+            sizes: vec![TypeSize {
                 name: "rq".to_owned(),
                 without_lines: 54,
                 with_lines: 55,
-                ..Size::default()
+                ..TypeSize::default()
             }],
             types: measure(without, with, without / 100.0),
             whole: measure(10.0 * without, 9.0 * without + with, without / 10.0),
@@ -341,7 +338,7 @@ fn events() -> (Case, Outputs) {
     (case.clone(), outputs)
 }
 
-fn results_of(case: &Case, mode: Mode) -> Results {
+fn results_of(case: &Case, mode: Mode) -> CaseResults {
     let plan = Plan::new(case, mode);
     results("1.2.3", case, mode, &plan, &outputs(&plan)).unwrap()
 }

@@ -11,14 +11,12 @@ mod tables;
 
 use std::path::PathBuf;
 
-use linemate_report::model::Report;
-use linemate_report::{CostsDocument, WhatIfDocument};
-
 pub use error::ExportError;
 pub use run::{Run, RunKey};
 pub use schema::{Column, Kind, SCHEMA, SCHEMA_FILE, SCHEMAS, Schema};
 pub use table::GROUP_ROWS;
 
+use linemate_answers::{CostsDocument, Report, WhatIfDocument};
 use schema::RUNS;
 use table::{Table, Value};
 

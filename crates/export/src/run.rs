@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-use linemate_report::MachinesDocument;
+use linemate_answers::MachinesDocument;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 

@@ -1,7 +1,6 @@
 //! Documents as rows.
 
-use linemate_report::model::{Figures, LedgerView, Report, Share, View};
-use linemate_report::{CostsDocument, WhatIfDocument};
+use linemate_answers::{CostsDocument, Figures, LedgerView, Report, Share, View, WhatIfDocument};
 
 use crate::ExportError;
 use crate::schema::{

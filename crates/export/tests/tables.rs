@@ -5,14 +5,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
+use linemate_answers::{
+    Cost, CostsDocument, FieldRow, Figures, FunctionRow, LineCost, Measure, PairCost, Report,
+    Share, TypeRow, View, WhatIfDocument,
+};
 use linemate_export::{
     Accesses, ExportError, Facts, GROUP_ROWS, Kind, Run, SCHEMA, SCHEMAS, TableFile, WithLines,
     check_schema, files, schema_text,
 };
-use linemate_report::model::{FieldRow, Figures, FunctionRow, Report, Share, TypeRow, View};
-use linemate_report::{CostsDocument, WhatIfDocument};
-use linemate_study::costs::{Cost, LineCost, PairCost};
-use linemate_study::stats::Measure;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use serde_json::json;
@@ -98,7 +98,7 @@ fn costs() -> CostsDocument {
     let mut document: CostsDocument = serde_json::from_value(json!({
         "schema": CostsDocument::SCHEMA, "tool": "0.1.0", "checksum": "00ff", "type": null,
         "recording": { "cpus": "8", "command": "sleepers" },
-        "costs": linemate_study::costs::Costs::default(),
+        "costs": linemate_answers::Costs::default(),
     }))
     .unwrap();
     let cost = |name: &str, cycles| Cost {
@@ -237,9 +237,9 @@ fn a_what_if_has_its_intervals() {
         ci95: 0.5,
         significant: true,
     };
-    let result = linemate_study::WhatIf {
+    let result = linemate_answers::WhatIf {
         types: measure,
-        ..linemate_study::WhatIf::default()
+        ..linemate_answers::WhatIf::default()
     };
     let document: WhatIfDocument = serde_json::from_value(json!({
         "schema": WhatIfDocument::SCHEMA, "tool": "0.1.0", "recording": {}, "checksum": "00ff", "edits": "", "results": [result],

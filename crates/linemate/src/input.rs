@@ -7,9 +7,10 @@ use std::path::Path;
 use anyhow::{Context, anyhow};
 use clap::builder::TypedValueParser;
 use clap::{Arg, Command};
+use linemate_answers::EventCount;
 use linemate_attribution::named_type;
 use linemate_recording::{Error, Recording};
-use linemate_study::{EventCount, Session};
+use linemate_study::Session;
 use linemate_types::LineSize;
 
 use crate::files::InFile;

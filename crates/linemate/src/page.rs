@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use linemate_answers::{CostsDocument, Page, PageType, View};
 use linemate_files::Output;
 use linemate_machine::Machine;
-use linemate_page::{Page, PageType, detailed, html, shorten};
-use linemate_report::model::View;
-use linemate_report::{By, CostsDocument, Options};
+use linemate_page::{detailed, html, page_type, shorten};
+use linemate_report::{By, Options};
 use linemate_study::Session;
 use linemate_text::shown;
 use linemate_types::LineSize;
@@ -96,7 +96,7 @@ fn open(path: &Path) {
 
 /// What a page says about a recording: where its accesses went, and the types that matter most.
 pub(crate) struct About {
-    pub(crate) report: linemate_report::model::Report,
+    pub(crate) report: linemate_answers::Report,
     /// Rows of types that `report` leaves out.
     pub(crate) rows_left_out: usize,
     pub(crate) types: Vec<PageType>,
@@ -125,7 +125,7 @@ pub(crate) fn about(
         match linemate_report::make(analysis, counted, &options) {
             Ok(report) => {
                 if let View::Type(view) = report.view {
-                    types.push(PageType::new(*view, is_asked));
+                    types.push(page_type(*view, is_asked));
                 }
             }
             // What costs something need not be a type: a variable, page contents.

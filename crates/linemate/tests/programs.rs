@@ -579,8 +579,8 @@ fn the_same_program_is_recorded_the_same_twice_and_every_verb_knows_it() {
         assert!(text.contains("bytes_in"), "{arguments:?}\n{text}");
     }
     let all = linemate(&["report", "-i", &first, "--all", "--json", "--top", "100000"]);
-    let report: linemate_report::model::Report = serde_json::from_slice(&all.stdout).unwrap();
-    let linemate_report::model::View::Types(types) = &report.view else {
+    let report: linemate_answers::Report = serde_json::from_slice(&all.stdout).unwrap();
+    let linemate_answers::View::Types(types) = &report.view else {
         panic!("{}", story(&all));
     };
     let numbers = types.iter().find(|row| row.name == "long int[]").unwrap();

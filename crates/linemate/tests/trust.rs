@@ -338,8 +338,8 @@ fn every_document_names_its_schema() {
     ];
     let docs = documents(&root().join("docs"));
     let elsewhere = [
-        linemate_report::case::SCHEMA,
-        linemate_report::GrowthDocument::SCHEMA,
+        linemate_answers::CaseResults::SCHEMA,
+        linemate_answers::GrowthDocument::SCHEMA,
     ];
     let mut seen = BTreeSet::from(elsewhere.map(str::to_owned));
     for run in &runs[..11] {

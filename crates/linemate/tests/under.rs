@@ -10,8 +10,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use common::{kernel, linemate, record, story, workload};
+use linemate_answers::{CostsDocument, WhatIfDocument};
 use linemate_recording::{CpuId, Event, GuestAddr, Recording};
-use linemate_report::{CostsDocument, WhatIfDocument};
 use linemate_study::{Session, Under};
 use linemate_testkit::calls::{NAMES, image, tree};
 use linemate_testkit::elf;

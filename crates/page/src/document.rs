@@ -1,72 +1,23 @@
 //! What the page shows: the documents of `--json`, side by side.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use linemate_report::case::Results;
-use linemate_report::model::{Report, View};
-use linemate_report::{CostsDocument, LayoutChange, WhatIfDocument};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-
-use crate::PageType;
-
-/// The schema's name and version.
-pub const SCHEMA: &str = "linemate.page/1";
+use linemate_answers::{CostsDocument, Page, PageType, Report, View};
 
 /// The most names in a list that is not about the types whose fields are in the page.
 const ROWS_MAX: usize = 400;
 /// A field of another type stays from this part of its line's cycles on, as in the command's tables.
 const NEIGHBOUR_PART: u64 = 100;
 
-/// What the page shows (docs/reference/json/page.md).
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Page {
-    /// [`SCHEMA`].
-    pub schema: Cow<'static, str>,
-    /// The version of linemate.
-    pub tool: String,
-    /// What the page is called.
-    pub title: String,
-    /// The answer in one sentence.
-    pub headline: String,
-    /// The type that was asked for.
-    #[serde(rename = "type")]
-    pub type_name: Option<String>,
-    /// Every setting in effect, by the name of its option.
-    pub settings: BTreeMap<String, String>,
-    /// `linemate report --by type --json`, with the rows of 400 names.
-    pub report: Option<Report>,
-    /// How many rows `report` leaves out.
-    #[serde(default)]
-    pub rows_left_out: usize,
-    /// `linemate report --type T --json`, its `type`, for several types.
-    pub types: Vec<PageType>,
-    /// `linemate report --machine M --json`, of the fields and lines only those of `types`.
-    pub costs: Option<CostsDocument>,
-    /// `linemate whatif --json`.
-    pub whatif: Option<WhatIfDocument>,
-    /// `linemate advise --json`, with or without a type.
-    pub advise: Option<Value>,
-    /// `linemate diff --json`.
-    pub diff: Option<Value>,
-    /// Layouts that belong together: of `whatif` and `advise` before and after, of `diff` both kernels'.
-    pub layouts: Vec<LayoutChange>,
-    /// `linemate case run --json`, of several cases.
-    pub cases: Vec<Results>,
-}
-
-impl Page {
-    /// An empty page, made by version `tool`.
-    #[must_use]
-    pub fn new(tool: &str, title: String, settings: BTreeMap<String, String>) -> Page {
-        Page {
-            schema: SCHEMA.into(),
-            tool: tool.to_owned(),
-            title,
-            settings,
-            ..Page::default()
-        }
+/// An empty page, made by version `tool`.
+#[must_use]
+pub fn empty_page(tool: &str, title: String, settings: BTreeMap<String, String>) -> Page {
+    Page {
+        schema: Page::SCHEMA.into(),
+        tool: tool.to_owned(),
+        title,
+        settings,
+        ..Page::default()
     }
 }
 
@@ -136,8 +87,7 @@ pub fn trimmed(mut document: CostsDocument, types: &[PageType]) -> CostsDocument
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-    use linemate_report::model::{Figures, Inputs, LedgerView, TypeRow};
-    use linemate_study::costs::{Cost, Costs, LineCost};
+    use linemate_answers::{Cost, Costs, Figures, Inputs, LedgerView, LineCost, TypeRow};
 
     use super::*;
 

@@ -1,12 +1,13 @@
 //! The answer in one sentence: what the page begins with.
 
-use linemate_report::{WhatIfDocument, relative, verdict};
+use linemate_answers::WhatIfDocument;
+use linemate_report::{relative, verdict};
 use linemate_text::{short, shown};
 
 /// What the edits change.
 #[must_use]
 pub fn of_whatif(document: &WhatIfDocument) -> String {
-    let sentence = |result: &linemate_study::WhatIf| {
+    let sentence = |result: &linemate_answers::WhatIf| {
         let names: Vec<&str> = result.sizes.iter().map(|size| size.name.as_str()).collect();
         let measure = &result.types;
         format!(

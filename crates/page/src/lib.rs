@@ -8,12 +8,13 @@ mod headline;
 mod svg;
 mod types;
 
+use linemate_answers::Page;
 use linemate_text::json_escaped;
 
-pub use document::{Page, SCHEMA, shorten, trimmed, with_asked};
+pub use document::{empty_page, shorten, trimmed, with_asked};
 pub use headline::of_whatif;
 pub use svg::{Heat, svg};
-pub use types::{FieldColumns, LineColumns, PageType, detailed};
+pub use types::{detailed, page_type};
 
 /// What `make page` builds from `web/`.
 const ASSET: &str = include_str!("../asset/page.html");

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use linemate_report::model::TypeView;
-use linemate_report::{CostsDocument, FieldMap, FieldPlace};
+use linemate_answers::{CostsDocument, FieldMap, FieldPlace, PageType, TypeView};
 use linemate_text::{short, shown};
 
-use crate::PageType;
+use crate::types::{line_accesses, touched};
 
 /// A field and its figure.
 #[derive(Clone, Debug)]
@@ -35,7 +34,7 @@ impl Heat<'_> {
     }
 
     fn values(self, page: &PageType) -> Vec<FieldValue> {
-        let fields = page.touched().map(|field| FieldValue {
+        let fields = touched(page).map(|field| FieldValue {
             offset: field.offset,
             size: field.size,
             name: field.path.to_owned(),
@@ -61,7 +60,7 @@ impl Heat<'_> {
         };
         match self {
             Heat::Accesses => {
-                let lines = page.line_sums.accesses();
+                let lines = line_accesses(&page.line_sums);
                 lines.for_each(|(line, accesses)| add(line, accesses));
             }
             Heat::Cycles(_) => {
@@ -256,9 +255,10 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use linemate_report::model::{FieldRow, Figures, LineRow, TypeTimes};
+    use linemate_answers::{FieldRow, Figures, LineRow, TypeTimes};
 
     use super::*;
+    use crate::page_type;
 
     fn view(name: &str, fields: &[(&str, u64, u64, u64)], size: u64) -> PageType {
         let places = fields.iter().map(|(path, offset, size, _)| FieldPlace {
@@ -313,7 +313,7 @@ mod tests {
             groups: Vec::new(),
             times: TypeTimes::default(),
         };
-        PageType::new(view, true)
+        page_type(view, true)
     }
 
     #[test]

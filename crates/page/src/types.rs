@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linemate_report::CostsDocument;
-use linemate_report::model::{FieldRow, Figures, LineRow, Report, TypeView, View};
-use serde::{Deserialize, Serialize};
+use linemate_answers::{
+    CostsDocument, FieldColumns, FieldRow, Figures, LineColumns, LineRow, PageType, Report,
+    TypeView, View,
+};
 
 /// The types whose fields are in the page, with those that were asked for.
 const DETAILED_MAX: usize = 24;
@@ -14,123 +15,60 @@ const FIELDS_MAX: usize = 400;
 const TIMES_ASKED: usize = 24;
 const TIMES_OTHER: usize = 8;
 
-/// A type as the page has it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct PageType {
-    /// As `linemate report --type T --json` has it, without `lines` and the fields of single places. `fields` are those with most accesses,
-    /// and so are the fields and lines in `times`.
-    #[serde(flatten)]
-    pub view: TypeView,
-    /// The fields that `fields` leaves out: their figures, without functions and other names.
-    #[serde(default)]
-    pub rest: FieldColumns,
-    /// The sums of its lines.
-    #[serde(default)]
-    pub line_sums: LineColumns,
-    /// Fields that are accessed, over time: how many `times` leaves out.
-    #[serde(default)]
-    pub fields_without_times: usize,
-    /// Lines that are accessed, over time: how many `times` leaves out.
-    #[serde(default)]
-    pub lines_without_times: usize,
-}
-
-/// Fields in columns: the n-th entry of each is of the n-th field. In rows, the names of the columns would be most of it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct FieldColumns {
-    /// The path from the type on.
-    pub field: Vec<String>,
-    /// Bytes from the type's start.
-    pub offset: Vec<u64>,
-    /// Bytes.
-    pub size: Vec<u64>,
-    /// Accesses that only read.
-    pub loads: Vec<u64>,
-    /// Accesses that only write.
-    pub stores: Vec<u64>,
-    /// Atomic read-modify-writes.
-    pub rmws: Vec<u64>,
-    /// Stores and RMWs that are known to have left memory as it was.
-    pub silent: Vec<u64>,
-    /// Share of the accesses that other CPUs than the object's owner made; none where objects have no owner.
-    pub remote_share: Vec<Option<f64>>,
-    /// CPUs that read.
-    pub readers: Vec<u32>,
-    /// CPUs that write.
-    pub writers: Vec<u32>,
-}
-
-/// Lines in columns, by where accesses begin.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LineColumns {
-    /// From 0; lines without accesses are left out.
-    pub line: Vec<u64>,
-    /// Accesses that only read.
-    pub loads: Vec<u64>,
-    /// Accesses that only write.
-    pub stores: Vec<u64>,
-    /// Atomic read-modify-writes.
-    pub rmws: Vec<u64>,
-}
-
-impl LineColumns {
-    fn new(lines: &[LineRow]) -> LineColumns {
-        let column = |of: fn(&LineRow) -> u64| lines.iter().map(of).collect();
-        LineColumns {
-            line: column(|row| row.line),
-            loads: column(|row| row.figures.loads),
-            stores: column(|row| row.figures.stores),
-            rmws: column(|row| row.figures.rmws),
-        }
-    }
-
-    /// The accesses of each line that has any.
-    pub(crate) fn accesses(&self) -> impl Iterator<Item = (u64, u64)> {
-        let counts = self.loads.iter().zip(&self.stores).zip(&self.rmws);
-        let sum = |((loads, stores), rmws): ((&u64, &u64), &u64)| {
-            loads.saturating_add(*stores).saturating_add(*rmws)
-        };
-        self.line.iter().copied().zip(counts.map(sum))
+fn line_columns(lines: &[LineRow]) -> LineColumns {
+    let column = |of: fn(&LineRow) -> u64| lines.iter().map(of).collect();
+    LineColumns {
+        line: column(|row| row.line),
+        loads: column(|row| row.figures.loads),
+        stores: column(|row| row.figures.stores),
+        rmws: column(|row| row.figures.rmws),
     }
 }
 
-impl FieldColumns {
-    fn push(&mut self, row: FieldRow) {
-        let Figures {
-            accesses: _, // The sum of loads, stores and RMWs.
-            loads,
-            stores,
-            rmws,
-            silent,
-            remote_share,
-            readers,
-            writers,
-        } = row.figures;
-        self.field.push(row.field);
-        self.offset.push(row.offset);
-        self.size.push(row.size);
-        self.loads.push(loads);
-        self.stores.push(stores);
-        self.rmws.push(rmws);
-        self.silent.push(silent);
-        self.remote_share.push(remote_share);
-        self.readers.push(readers);
-        self.writers.push(writers);
-    }
+/// The accesses of each line that has any.
+pub(crate) fn line_accesses(columns: &LineColumns) -> impl Iterator<Item = (u64, u64)> {
+    let counts = columns.loads.iter().zip(&columns.stores).zip(&columns.rmws);
+    let sum = |((loads, stores), rmws): ((&u64, &u64), &u64)| {
+        loads.saturating_add(*stores).saturating_add(*rmws)
+    };
+    columns.line.iter().copied().zip(counts.map(sum))
+}
 
-    /// The fields, by offset.
-    fn touched(&self) -> impl Iterator<Item = Touched<'_>> {
-        let places = self.field.iter().zip(&self.offset).zip(&self.size);
-        let counts = self.loads.iter().zip(&self.stores).zip(&self.rmws);
-        places.zip(counts).map(
-            |(((path, offset), size), ((loads, stores), rmws))| Touched {
-                path,
-                offset: *offset,
-                size: *size,
-                accesses: loads.saturating_add(*stores).saturating_add(*rmws),
-            },
-        )
-    }
+fn push(columns: &mut FieldColumns, row: FieldRow) {
+    let Figures {
+        accesses: _, // The sum of loads, stores and RMWs.
+        loads,
+        stores,
+        rmws,
+        silent,
+        remote_share,
+        readers,
+        writers,
+    } = row.figures;
+    columns.field.push(row.field);
+    columns.offset.push(row.offset);
+    columns.size.push(row.size);
+    columns.loads.push(loads);
+    columns.stores.push(stores);
+    columns.rmws.push(rmws);
+    columns.silent.push(silent);
+    columns.remote_share.push(remote_share);
+    columns.readers.push(readers);
+    columns.writers.push(writers);
+}
+
+/// The fields, by offset.
+fn touched_columns(columns: &FieldColumns) -> impl Iterator<Item = Touched<'_>> {
+    let places = columns.field.iter().zip(&columns.offset).zip(&columns.size);
+    let counts = columns.loads.iter().zip(&columns.stores).zip(&columns.rmws);
+    places.zip(counts).map(
+        |(((path, offset), size), ((loads, stores), rmws))| Touched {
+            path,
+            offset: *offset,
+            size: *size,
+            accesses: loads.saturating_add(*stores).saturating_add(*rmws),
+        },
+    )
 }
 
 /// A field that is accessed.
@@ -142,42 +80,40 @@ pub(crate) struct Touched<'a> {
     pub(crate) accesses: u64,
 }
 
-impl PageType {
-    /// The page's form of `view`; more of a type that was `asked` for is kept over time.
-    #[must_use]
-    pub fn new(mut view: TypeView, asked: bool) -> PageType {
-        let most = if asked { TIMES_ASKED } else { TIMES_OTHER };
-        let over_time = |rows: &Vec<Vec<u64>>| rows.iter().flatten().sum::<u64>();
-        let (fields, lines) = (&mut view.times.fields, &mut view.times.lines);
-        let fields_without_times = keep_busiest(fields, most, |f| over_time(&f.accesses)).len();
-        let lines_without_times = keep_busiest(lines, most, |l| over_time(&l.accesses)).len();
-        for place in &mut view.places {
-            place.fields.clear();
-        }
-        let line_sums = LineColumns::new(&std::mem::take(&mut view.lines));
-        let mut rest = FieldColumns::default();
-        for row in keep_busiest(&mut view.fields, FIELDS_MAX, |row| row.figures.accesses) {
-            rest.push(row);
-        }
-        PageType {
-            view,
-            rest,
-            line_sums,
-            fields_without_times,
-            lines_without_times,
-        }
+/// The page's form of `view`; more of a type that was `asked` for is kept over time.
+#[must_use]
+pub fn page_type(mut view: TypeView, asked: bool) -> PageType {
+    let most = if asked { TIMES_ASKED } else { TIMES_OTHER };
+    let over_time = |rows: &Vec<Vec<u64>>| rows.iter().flatten().sum::<u64>();
+    let (fields, lines) = (&mut view.times.fields, &mut view.times.lines);
+    let fields_without_times = keep_busiest(fields, most, |f| over_time(&f.accesses)).len();
+    let lines_without_times = keep_busiest(lines, most, |l| over_time(&l.accesses)).len();
+    for place in &mut view.places {
+        place.fields.clear();
     }
+    let line_sums = line_columns(&std::mem::take(&mut view.lines));
+    let mut rest = FieldColumns::default();
+    for row in keep_busiest(&mut view.fields, FIELDS_MAX, |row| row.figures.accesses) {
+        push(&mut rest, row);
+    }
+    PageType {
+        view,
+        rest,
+        line_sums,
+        fields_without_times,
+        lines_without_times,
+    }
+}
 
-    /// Every field that is accessed.
-    pub(crate) fn touched(&self) -> impl Iterator<Item = Touched<'_>> {
-        let rows = self.view.fields.iter().map(|row| Touched {
-            path: &row.field,
-            offset: row.offset,
-            size: row.size,
-            accesses: row.figures.accesses,
-        });
-        rows.chain(self.rest.touched())
-    }
+/// Every field that is accessed.
+pub(crate) fn touched(page: &PageType) -> impl Iterator<Item = Touched<'_>> {
+    let rows = page.view.fields.iter().map(|row| Touched {
+        path: &row.field,
+        offset: row.offset,
+        size: row.size,
+        accesses: row.figures.accesses,
+    });
+    rows.chain(touched_columns(&page.rest))
 }
 
 /// Keeps the `most` that have most accesses, in their order; of equals the first. Gives the others, in their order.
@@ -233,8 +169,7 @@ pub fn detailed(report: &Report, costs: Option<&CostsDocument>, asked: &[String]
 
 #[cfg(test)]
 mod tests {
-    use linemate_report::FieldMap;
-    use linemate_report::model::{FieldTimes, Share, TypeTimes};
+    use linemate_answers::{FieldMap, FieldTimes, Share, TypeTimes};
 
     use super::*;
 
@@ -314,32 +249,32 @@ mod tests {
     #[test]
     fn every_field_keeps_its_figures_and_their_sum_is_the_types() {
         let (view, fields) = (wide(2000), 2000);
-        let page = PageType::new(view.clone(), true);
+        let page = page_type(view.clone(), true);
         assert_eq!(page.view.fields.len(), FIELDS_MAX);
         assert_eq!(page.rest.field.len(), fields - FIELDS_MAX);
         assert_eq!(page.fields_without_times, fields - TIMES_ASKED);
         assert!(page.view.fields.iter().all(|row| !row.functions.is_empty()));
-        let sum: u64 = page.touched().map(|field| field.accesses).sum();
+        let sum: u64 = touched(&page).map(|field| field.accesses).sum();
         assert_eq!(sum, view.figures.accesses);
-        for field in page.touched() {
+        for field in touched(&page) {
             let row = view.fields.iter().find(|row| row.field == field.path);
             let row = row.map(|row| (row.offset, row.size, row.figures.accesses));
             assert_eq!(row, Some((field.offset, field.size, field.accesses)));
         }
-        let lines: Vec<(u64, u64)> = page.line_sums.accesses().collect();
+        let lines: Vec<(u64, u64)> = line_accesses(&page.line_sums).collect();
         let expected = view.lines.iter().map(|l| (l.line, l.figures.accesses));
         assert_eq!(lines, expected.collect::<Vec<_>>());
     }
 
     #[test]
     fn a_type_of_few_fields_is_whole() {
-        let page = PageType::new(wide(24), true);
+        let page = page_type(wide(24), true);
         assert_eq!(page.rest, FieldColumns::default());
         assert_eq!(
             (page.fields_without_times, page.lines_without_times),
             (0, 0)
         );
-        let other = PageType::new(wide(24), false);
+        let other = page_type(wide(24), false);
         assert_eq!(other.fields_without_times, 24 - TIMES_OTHER);
     }
 }

@@ -2,8 +2,6 @@
 
 use std::ops::Range;
 
-use serde::{Deserialize, Serialize};
-
 use crate::{CpuId, EventChunk, VirtualTime};
 
 /// Parts of the recording's time, at most.
@@ -12,7 +10,7 @@ const BINS_MAX: u64 = 64;
 const ROWS_MAX: u16 = 16;
 
 /// Where in time, and on which CPUs: what counts over time are kept for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeGrid {
     /// When the first part begins, in instructions of the guest.
     pub start: u64,

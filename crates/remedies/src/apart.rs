@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use linemate_answers::{Remedy, RemedyKind, Stake, Trial};
 use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::{Analysis, Bucket, Subject};
 use linemate_layout::edit::Alignment;
@@ -17,7 +18,7 @@ use rustc_hash::FxHashSet;
 
 use super::costs::Cost;
 use super::fields::{FieldId, subject_of};
-use super::{Context, Remedy, RemedyKind, Stake, Trial, trial};
+use super::{Context, trial};
 
 /// An object that one CPU makes more than half of the accesses to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,16 +6,16 @@
 
 use std::collections::BTreeMap;
 
+use linemate_answers::{Remedy, RemedyKind, Stake, TypeSets};
 use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::{Analysis, Bucket, Subject, SubjectId};
 use linemate_layout::Edit;
 use linemate_machine::Machine;
 use linemate_study::scene::Scene;
-use linemate_study::sets::TypeSets;
 use linemate_study::variant::Variant;
 use linemate_study::{Experiment, ExperimentError};
 
-use super::{Context, Remedy, RemedyKind, Stake, trial};
+use super::{Context, trial};
 
 /// A distance is the stride if more than this part of the distances between neighbours are the same: it is a habit then, not chance.
 const HABIT: (usize, usize) = (1, 2);

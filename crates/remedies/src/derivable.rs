@@ -3,12 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use linemate_answers::{Remedy, RemedyKind};
 use linemate_layout::Edit;
 use linemate_types::Type;
 
 use super::bitmap::BitmapId;
 use super::fields::{Field, FieldId};
-use super::{Context, Remedy, RemedyKind, is_named, percent, stake, trial};
+use super::{Context, is_named, percent, stake, trial};
 
 /// The share of a counter's writes that have to go along with the bitmap's: below that, it counts something else as well.
 const TOGETHER: (u64, u64) = (9, 10);

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use linemate_answers::{Remedy, RemedyKind, Trial};
 use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::tally::{CpuSet, Key};
 use linemate_attribution::{Bucket, Subject};
@@ -13,7 +14,7 @@ use linemate_recording::AccessKind;
 
 use super::costs::Cost;
 use super::fields::{Field, FieldId, Home, home};
-use super::{Context, Remedy, RemedyKind, Trial, apart, is_named, trial};
+use super::{Context, apart, is_named, trial};
 
 /// An array: the type around it and the path to it, or a variable; and bytes from element to element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeSet;
 
+use linemate_answers::Remedy;
 use linemate_attribution::Analysis;
 use linemate_attribution::schema::TypeIndex;
 use linemate_types::TypeId;
 
 use super::fields::{Field, FieldId, Fields, is_inside};
-use super::model::Remedy;
 use super::trials::ids_of;
 
 /// What advice is asked for.

@@ -34,6 +34,9 @@ mod trials;
 
 use std::collections::BTreeMap;
 
+use linemate_answers::{
+    FunctionUse, Reasons, Remedy, RemedyEffect, RemedyKind, RemedyList, Stake, Trial,
+};
 use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::tally::CpuSet;
 use linemate_attribution::{Analysis, Tally};
@@ -43,10 +46,7 @@ use linemate_study::whatif::INTERLEAVINGS_MIN;
 use linemate_study::{Cpus, Experiment, Session};
 
 pub use apart::allocated_apart;
-pub use model::{
-    FunctionUse, Gain, Reasons, Remedy, RemedyEffect, RemedyError, RemedyKind, RemedyList,
-    RemedyOptions, Stake, Trial,
-};
+pub use model::{RemedyError, RemedyOptions};
 
 use apart::Neighbours;
 use bitmap::Bitmaps;

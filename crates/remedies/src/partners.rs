@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use linemate_answers::{Remedy, RemedyEffect, RemedyKind, Trial};
 use linemate_attribution::Analysis;
 use linemate_attribution::schema::TypeIndex;
 use linemate_layout::{Edit, EditFile, Position, Section, Statement};
@@ -11,7 +12,7 @@ use super::costs::{Cost, Costs};
 use super::fields::{Field, FieldId, Fields};
 use super::links::{ByCode, Meetings, Question};
 use super::trials::{Pair, ids_of};
-use super::{Context, Remedy, RemedyEffect, RemedyKind, Trial, percent, stake, trial};
+use super::{Context, percent, stake, trial};
 
 /// The share of a pointer's uses that have to lead from an object to the one it mostly leads to, and to an object that no other
 /// object's pointer mostly leads to. The rest is for pointers that were only compared, and for objects that came and went.

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use linemate_answers::{FunctionUse, Remedy, RemedyKind};
 use linemate_layout::Edit;
 
 use super::costs::{Act, Cost};
 use super::fields::FieldId;
-use super::{Context, FunctionUse, Remedy, RemedyKind, is_named, locks, percent, stake, trial};
+use super::{Context, is_named, locks, percent, stake, trial};
 
 pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
     let mut rows: BTreeMap<(FieldId, u32), Cost> = BTreeMap::new();

@@ -1,7 +1,9 @@
 //! Words that are really exchanged between CPUs: what no layout cures.
 
+use linemate_answers::{Remedy, RemedyKind, Stake};
+
 use super::fields::Field;
-use super::{Context, Remedy, RemedyKind, Stake, is_named, locks};
+use super::{Context, is_named, locks};
 
 pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
     let ids = context.fields.iter().filter(|(_, field)| is_named(field));

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use linemate_answers::{Remedy, RemedyKind};
 use linemate_layout::Edit;
 use linemate_recording::AccessKind;
 
 use super::costs::Act;
 use super::fields::{FieldId, Home};
-use super::{Context, Remedy, RemedyKind, is_named, percent, stake, trial};
+use super::{Context, is_named, percent, stake, trial};
 
 /// An instruction belongs to a field if at least this share of its accesses go to the field's declaration. What serves many fields
 /// (clearing, copying, list helpers) cannot be changed for one of them.

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use linemate_answers::{Gain, RemedyEffect};
 use linemate_attribution::{Analysis, SubjectId};
 use linemate_layout::nesting::embeds;
 use linemate_layout::parse;
@@ -17,7 +18,7 @@ use linemate_study::variant::{Setting, Variant};
 use linemate_study::{Cpus, Experiment, ExperimentError};
 use linemate_types::{TypeId, TypeModel};
 
-use super::{Gain, RemedyEffect, RemedyOptions};
+use super::RemedyOptions;
 
 /// A type pair whose objects a scene has matched.
 pub(crate) type Pair = (Vec<TypeId>, Vec<TypeId>);

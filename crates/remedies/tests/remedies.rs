@@ -6,7 +6,8 @@ mod asked;
 mod world;
 
 use asked::{MODE, ROUNDS, STAT, counting, found_with, of_kind, of_kind_with, options, subjects};
-use linemate_remedies::{Remedy, RemedyEffect, RemedyKind, RemedyOptions, find};
+use linemate_answers::{Remedy, RemedyEffect, RemedyKind};
+use linemate_remedies::{RemedyOptions, find};
 use linemate_study::Session;
 use world::{CPUS, F, Heap, NOHZ, World, object};
 

@@ -6,7 +6,8 @@ mod asked;
 mod world;
 
 use asked::{MODE, ROUNDS, counting, found_with, of_kind, options, subjects};
-use linemate_remedies::{Remedy, RemedyKind, RemedyList, RemedyOptions};
+use linemate_answers::{Remedy, RemedyKind, RemedyList};
+use linemate_remedies::RemedyOptions;
 use world::{CPUS, F, Heap, World, object};
 
 #[test]

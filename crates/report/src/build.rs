@@ -3,6 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use linemate_answers::{
+    CpuRow, FieldRow, FunctionRow, Inputs, LedgerBucket, LedgerGroup, LedgerView, LineRow,
+    ProgramsShare, Report, SourceRow, TypePlace, TypeRow, View,
+};
 use linemate_attribution::naming::{Inside, NamedType};
 use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::tally::{Count, Key};
@@ -13,10 +17,6 @@ use linemate_recording::GuestAddr;
 use linemate_types::LineSize;
 
 use crate::documents::checksum;
-use crate::model::{
-    CpuRow, FieldRow, FunctionRow, Inputs, LedgerBucket, LedgerGroup, LedgerView, LineRow,
-    ProgramsShare, Report, SCHEMA, SourceRow, TypePlace, TypeRow, View,
-};
 use crate::parts::{LineParts, Parts, field_row};
 use crate::resolve::{FieldName, Resolver};
 use crate::sums::{is_large, largest, share};
@@ -61,7 +61,7 @@ pub(crate) fn build(
         }
     };
     Ok(Report {
-        schema: SCHEMA.into(),
+        schema: Report::SCHEMA.into(),
         inputs: inputs(analysis),
         ledger: ledger(analysis, counted),
         view,

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use linemate_study::WhatIf;
+use linemate_answers::{FieldMap, FieldPlace, LayoutChange, WhatIf};
 use linemate_text::{short, shown};
 
+use crate::Text;
 use crate::strip::{Strip, StripPart};
-use crate::{FieldMap, FieldPlace, LayoutChange, Text};
 
 /// Cycles by field.
 type Cycles<'r> = BTreeMap<&'r str, f64>;
@@ -62,7 +62,7 @@ fn costs(strip: &Strip) -> bool {
 fn cycles<'r>(
     change: &LayoutChange,
     result: &'r WhatIf,
-    figure: impl Fn(&linemate_study::stats::Measure) -> f64,
+    figure: impl Fn(&linemate_answers::Measure) -> f64,
 ) -> Cycles<'r> {
     let mut cycles = Cycles::new();
     for row in &result.fields {

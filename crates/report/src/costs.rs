@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use linemate_study::calls::Balance;
-use linemate_study::costs::{CellCost, Cost, Costs, LineCost, MachinePlaces, PairCost, UnderCost};
-
+use linemate_answers::{
+    Balance, CellCost, Cost, Costs, CostsDocument, LineCost, MachinePlaces, PairCost, UnderCost,
+};
 use linemate_text::shown;
 
-use crate::headline::costs_headline;
+use crate::headline::{costly, costs_headline};
 use crate::print::{
     counted, cycles, description, interleavings, mechanisms, more, percent, provenance,
     warn_of_short, within,
@@ -17,7 +17,7 @@ use crate::print::{
 use crate::sets::sets;
 use crate::sums::share;
 use crate::whatifs::potential;
-use crate::{By, CostsDocument, Table, Text};
+use crate::{By, Table, Text};
 
 /// What of the costs is shown.
 #[derive(Clone, Copy, Debug)]
@@ -36,153 +36,151 @@ pub struct CostsTables<'a> {
     pub ledger: bool,
 }
 
-impl CostsDocument {
-    /// Which share of the cost is not true sharing, what the figures are of, then the tables.
-    #[must_use]
-    pub fn text(&self, tables: &CostsTables<'_>) -> Text {
-        let mut out = Text::default();
-        let costs = &self.costs;
-        // Writing to a text does not fail.
-        if let Some(cost) = &costs.under {
-            under(&mut out, &costs.machine, cost);
+/// Which share of the cost is not true sharing, what the figures are of, then the tables.
+#[must_use]
+pub fn costs_text(document: &CostsDocument, tables: &CostsTables<'_>) -> Text {
+    let mut out = Text::default();
+    let costs = &document.costs;
+    // Writing to a text does not fail.
+    if let Some(cost) = &costs.under {
+        under(&mut out, &costs.machine, cost);
+    }
+    let headline = costs_headline(document).filter(|_| costs.under.is_none());
+    match (&document.type_name, headline) {
+        (None, Some(answer)) => {
+            let _ = writeln!(out, "{answer}");
         }
-        let headline = costs_headline(self).filter(|_| costs.under.is_none());
-        match (&self.type_name, headline) {
-            (None, Some(answer)) => {
-                let _ = writeln!(out, "{answer}");
+        (name, _) => {
+            if let (Some(name), None) = (name, &costs.under) {
+                type_line(&mut out, name, costs);
             }
-            (name, _) => {
-                if let (Some(name), None) = (name, &costs.under) {
-                    type_line(&mut out, name, costs);
-                }
-                let subject = subject(name.as_deref(), costs);
-                potential(&mut out, &costs.machine, &subject, &costs.potential);
-            }
+            let subject = subject(name.as_deref(), costs);
+            potential(&mut out, &costs.machine, &subject, &costs.potential);
         }
-        warn_of_short(&mut out, costs.warm_up);
+    }
+    warn_of_short(&mut out, costs.warm_up);
+    let _ = writeln!(
+        out,
+        "\n{}: {} CPUs ({} recorded), {}-byte lines, {}, {}, {}; cycles are those of accesses that leave their core{}\n",
+        costs.machine,
+        costs.cpus,
+        costs.recorded_cpus,
+        costs.line_bytes,
+        mechanisms(&costs.mechanisms),
+        match costs.warm_up {
+            Some(_) => "warm",
+            None => "cold",
+        },
+        interleavings(costs.interleavings, costs.seed),
+        match &costs.under {
+            Some(under) => format!(
+                " under {}, shares those of the whole recording's {}",
+                shown(&under.cost.name),
+                costs.whole.cycles
+            ),
+            None => String::new(),
+        }
+    );
+    write_tables(document, &mut out, tables);
+    groups(document, &mut out, tables.top);
+    foot(document, &mut out, tables);
+    out
+}
+
+fn write_tables(document: &CostsDocument, out: &mut Text, tables: &CostsTables<'_>) {
+    let (costs, top) = (&document.costs, tables.top);
+    match (&document.type_name, tables.by) {
+        (Some(_), By::Type | By::Function | By::Source) => {
+            rows(out, "field", &costs.fields, costs, top);
+            if let Some(found) = &costs.sets {
+                sets(out, found);
+            }
+            lines(out, &costs.lines, top);
+        }
+        (Some(_), By::Field) => rows(out, "field", &costs.fields, costs, top),
+        (Some(_), By::Line) => lines(out, &costs.lines, top),
+        (Some(_), By::Cpu) => type_pairs(out, document, top),
+        (None, By::Type) if tables.all => rows(out, TYPES, &costs.types, costs, top),
+        (None, By::Type) => rows(out, TYPES, costly(document), costs, top),
+        (None, By::Field) => rows(out, "field", &costs.fields, costs, top),
+        (None, By::Function) => rows(out, "function", &costs.functions, costs, top),
+        (None, By::Source) => rows(out, "source", &costs.sources, costs, top),
+        (None, By::Line) => lines(out, &costs.lines, top),
+        (None, By::Cpu) => pairs(out, &costs.pairs, top),
+    }
+}
+
+/// What more CPUs than were recorded wait for besides lines.
+fn groups(document: &CostsDocument, out: &mut Text, top: usize) {
+    let Some(groups) = &document.costs.groups else {
+        return;
+    };
+    if groups.no_think_time {
         let _ = writeln!(
             out,
-            "\n{}: {} CPUs ({} recorded), {}-byte lines, {}, {}, {}; cycles are those of accesses that leave their core{}\n",
-            costs.machine,
-            costs.cpus,
-            costs.recorded_cpus,
-            costs.line_bytes,
-            mechanisms(&costs.mechanisms),
-            match costs.warm_up {
-                Some(_) => "warm",
-                None => "cold",
-            },
-            interleavings(costs.interleavings, costs.seed),
-            match &costs.under {
-                Some(under) => format!(
-                    " under {}, shares those of the whole recording's {}",
-                    shown(&under.cost.name),
-                    costs.whole.cycles
-                ),
-                None => String::new(),
-            }
+            "\nThe recording has no think time (format 1): what CPUs execute before and after the accesses of a turn is lost, so CPU groups meet more often than in reality; record again."
         );
-        self.tables(&mut out, tables);
-        self.groups(&mut out, tables.top);
-        self.foot(&mut out, tables);
-        out
     }
-
-    fn tables(&self, out: &mut Text, tables: &CostsTables<'_>) {
-        let (costs, top) = (&self.costs, tables.top);
-        match (&self.type_name, tables.by) {
-            (Some(_), By::Type | By::Function | By::Source) => {
-                rows(out, "field", &costs.fields, costs, top);
-                if let Some(found) = &costs.sets {
-                    sets(out, found);
-                }
-                lines(out, &costs.lines, top);
-            }
-            (Some(_), By::Field) => rows(out, "field", &costs.fields, costs, top),
-            (Some(_), By::Line) => lines(out, &costs.lines, top),
-            (Some(_), By::Cpu) => type_pairs(out, self, top),
-            (None, By::Type) if tables.all => rows(out, TYPES, &costs.types, costs, top),
-            (None, By::Type) => rows(out, TYPES, self.costly(), costs, top),
-            (None, By::Field) => rows(out, "field", &costs.fields, costs, top),
-            (None, By::Function) => rows(out, "function", &costs.functions, costs, top),
-            (None, By::Source) => rows(out, "source", &costs.sources, costs, top),
-            (None, By::Line) => lines(out, &costs.lines, top),
-            (None, By::Cpu) => pairs(out, &costs.pairs, top),
-        }
+    let time = document.costs.duration as f64 * document.costs.cpus as f64;
+    let of_time = |cycles: u64| percent(cycles as f64 / time.max(1.0));
+    let _ = writeln!(
+        out,
+        "\n{} CPU groups of {} CPUs. Of the CPUs' time {} is spent on lines, {} waiting for locks.",
+        groups.groups,
+        document.costs.recorded_cpus,
+        of_time(document.costs.whole.cycles),
+        of_time(groups.locks.iter().map(|lock| lock.cycles).sum()),
+    );
+    if groups.locks.is_empty() {
+        return;
     }
+    let head = ["lock", "taken in", "waits", "cycles", "of the CPUs' time"];
+    let mut table = Table::of_figures(&head);
+    for lock in groups.locks.iter().take(top) {
+        table.add_row(vec![
+            lock.name.clone(),
+            lock.function.clone(),
+            lock.waits.to_string(),
+            lock.cycles.to_string(),
+            of_time(lock.cycles),
+        ]);
+    }
+    out.table(table);
+    more(out, groups.locks.len(), top);
+}
 
-    /// What more CPUs than were recorded wait for besides lines.
-    fn groups(&self, out: &mut Text, top: usize) {
-        let Some(groups) = &self.costs.groups else {
-            return;
-        };
-        if groups.no_think_time {
-            let _ = writeln!(
-                out,
-                "\nThe recording has no think time (format 1): what CPUs execute before and after the accesses of a turn is lost, so CPU groups meet more often than in reality; record again."
-            );
-        }
-        let time = self.costs.duration as f64 * self.costs.cpus as f64;
-        let of_time = |cycles: u64| percent(cycles as f64 / time.max(1.0));
+/// What the figures rest on.
+fn foot(document: &CostsDocument, out: &mut Text, tables: &CostsTables<'_>) {
+    let _ = writeln!(out);
+    let costs = &document.costs;
+    if let Some(under) = &costs.under {
+        calls(out, &under.balance);
+    } else if document.type_name.is_none() {
+        potential(out, &costs.machine, "everything", &costs.potential);
+    }
+    if !tables.user {
         let _ = writeln!(
             out,
-            "\n{} CPU groups of {} CPUs. Of the CPUs' time {} is spent on lines, {} waiting for locks.",
-            groups.groups,
-            self.costs.recorded_cpus,
-            of_time(self.costs.whole.cycles),
-            of_time(groups.locks.iter().map(|lock| lock.cycles).sum()),
+            "User-mode accesses were not recorded and take no room in the caches: capacity misses are a lower bound."
         );
-        if groups.locks.is_empty() {
-            return;
-        }
-        let head = ["lock", "taken in", "waits", "cycles", "of the CPUs' time"];
-        let mut table = Table::of_figures(&head);
-        for lock in groups.locks.iter().take(top) {
-            table.add_row(vec![
-                lock.name.clone(),
-                lock.function.clone(),
-                lock.waits.to_string(),
-                lock.cycles.to_string(),
-                of_time(lock.cycles),
-            ]);
-        }
-        out.table(table);
-        more(out, groups.locks.len(), top);
     }
-
-    /// What the figures rest on.
-    fn foot(&self, out: &mut Text, tables: &CostsTables<'_>) {
-        let _ = writeln!(out);
-        let costs = &self.costs;
-        if let Some(under) = &costs.under {
-            calls(out, &under.balance);
-        } else if self.type_name.is_none() {
-            potential(out, &costs.machine, "everything", &costs.potential);
-        }
-        if !tables.user {
-            let _ = writeln!(
-                out,
-                "User-mode accesses were not recorded and take no room in the caches: capacity misses are a lower bound."
-            );
-        }
-        if self.costs.overlapped > 0 {
-            let cycles = cycles(self.costs.overlapped as f64);
-            let _ = writeln!(
-                out,
-                "Overlapping misses: CPUs waited {cycles} cycles less, which no row subtracts."
-            );
-        }
-        if tables.ledger {
-            let (tool, path) = (&self.tool, shown(tables.path));
-            let _ = writeln!(out, "\nlinemate {tool}, recording {path}");
-            description(out, &self.recording);
-        } else {
-            let _ = writeln!(
-                out,
-                "{} (--ledger: details of the run)",
-                provenance(&self.recording)
-            );
-        }
+    if document.costs.overlapped > 0 {
+        let cycles = cycles(document.costs.overlapped as f64);
+        let _ = writeln!(
+            out,
+            "Overlapping misses: CPUs waited {cycles} cycles less, which no row subtracts."
+        );
+    }
+    if tables.ledger {
+        let (tool, path) = (&document.tool, shown(tables.path));
+        let _ = writeln!(out, "\nlinemate {tool}, recording {path}");
+        description(out, &document.recording);
+    } else {
+        let _ = writeln!(
+            out,
+            "{} (--ledger: details of the run)",
+            provenance(&document.recording)
+        );
     }
 }
 

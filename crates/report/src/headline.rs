@@ -1,10 +1,8 @@
 //! The answer in one sentence: what a report begins with.
 
-use linemate_study::costs::Cost;
+use linemate_answers::{Cost, CostsDocument, Report, Share, TypeView, View};
 use linemate_text::shown;
 
-use crate::CostsDocument;
-use crate::model::{Report, Share, TypeView, View};
 use crate::print::percent;
 use crate::sums::{is_large, share};
 
@@ -109,10 +107,8 @@ pub fn costs_headline(document: &CostsDocument) -> Option<String> {
         ("capacity misses", causes.capacity),
         ("unshared", causes.unshared),
     ];
-    let is_laid_out = asked.is_some()
-        || document
-            .laid_out()
-            .any(|laid_out| laid_out.name == row.name);
+    let is_laid_out =
+        asked.is_some() || laid_out(document).any(|laid_out| laid_out.name == row.name);
     if !is_laid_out {
         of.insert(0, ("true sharing", causes.true_sharing));
     }
@@ -145,27 +141,25 @@ pub fn costs_headline(document: &CostsDocument) -> Option<String> {
     ))
 }
 
-impl CostsDocument {
-    /// The rows of types that can be laid out: those of which fields are known. Names of files are in names of types, and have dots, too.
-    fn laid_out(&self) -> impl Iterator<Item = &Cost> {
-        let fields = self.costs.fields.iter();
-        let owners: std::collections::BTreeSet<&str> = fields
-            .flat_map(|field| {
-                let dots = field.name.match_indices('.');
-                dots.map(|(dot, _)| &field.name[..dot])
-            })
-            .collect();
-        let types = self.costs.types.iter();
-        types.filter(move |row| owners.contains(row.name.as_str()))
-    }
+/// The rows of types that can be laid out: those of which fields are known. Names of files are in names of types, and have dots, too.
+fn laid_out(document: &CostsDocument) -> impl Iterator<Item = &Cost> {
+    let fields = document.costs.fields.iter();
+    let owners: std::collections::BTreeSet<&str> = fields
+        .flat_map(|field| {
+            let dots = field.name.match_indices('.');
+            dots.map(|(dot, _)| &field.name[..dot])
+        })
+        .collect();
+    let types = document.costs.types.iter();
+    types.filter(move |row| owners.contains(row.name.as_str()))
+}
 
-    /// Those, and what costs much without being one.
-    pub(crate) fn costly(&self) -> impl Iterator<Item = &Cost> {
-        let laid_out: std::collections::BTreeSet<&str> =
-            self.laid_out().map(|row| row.name.as_str()).collect();
-        let whole = self.costs.whole.cycles;
-        let shown =
-            move |row: &&Cost| laid_out.contains(row.name.as_str()) || is_large(row.cycles, whole);
-        self.costs.types.iter().filter(shown)
-    }
+/// Those, and what costs much without being one.
+pub(crate) fn costly(document: &CostsDocument) -> impl Iterator<Item = &Cost> {
+    let laid_out: std::collections::BTreeSet<&str> =
+        laid_out(document).map(|row| row.name.as_str()).collect();
+    let whole = document.costs.whole.cycles;
+    let shown =
+        move |row: &&Cost| laid_out.contains(row.name.as_str()) || is_large(row.cycles, whole);
+    document.costs.types.iter().filter(shown)
 }

@@ -2,55 +2,37 @@
 
 use std::fmt::Write as _;
 
-use serde::{Deserialize, Serialize};
+use linemate_answers::{FieldRow, Heat, TypeLayout, TypeView};
 
-use crate::layouts::TypeLayout;
-use crate::model::{FieldRow, TypeView};
-
-/// Accesses to a member: to all of its bytes. Members of a union share theirs, and so do bit-fields of one storage unit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Heat {
-    /// Accesses that only read.
-    pub loads: u64,
-    /// Accesses that only write.
-    pub stores: u64,
-    /// Atomic read-modify-writes.
-    pub rmws: u64,
+/// Of the accesses that begin in these bytes.
+fn heat_of(fields: &[FieldRow], offset: u64, size: u64) -> Heat {
+    let mut heat = Heat::default();
+    let bytes = offset..offset.saturating_add(size);
+    for row in fields.iter().filter(|row| bytes.contains(&row.offset)) {
+        heat.loads += row.figures.loads;
+        heat.stores += row.figures.stores;
+        heat.rmws += row.figures.rmws;
+    }
+    heat
 }
 
-impl Heat {
-    /// Of the accesses that begin in these bytes.
-    fn of(fields: &[FieldRow], offset: u64, size: u64) -> Heat {
-        let mut heat = Heat::default();
-        let bytes = offset..offset.saturating_add(size);
-        for row in fields.iter().filter(|row| bytes.contains(&row.offset)) {
-            heat.loads += row.figures.loads;
-            heat.stores += row.figures.stores;
-            heat.rmws += row.figures.rmws;
-        }
-        heat
-    }
-
-    fn text(self) -> Option<String> {
-        let figures = [
-            (self.loads, "loads"),
-            (self.stores, "stores"),
-            (self.rmws, "RMW"),
-        ];
-        let parts = figures.iter().filter(|(count, _)| *count > 0);
-        let parts: Vec<String> = parts
-            .map(|(count, name)| format!("{count} {name}"))
-            .collect();
-        (!parts.is_empty()).then(|| parts.join(", "))
-    }
+fn heat_text(heat: Heat) -> Option<String> {
+    let figures = [
+        (heat.loads, "loads"),
+        (heat.stores, "stores"),
+        (heat.rmws, "RMW"),
+    ];
+    let parts = figures.iter().filter(|(count, _)| *count > 0);
+    let parts: Vec<String> = parts
+        .map(|(count, name)| format!("{count} {name}"))
+        .collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-impl TypeLayout {
-    /// Puts to each member how often it is accessed in a recording of this kernel.
-    pub fn add_heat(&mut self, view: &TypeView) {
-        for member in &mut self.members {
-            member.heat = Some(Heat::of(&view.fields, member.offset, member.size));
-        }
+/// Puts to each member how often it is accessed in a recording of this kernel.
+pub fn add_heat(layout: &mut TypeLayout, view: &TypeView) {
+    for member in &mut layout.members {
+        member.heat = Some(heat_of(&view.fields, member.offset, member.size));
     }
 }
 
@@ -61,7 +43,7 @@ pub fn with_heat(printed: &str, view: &TypeView) -> String {
     for line in printed.lines() {
         out.push_str(line);
         let bytes = place(line);
-        let heat = bytes.and_then(|(offset, size)| Heat::of(&view.fields, offset, size).text());
+        let heat = bytes.and_then(|(offset, size)| heat_text(heat_of(&view.fields, offset, size)));
         if let Some(heat) = heat {
             // Writing to a String does not fail.
             let _ = write!(out, " {heat}");

@@ -1,8 +1,8 @@
-//! Tables and JSON documents of all verbs.
+//! Tables of all verbs, and their JSON documents made of what analysis found.
 //!
-//! [`make`] gives a [`model::Report`]; [`text()`] and [`json`] print it into strings. What the other verbs print is a document here, too:
-//! its values are what `--json` writes, which serde reads back, and its `text` is made of the same values. Same facts, same bytes. No analysis happens here but
-//! sums: what is counted and how it is grouped is the attribution crate's.
+//! [`make`] gives a [`Report`]; [`text()`] and [`json`] print it into strings. For each other document of the answers crate there are a function
+//! that makes it and one that shows it as text, of the same values. Same facts, same bytes. No analysis happens here but sums: what is counted and how
+//! it is grouped is the attribution crate's.
 
 mod advice;
 mod build;
@@ -21,7 +21,6 @@ mod leaves;
 mod legend;
 mod line_starts;
 mod machines;
-pub mod model;
 mod parts;
 mod pretty;
 mod print;
@@ -38,39 +37,35 @@ mod typeview;
 mod verified;
 mod whatifs;
 
+use linemate_answers::Report;
 use linemate_attribution::{Analysis, Counted};
 use linemate_types::LineSize;
 use thiserror::Error;
 
 pub use advice::{
-    AdviceDocument, AdviceText, AdvisedLayout, AdvisedRecording, AlignedObjects, FrontPoint,
-    GrownLayout, ProgramSource, SurveyDocument,
+    AdviceText, advice_document, advice_text, is_patched, program_source, source_advice,
+    survey_document, survey_text,
 };
-pub use checked::{
-    BrokenRule, CheckDocument, CheckedKernel, MendedRule, RulePosition, SkippedRule,
-};
-pub use costs::CostsTables;
-pub use differences::DiffDocument;
-pub use doctor::{DoctorCheck, DoctorDocument};
-pub use documents::{CostsDocument, CpuPlace, WhatIfDocument};
-pub use growth::{
-    GrowthDocument, GrowthRecording, GrowthRow, HeldOutCheck, HeldOutRow, HeldOutShare,
-};
+pub use checked::{check_document, check_text, checked_kernel, sarif};
+pub use costs::{CostsTables, costs_text};
+pub use differences::{diff_document, diff_text};
+pub use doctor::{doctor_document, doctor_text};
+pub use documents::{costs_document, whatif_document};
+pub use growth::{growth_document, growth_text, held_out_check};
 pub use headline::{costs_headline, report_headline, type_headline};
-pub use heat::{Heat, with_heat};
-pub use layouts::{KernelLayout, LayoutDocument, MemberEntry, TypeLayout};
-pub use leaves::{
-    ArrayExtent, BitRange, FieldMap, FieldPlace, LayoutChange, LayoutChangeError, layout_changes,
-};
-pub use line_starts::{KeptLineStart, line_starts, line_starts_text};
-pub use machines::{CacheSize, LatencyCycles, MachineEntry, MachinesDocument};
+pub use heat::{add_heat, with_heat};
+pub use layouts::{layout_document, layout_text, type_layout};
+pub use leaves::{LayoutChangeError, layout_changes};
+pub use line_starts::{line_starts, line_starts_text};
+pub use machines::{machines_document, machines_text};
 pub use pretty::pretty;
 pub use print::{relative, verdict};
 pub use remedies::remedies;
 pub use table::Table;
 pub use tables::{ReportText, text};
 pub use text::Text;
-pub use verified::VerifyDocument;
+pub use verified::{verify_document, verify_text};
+pub use whatifs::whatif_text;
 
 /// What rows are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +132,7 @@ pub fn make(
     analysis: &Analysis<'_>,
     counted: &Counted,
     options: &Options,
-) -> Result<model::Report, Error> {
+) -> Result<Report, Error> {
     build::build(analysis, counted, options)
 }
 
@@ -145,6 +140,6 @@ pub fn make(
 ///
 /// # Errors
 /// None that a report can cause.
-pub fn json(report: &model::Report) -> Result<String, Error> {
+pub fn json(report: &Report) -> Result<String, Error> {
     pretty(report)
 }

@@ -1,21 +1,10 @@
 //! Members that may have asked for the line that they start, and what edits do to them.
 
+use linemate_answers::KeptLineStart;
 use linemate_layout::origin::OriginError;
 use linemate_layout::plan::Plan;
 use linemate_text::shown;
 use linemate_types::TypeId;
-use serde::{Deserialize, Serialize};
-
-/// A member whose line start an answer depends on, though the types do not say whether the source asks for it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KeptLineStart {
-    /// The member.
-    pub member: String,
-    /// Whether it keeps the line start; else an edit moved it off.
-    pub kept: bool,
-    /// The edit that asks for the opposite.
-    pub otherwise: String,
-}
 
 /// Those of struct `id` under `plan`; none for a type that no edit is about.
 ///

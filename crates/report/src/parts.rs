@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use linemate_answers::{FieldRow, LineMember, LineRow};
 use linemate_attribution::tally::{Count, Key};
 use linemate_types::LineSize;
 
-use crate::model::{FieldRow, LineMember, LineRow};
 use crate::resolve::{FieldName, count};
 use crate::sums::{Sum, largest};
 

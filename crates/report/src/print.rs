@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use linemate_study::WarmUp;
-use linemate_study::stats::Measure;
+use linemate_answers::{Measure, WarmUp};
 use linemate_text::shown;
 
 use crate::Text;

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use linemate_remedies::{Gain, Remedy, RemedyEffect, RemedyList};
+use linemate_answers::{Gain, Remedy, RemedyEffect, RemedyList};
 use linemate_text::shown;
 
 use crate::print::verdict;

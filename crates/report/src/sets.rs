@@ -1,6 +1,6 @@
 //! How a type's lines fall into the sets of caches, as a table.
 
-use linemate_study::sets::{CacheSets, SetsChange, TypeSets};
+use linemate_answers::{CacheSets, SetsChange, TypeSets};
 
 use crate::{Table, Text};
 

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use linemate_answers::{Figures, Share};
 use linemate_attribution::groups::{FieldUse, Uses};
 use linemate_attribution::tally::{Count, CpuSet};
 use linemate_recording::AccessKind;
-
-use crate::model::{Figures, Share};
 
 /// How many functions, fields or types a row names.
 const NAMED: usize = 3;

@@ -2,15 +2,15 @@
 
 use std::fmt::Write as _;
 
+use linemate_answers::{
+    FieldRow, Figures, GroupRow, LedgerBucket, LedgerView, LineMember, LineRow, Place, Report,
+    Share, TypeRow, TypeView, View,
+};
 use linemate_attribution::Group;
 use linemate_text::shown;
 use linemate_types::LineSize;
 
 use crate::headline::report_headline;
-use crate::model::{
-    FieldRow, Figures, GroupRow, LedgerBucket, LedgerView, LineMember, LineRow, Place, Report,
-    Share, TypeRow, TypeView, View,
-};
 use crate::print::{description, percent, provenance, within};
 use crate::strip::{Strip, StripPart};
 use crate::{Table, Text};

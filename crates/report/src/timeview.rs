@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use linemate_answers::{CpuRow, FieldTimes, LineTimes, TypeTimes};
 use linemate_attribution::naming::Inside;
 use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::times::GridCell;
 use linemate_attribution::{Analysis, Counted};
 use linemate_recording::AccessKind;
+use linemate_study::border::time_grid;
 use linemate_types::LineSize;
 
-use crate::model::{CpuRow, FieldTimes, LineTimes, TypeTimes};
 use crate::resolve::{FieldName, Resolver};
 
 type Cells = BTreeMap<GridCell, u64>;
@@ -54,7 +55,7 @@ pub(crate) fn build(
         accesses: rows(&cells),
     };
     TypeTimes {
-        grid,
+        grid: time_grid(grid),
         fields: fields.into_iter().map(of_field).collect(),
         lines: lines.into_iter().map(of_line).collect(),
     }

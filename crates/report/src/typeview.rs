@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use linemate_answers::{FieldMap, FieldRow, GroupRow, LineRow, Place, TypeView};
 use linemate_attribution::naming::{Inside, NamedType};
 use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::tally::{Count, Key};
@@ -9,8 +10,7 @@ use linemate_attribution::{Analysis, Bucket, Counted, Subject, groups, named_typ
 use linemate_types::{LeafId, LineSize};
 
 use crate::Error;
-use crate::leaves::FieldMap;
-use crate::model::{FieldRow, GroupRow, LineRow, Place, TypeView};
+use crate::leaves::field_map;
 use crate::parts::{LineParts, Parts, field_row};
 use crate::resolve::{FieldName, PADDING, Resolver, aliases};
 use crate::sums::{Sum, share};
@@ -92,7 +92,7 @@ pub(crate) fn build(
         places: gathered.places(&name, line),
         layout: schema.get(ty).map_or_else(FieldMap::default, |about| {
             // A type whose fields cannot be listed has none.
-            FieldMap::new(analysis.model(), about.id).unwrap_or_default()
+            field_map(analysis.model(), about.id).unwrap_or_default()
         }),
         lines: gathered.lines(&name),
         groups: group_rows(counted, resolver, ty, &gathered, total, line),

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use linemate_study::effect::{Potential, Row, Size, UnderChange};
-use linemate_study::stats::Measure;
-use linemate_study::{EventCount, WhatIf};
+use linemate_answers::{
+    EventCount, Measure, MeasuredRow, Potential, TypeSize, UnderChange, WhatIf, WhatIfDocument,
+};
 use linemate_text::shown;
 
 use crate::changes::changed_lines;
@@ -14,75 +14,80 @@ use crate::print::{
     relative, shares, shows_change, verdict, verdict_of, warn_of_short,
 };
 use crate::sets::changes;
-use crate::{Table, Text, WhatIfDocument};
+use crate::{Table, Text};
 
-impl WhatIfDocument {
-    /// What the edits do on each machine, which share of the cost is not true sharing, then the figures with at most `top` rows in a
-    /// table, and at the end what they are of. `path`: the recording's file.
-    #[must_use]
-    pub fn text(&self, path: &str, top: usize) -> Text {
-        let names = self.type_names();
-        let mut out = Text::default();
-        for result in &self.results {
-            // Writing to a String does not fail.
-            let _ = writeln!(out, "{}", effect(result, &names));
-        }
-        for result in &self.results {
-            potential(&mut out, &result.machine, &names, &result.potential);
-        }
-        let line = self.results.first().map(|result| result.line_bytes);
-        for change in self.layouts.iter().filter(|c| Some(c.line_bytes) == line) {
-            let starts = line_starts_text(&change.type_name, &change.line_starts);
-            let _ = write!(out, "{starts}");
-        }
-        warn_of_short(&mut out, self.results.first().and_then(|r| r.warm_up));
-        let _ = writeln!(out, "\nedits");
-        for line in self.edits.lines() {
-            let _ = writeln!(out, "  {line}");
-        }
-        let _ = writeln!(out);
-        out.table(summary(&self.results, &names));
-        if let Some(event) = &self.event {
-            let _ = writeln!(out, "{}", calls(event));
-            out.table(per_call(&self.results, event));
-        }
-        for result in &self.results {
-            let _ = writeln!(
-                out,
-                "{}: {} CPUs ({} recorded), {}-byte lines, {}, {}{}{}; cycles are those of accesses that leave their core",
-                result.machine,
-                result.cpus,
-                result.recorded_cpus,
-                result.line_bytes,
-                mechanisms(&result.mechanisms),
-                match (result.warm_up, result.llc_share) {
-                    (Some(_), true) => "warm, their share of each cache, ",
-                    (Some(_), false) => "warm, ",
-                    (None, true) => "cold, their share of each cache, ",
-                    (None, false) => "cold, ",
-                },
-                interleavings(result.interleavings, result.seed),
-                match result.interleavings < result.interleavings_max {
-                    true => format!(" (stopped early, at most {})", result.interleavings_max),
-                    false => String::new(),
-                }
-            );
-            let layouts = self.layouts.iter();
-            for change in layouts.filter(|change| change.line_bytes == result.line_bytes) {
-                changed_lines(&mut out, change, result, top);
+/// What the edits do on each machine, which share of the cost is not true sharing, then the figures with at most `top` rows in a
+/// table, and at the end what they are of. `path`: the recording's file.
+#[must_use]
+pub fn whatif_text(document: &WhatIfDocument, path: &str, top: usize) -> Text {
+    let names = type_names(document);
+    let mut out = Text::default();
+    for result in &document.results {
+        // Writing to a String does not fail.
+        let _ = writeln!(out, "{}", effect(result, &names));
+    }
+    for result in &document.results {
+        potential(&mut out, &result.machine, &names, &result.potential);
+    }
+    let line = document.results.first().map(|result| result.line_bytes);
+    for change in document
+        .layouts
+        .iter()
+        .filter(|c| Some(c.line_bytes) == line)
+    {
+        let starts = line_starts_text(&change.type_name, &change.line_starts);
+        let _ = write!(out, "{starts}");
+    }
+    warn_of_short(&mut out, document.results.first().and_then(|r| r.warm_up));
+    let _ = writeln!(out, "\nedits");
+    for line in document.edits.lines() {
+        let _ = writeln!(out, "  {line}");
+    }
+    let _ = writeln!(out);
+    out.table(summary(&document.results, &names));
+    if let Some(event) = &document.event {
+        let _ = writeln!(out, "{}", calls(event));
+        out.table(per_call(&document.results, event));
+    }
+    for result in &document.results {
+        let _ = writeln!(
+            out,
+            "{}: {} CPUs ({} recorded), {}-byte lines, {}, {}{}{}; cycles are those of accesses that leave their core",
+            result.machine,
+            result.cpus,
+            result.recorded_cpus,
+            result.line_bytes,
+            mechanisms(&result.mechanisms),
+            match (result.warm_up, result.llc_share) {
+                (Some(_), true) => "warm, their share of each cache, ",
+                (Some(_), false) => "warm, ",
+                (None, true) => "cold, their share of each cache, ",
+                (None, false) => "cold, ",
+            },
+            interleavings(result.interleavings, result.seed),
+            match result.interleavings < result.interleavings_max {
+                true => format!(" (stopped early, at most {})", result.interleavings_max),
+                false => String::new(),
             }
-            details(&mut out, result, top);
+        );
+        let layouts = document.layouts.iter();
+        for change in layouts.filter(|change| change.line_bytes == result.line_bytes) {
+            changed_lines(&mut out, change, result, top);
         }
-        origin(&mut out, &self.tool, path, &self.recording);
-        out
+        details(&mut out, result, top);
     }
+    origin(&mut out, &document.tool, path, &document.recording);
+    out
+}
 
-    /// The types that are reported.
-    fn type_names(&self) -> String {
-        let sizes = self.results.first().map_or(&[][..], |result| &result.sizes);
-        let names: Vec<&str> = sizes.iter().map(|size| size.name.as_str()).collect();
-        names.join(", ")
-    }
+/// The types that are reported.
+fn type_names(document: &WhatIfDocument) -> String {
+    let sizes = document
+        .results
+        .first()
+        .map_or(&[][..], |result| &result.sizes);
+    let names: Vec<&str> = sizes.iter().map(|size| size.name.as_str()).collect();
+    names.join(", ")
 }
 
 /// What the edits do, in a sentence.
@@ -191,7 +196,7 @@ fn per_call(results: &[WhatIf], event: &EventCount) -> Table {
     table
 }
 
-fn sizes(result: &WhatIf, figure: impl Fn(&Size) -> (u64, u64)) -> String {
+fn sizes(result: &WhatIf, figure: impl Fn(&TypeSize) -> (u64, u64)) -> String {
     let one = |size| match figure(size) {
         (a, b) if a == b => a.to_string(),
         (a, b) => format!("{a} to {b}"),
@@ -308,13 +313,13 @@ fn under_rows(totals: &mut Table, under: &UnderChange) {
 }
 
 /// The rows of a list that changed. `titles`: of the first column, and of the counts.
-fn rows(out: &mut Text, result: &WhatIf, titles: [&str; 2], list: &[Row], top: usize) {
+fn rows(out: &mut Text, result: &WhatIf, titles: [&str; 2], list: &[MeasuredRow], top: usize) {
     let of_type = result.types.without;
-    let changed = |row: &&Row| {
+    let changed = |row: &&MeasuredRow| {
         let count = &row.count;
         shows_change(&row.cycles) || cycles(count.without) != cycles(count.with)
     };
-    let changed: Vec<&Row> = list.iter().filter(changed).collect();
+    let changed: Vec<&MeasuredRow> = list.iter().filter(changed).collect();
     let mut table = Table::of_figures(&[
         titles[0],
         titles[1],

@@ -6,15 +6,19 @@ use std::fmt::Debug;
 
 use linemate_advise::survey::survey;
 use linemate_advise::{Advice, Choice, Request, advise};
+use linemate_answers::{
+    AdviceDocument, AlignedObjects, DiffDocument, DiffSide, GrownLayout, KeptLineStart,
+    RemedyEffect, RemedyList, SurveyDocument, Trial,
+};
 use linemate_layout::EditSubject;
 use linemate_machine::{Machine, find};
 use linemate_recording::{AccessKind, Recording};
-use linemate_remedies::{RemedyEffect, RemedyList, RemedyOptions, Trial};
+use linemate_remedies::RemedyOptions;
 use linemate_report::{
-    AdviceDocument, AdviceText, AlignedObjects, DiffDocument, GrownLayout, KeptLineStart,
-    SurveyDocument,
+    AdviceText, advice_document, advice_text, diff_document, diff_text, survey_document,
+    survey_text,
 };
-use linemate_study::diff::{Fields, On, fields};
+use linemate_study::diff::{On, fields};
 use linemate_study::{Conditions, Session};
 use linemate_testkit::world::{F, RQ, UNITS, World};
 use serde::Serialize;
@@ -82,16 +86,19 @@ fn advice_is_read_back_with_its_layouts_and_remedies() {
     };
     let advice: Advice = advise(&[&session], &request).unwrap();
     let remedies = remedies(&session);
-    let mut document = AdviceDocument::new("1.2.3", &request, &recordings, &advice, remedies);
+    let mut document = advice_document("1.2.3", &request, &recordings, &advice, remedies);
     let recommended = document.recommended.as_ref().unwrap();
     assert!(!recommended.effects.is_empty());
     assert!(!document.front.is_empty());
     let text = |document: &AdviceDocument| {
         let paths = ["r.data".to_owned()];
-        let shown = document.text(&AdviceText {
-            paths: &paths,
-            choice: advice.choice,
-        });
+        let shown = advice_text(
+            &document,
+            &AdviceText {
+                paths: &paths,
+                choice: advice.choice,
+            },
+        );
         shown.to_string()
     };
     let shown = text(&document);
@@ -150,15 +157,16 @@ fn a_survey_is_read_back_with_and_without_estimates() {
     let session = Session::new(&recordings[0]).unwrap();
     let mut rows = survey(&[&session], &[machine()], Conditions::default(), 1, 3).unwrap();
     assert!(rows[0].estimate.is_some(), "{rows:?}");
-    rows.push(linemate_advise::survey::Row {
+    rows.push(linemate_answers::SurveyRow {
         name: "elsewhere".to_owned(),
         why_not: Some("it is a union".to_owned()),
         ..rows[0].clone()
     });
     let machines = vec![machine().name];
     let remedies = remedies(&session);
-    let document = SurveyDocument::new("1.2.3", &recordings, machines, 1, rows, remedies);
-    let text = |document: &SurveyDocument| document.text(&["r.data".to_owned()]).to_string();
+    let document = survey_document("1.2.3", &recordings, machines, 1, rows, remedies);
+    let text =
+        |document: &SurveyDocument| survey_text(&document, &["r.data".to_owned()]).to_string();
     assert_eq!(text(&read_back(&document)), text(&document));
 }
 
@@ -175,12 +183,12 @@ fn a_difference_is_read_back_with_and_without_costs() {
         conditions: Conditions::default(),
     };
     for (name, sides) in [
-        (None, [of(None), Fields::default()]),
+        (None, [of(None), DiffSide::default()]),
         (Some(machine.name.clone()), [of(Some(on)), of(Some(on))]),
     ] {
         assert!(!sides[0].fields.is_empty());
-        let document = DiffDocument::new("1.2.3", Some("rq".to_owned()), name, 1, sides);
-        let text = |document: &DiffDocument| document.text(["a", "b"], 20).to_string();
+        let document = diff_document("1.2.3", Some("rq".to_owned()), name, 1, sides);
+        let text = |document: &DiffDocument| diff_text(&document, ["a", "b"], 20).to_string();
         assert_eq!(text(&read_back(&document)), text(&document));
         let text = text(&document);
         let touched: u64 = document.a.fields.values().map(|f| f.loads + f.stores).sum();

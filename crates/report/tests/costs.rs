@@ -2,13 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use linemate_answers::{Causes, Cost, Costs, CostsDocument, HotPlace};
 use linemate_machine::find;
-use linemate_report::{By, CostsDocument, CostsTables};
-use linemate_study::costs::{Causes, Cost, Costs, HotPlace};
+use linemate_report::{By, CostsTables, costs_document, costs_text};
 use linemate_testkit::world::*;
 
 /// The text of costs of which these are the types, with their cycles, and `link_map@ld.so.2` alone has a field.
-fn costs_text(types: &[(&str, u64)], hottest: Option<HotPlace>) -> String {
+fn text_of(types: &[(&str, u64)], hottest: Option<HotPlace>) -> String {
     let named = |(name, cycles): &(&str, u64)| Cost {
         name: (*name).to_owned(),
         cycles: *cycles,
@@ -29,7 +29,7 @@ fn costs_text(types: &[(&str, u64)], hottest: Option<HotPlace>) -> String {
     let mut w = World::new();
     w.load(0, UNITS[0] + RQ);
     let machine = find("gnr-2s-480").unwrap();
-    let document = CostsDocument::new("1.2.3", &w.record(), &machine, None, costs);
+    let document = costs_document("1.2.3", &w.record(), &machine, None, costs);
     let tables = CostsTables {
         path: "r.data",
         by: By::Type,
@@ -41,12 +41,12 @@ fn costs_text(types: &[(&str, u64)], hottest: Option<HotPlace>) -> String {
     let json = serde_json::to_string(&document).unwrap();
     let back: CostsDocument = serde_json::from_str(&json).unwrap();
     assert_eq!(back, document);
-    back.text(&tables).to_string()
+    costs_text(&back, &tables).to_string()
 }
 
 #[test]
 fn rows_of_costs_are_types_with_fields_whatever_dots_their_names_have() {
-    let text = costs_text(&[("link_map@ld.so.2", 995), ("(stack)", 5)], None);
+    let text = text_of(&[("link_map@ld.so.2", 995), ("(stack)", 5)], None);
     assert!(text.contains("\n link_map@ld.so.2 "), "{text}");
     assert!(!text.contains("(stack)"), "{text}");
 }
@@ -63,7 +63,7 @@ fn what_costs_most_comes_first_whatever_it_is() {
         ("link_map@ld.so.2", 47),
         ("(stack)", 9),
     ];
-    let text = costs_text(&types, Some(hottest));
+    let text = text_of(&types, Some(hottest));
     assert!(
         text.starts_with(
             "malloc(64) costs most on m: 944 cycles, 94.4 % of all, most at server.c:42 serve; false sharing 100.0 %.\n"
@@ -72,7 +72,7 @@ fn what_costs_most_comes_first_whatever_it_is() {
     );
     assert!(text.contains("\n malloc(64) "), "the table has it: {text}");
     assert!(!text.contains("\n (stack) "), "{text}");
-    let text = costs_text(&[("link_map@ld.so.2", 1)], None);
+    let text = text_of(&[("link_map@ld.so.2", 1)], None);
     assert!(
         text.starts_with(
             "link_map@ld.so.2 costs most on m: 1 cycles, 100.0 % of all; 100.0 % of that is not true sharing: false sharing 100.0 %.\n"

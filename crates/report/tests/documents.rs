@@ -7,15 +7,17 @@ mod common;
 use std::io::{Seek, Write};
 
 use common::{read_back, row};
-use linemate_machine::{find, shipped};
+use linemate_answers::{
+    CellCost, Cost, Costs, DiffFigures, DiffSide, DoctorCheck, KernelLayout, LineCost, PairCost,
+    ReplayedAs,
+};
+use linemate_machine::{Mechanism, find, shipped};
 use linemate_report::{
-    By, CheckDocument, CheckedKernel, CostsDocument, CostsTables, DiffDocument, DoctorCheck,
-    DoctorDocument, KernelLayout, LayoutDocument, MachinesDocument, Table, TypeLayout,
-    VerifyDocument,
+    By, CostsTables, Table, check_document, check_text, checked_kernel, costs_document, costs_text,
+    diff_document, diff_text, doctor_document, doctor_text, layout_document, layout_text,
+    machines_document, machines_text, sarif, type_layout, verify_document, verify_text,
 };
 use linemate_rules::Baseline;
-use linemate_study::costs::{CellCost, Cost, Costs, LineCost, PairCost};
-use linemate_study::diff::{Fields, Figures};
 use linemate_testkit::btf_writer::{TypeList, bit_field, member};
 use linemate_testkit::world::*;
 use linemate_types::{LineSize, TypeModel};
@@ -30,9 +32,9 @@ fn verify_says_the_same_in_both() {
     file.write_all(&w.bytes(true, Contents::new())).unwrap();
     file.rewind().unwrap();
     let report = linemate_recording::verify(file).unwrap();
-    let mut document = VerifyDocument::new(&report, Vec::new());
+    let mut document = verify_document(&report, Vec::new());
     assert!(document.sound);
-    let text = read_back(&document, |d| d.text("r.data"));
+    let text = read_back(&document, |d| verify_text(d, "r.data"));
     let expected = format!(
         "r.data: sound; {} chunks, 2 accesses, 1 calls, {} returns, {} markers, checksum {:016x}\n",
         report.chunks, report.totals.returns, report.totals.markers, report.checksum
@@ -40,9 +42,9 @@ fn verify_says_the_same_in_both() {
     assert_eq!(text, expected);
     assert_eq!((document.loads, document.stores, document.rmws), (1, 1, 0));
 
-    document = VerifyDocument::new(&report, vec!["a\u{1b}[2J finding".to_owned()]);
+    document = verify_document(&report, vec!["a\u{1b}[2J finding".to_owned()]);
     document.more_findings = 3;
-    let text = read_back(&document, |d| d.text("r.data"));
+    let text = read_back(&document, |d| verify_text(d, "r.data"));
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "r.data: a\\x1b[2J finding");
     assert_eq!(lines[1], "r.data: 3 more findings");
@@ -57,16 +59,16 @@ fn doctor_is_fine_if_every_check_is() {
         ok,
         detail: format!("{name} was looked at"),
     };
-    let fine = DoctorDocument::new(vec![check("qemu", true), check("self-test", true)]);
+    let fine = doctor_document(vec![check("qemu", true), check("self-test", true)]);
     assert!(fine.ok);
-    let text = read_back(&fine, DoctorDocument::text);
+    let text = read_back(&fine, doctor_text);
     assert_eq!(
         text,
         "ok    qemu       qemu was looked at\nok    self-test  self-test was looked at\n"
     );
-    let failed = DoctorDocument::new(vec![check("qemu", true), check("space", false)]);
+    let failed = doctor_document(vec![check("qemu", true), check("space", false)]);
     assert!(!failed.ok);
-    let text = read_back(&failed, DoctorDocument::text);
+    let text = read_back(&failed, doctor_text);
     assert!(
         text.ends_with("FAIL  space      space was looked at\n"),
         "{text}"
@@ -74,9 +76,9 @@ fn doctor_is_fine_if_every_check_is() {
     // What recordings do not need is noted.
     let mut noted = check("pahole", false);
     noted.verb = Some("patch".into());
-    let fine = DoctorDocument::new(vec![check("qemu", true), noted]);
+    let fine = doctor_document(vec![check("qemu", true), noted]);
     assert!(fine.ok);
-    let text = read_back(&fine, DoctorDocument::text);
+    let text = read_back(&fine, doctor_text);
     assert!(
         text.ends_with("note  pahole     pahole was looked at\n"),
         "{text}"
@@ -89,8 +91,8 @@ fn machines_show_their_descriptions() {
         .iter()
         .map(|known| linemate_machine::find(known.name).unwrap())
         .collect();
-    let document = MachinesDocument::new(&machines, Some("no sysfs".to_owned()));
-    let text = read_back(&document, MachinesDocument::text);
+    let document = machines_document(&machines, Some("no sysfs".to_owned()));
+    let text = read_back(&document, machines_text);
     for machine in &document.machines {
         assert!(text.contains(&format!(
             "{}\n  {}\n  {} CPUs, {} cores, {} LLC domains, {} sockets, {} MHz; lines of {} bytes",
@@ -110,10 +112,10 @@ fn machines_show_their_descriptions() {
         )));
     }
     assert!(text.ends_with("this\n  not available: no sysfs\n"));
-    let without = MachinesDocument::new(&machines, None);
+    let without = machines_document(&machines, None);
     let json = serde_json::to_string(&without).unwrap();
     assert!(!json.contains("this_is_missing"));
-    read_back(&without, MachinesDocument::text);
+    read_back(&without, machines_text);
 }
 
 /// `struct queue`: a lock, three clocks, two flags of one bit; in the second kernel without the last clock.
@@ -145,7 +147,7 @@ fn layouts_side_by_side_are_those_of_the_document() {
         arch: Some("x86_64".into()),
         layout: model
             .declared("queue")
-            .map(|id| TypeLayout::new(model, id, line).unwrap()),
+            .map(|id| type_layout(model, id, line).unwrap()),
     };
     let (three, two) = (queue(3), queue(2));
     let kernels = vec![
@@ -153,8 +155,8 @@ fn layouts_side_by_side_are_those_of_the_document() {
         kernel("/b", None, &two),
         kernel("/c", None, &queue_of_nobody()),
     ];
-    let document = LayoutDocument::new("queue", line, kernels);
-    let text = read_back(&document, LayoutDocument::text);
+    let document = layout_document("queue", line, kernels);
+    let text = read_back(&document, layout_text);
     let layout = document.kernels[0].layout.as_ref().unwrap();
     assert_eq!(
         (layout.size, layout.hole_bytes, layout.members.len()),
@@ -189,7 +191,7 @@ fn findings_are_the_same_as_text_json_and_sarif() {
             arch: "x86_64".to_owned(),
             line: LineSize::B64,
         };
-        CheckedKernel::new(
+        checked_kernel(
             "/k".to_owned(),
             Some("6.12".to_owned()),
             Some("x86_64"),
@@ -198,8 +200,8 @@ fn findings_are_the_same_as_text_json_and_sarif() {
             |finding| baseline.map(|b| b.verdict(&place, finding)),
         )
     };
-    let document = CheckDocument::new("q.rules".to_owned(), vec![kernel(None)], &[]);
-    let text = read_back(&document, |d| d.text(false));
+    let document = check_document("q.rules".to_owned(), vec![kernel(None)], &[]);
+    let text = read_back(&document, |d| check_text(d, false));
     let broken = &document.kernels[0].findings;
     assert!(!broken.is_empty());
     assert_eq!(document.failing, broken.len());
@@ -210,8 +212,8 @@ fn findings_are_the_same_as_text_json_and_sarif() {
         );
         assert!(text.contains(&line), "{line} in {text}");
     }
-    let sarif = document.sarif("1");
-    let results = sarif["runs"][0]["results"].as_array().unwrap();
+    let log = sarif(&document, "1");
+    let results = log["runs"][0]["results"].as_array().unwrap();
     assert_eq!(results.len(), broken.len());
     for (result, finding) in results.iter().zip(broken) {
         let message = result["message"]["text"].as_str().unwrap();
@@ -221,12 +223,12 @@ fn findings_are_the_same_as_text_json_and_sarif() {
         assert!(result.get("baselineState").is_none());
     }
     let baseline = Baseline::default();
-    let new = CheckDocument::new("q.rules".to_owned(), vec![kernel(Some(&baseline))], &[]);
-    let text = read_back(&new, |d| d.text(true));
+    let new = check_document("q.rules".to_owned(), vec![kernel(Some(&baseline))], &[]);
+    let text = read_back(&new, |d| check_text(d, true));
     assert!(text.contains(" [new]\n"), "{text}");
     assert!(text.contains("1 kernel, 0 accepted"), "{text}");
     assert_eq!(
-        new.sarif("1")["runs"][0]["results"][0]["baselineState"],
+        sarif(&new, "1")["runs"][0]["results"][0]["baselineState"],
         "new"
     );
 }
@@ -283,7 +285,7 @@ fn costs_show_the_counts_of_their_document() {
     };
     let mut w = World::new();
     w.load(0, UNITS[0] + RQ);
-    let document = CostsDocument::new(
+    let document = costs_document(
         "1.2.3",
         &w.record(),
         &find("gnr-2s-480").unwrap(),
@@ -292,14 +294,17 @@ fn costs_show_the_counts_of_their_document() {
     );
     let text = |by| {
         read_back(&document, |d| {
-            d.text(&CostsTables {
-                path: "r.data",
-                by,
-                top: 20,
-                user: true,
-                all: true,
-                ledger: true,
-            })
+            costs_text(
+                d,
+                &CostsTables {
+                    path: "r.data",
+                    by,
+                    top: 20,
+                    user: true,
+                    all: true,
+                    ledger: true,
+                },
+            )
             .to_string()
         })
     };
@@ -325,18 +330,18 @@ fn costs_show_the_counts_of_their_document() {
 
 #[test]
 fn a_difference_is_scaled_by_the_runs() {
-    let side = |accesses, loads, stores, cycles| Fields {
+    let side = |accesses, loads, stores, cycles| DiffSide {
         bytes: 64,
         cpus: 2,
         accesses,
         event: None,
         fields: [(
             "lock".to_owned(),
-            Figures {
+            DiffFigures {
                 loads,
                 stores,
                 cycles,
-                ..Figures::default()
+                ..DiffFigures::default()
             },
         )]
         .into(),
@@ -347,20 +352,20 @@ fn a_difference_is_scaled_by_the_runs() {
     );
     let document = |machine: Option<&str>| {
         let machine = machine.map(str::to_owned);
-        DiffDocument::new("1", None, machine, 1, [a.clone(), b.clone()])
+        diff_document("1", None, machine, 1, [a.clone(), b.clone()])
     };
-    let text = document(None).text(["a", "b"], 10).to_string();
+    let text = diff_text(&document(None), ["a", "b"], 10).to_string();
     assert_eq!(
         row(&text, "lock")[1..],
         ["30", "180", "10", "60", "40.0", "60.0", "+50.0 %"]
     );
-    let text = document(Some("m")).text(["a", "b"], 10).to_string();
+    let text = diff_text(&document(Some("m")), ["a", "b"], 10).to_string();
     assert_eq!(
         row(&text, "lock")[8..],
         ["800", "2400", "+1600", "20.00", "10.00", "-50.0 %"]
     );
-    let nothing = DiffDocument::new("1", None, None, 1, [Fields::default(), b.clone()]);
-    let text = nothing.text(["a", "b"], 10).to_string();
+    let nothing = diff_document("1", None, None, 1, [DiffSide::default(), b.clone()]);
+    let text = diff_text(&nothing, ["a", "b"], 10).to_string();
     assert_eq!(row(&text, "lock").last().unwrap(), "-");
 }
 
@@ -370,4 +375,10 @@ fn a_table_keeps_what_drives_terminals_out() {
     table.add_row(vec!["\u{1b}[31mred\nnext".to_owned()]);
     let text = table.to_string();
     assert!(text.contains("\\x1b[31mred\\nnext"), "{text}");
+}
+
+#[test]
+fn a_case_that_does_not_say_how_it_was_replayed_had_adjacent_line_pairs() {
+    let mechanisms = ReplayedAs::default().mechanisms;
+    assert_eq!(mechanisms, [Mechanism::AdjacentLinePairs.key()]);
 }

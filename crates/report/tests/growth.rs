@@ -2,9 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use linemate_report::{GrowthDocument, HeldOutCheck};
+use linemate_answers::{GrowthBy, GrowthDocument};
+use linemate_report::{growth_document, growth_text, held_out_check};
 use linemate_study::Growth;
-use linemate_study::growth::{GrowthBy, RunOfSeries, SeriesCounts};
+use linemate_study::growth::{RunOfSeries, SeriesCounts};
 
 /// Accesses per CPU on n CPUs: `scan` does 1000 + 50n to one field, and 4000 to another; `tick` 9000/n.
 fn counts(cpus: u64) -> SeriesCounts {
@@ -33,7 +34,7 @@ fn series() -> Growth {
 }
 
 fn document(by: GrowthBy) -> GrowthDocument {
-    GrowthDocument::new("0.1.0", &series(), by, 32)
+    growth_document("0.1.0", &series(), by, 32)
 }
 
 #[test]
@@ -66,7 +67,7 @@ fn the_text_has_the_documents_figures_and_no_escapes_of_a_files() {
     let json = serde_json::to_string(&document).unwrap();
     let back: GrowthDocument = serde_json::from_str(&json).unwrap();
     assert_eq!(back, document);
-    let text = document.text(40).to_string();
+    let text = growth_text(&document, 40).to_string();
     assert!(
         text.contains("8 CPUs: `load -c 8`, 52200 accesses, 6.53 k for each CPU"),
         "{text}"
@@ -80,7 +81,7 @@ fn the_text_has_the_documents_figures_and_no_escapes_of_a_files() {
         !text.contains('\u{1b}') && text.contains(r"jiffies\x1b[31m"),
         "{text}"
     );
-    let short = document.text(1).to_string();
+    let short = growth_text(&document, 1).to_string();
     assert!(
         short.contains("2 more") && !short.contains("rq.lock"),
         "{short}"
@@ -96,7 +97,7 @@ fn rows_of_functions_have_one_name() {
         .map(|row| (row.function.as_str(), row.field.as_str()))
         .collect();
     assert_eq!(names, [("scan", ""), ("tick", "")]);
-    let text = document.text(40).to_string();
+    let text = growth_text(&document, 40).to_string();
     assert!(
         text.contains(" function ") && !text.contains(" field "),
         "{text}"
@@ -109,7 +110,7 @@ fn a_check_tells_errors_and_how_many_intervals_hold() {
     let mut other = counts(32);
     // A row that nothing in the series announces.
     other.add("new", "t.new", 32 * 500);
-    let check = HeldOutCheck::new(&growth, &other, GrowthBy::Access).unwrap();
+    let check = held_out_check(&growth, &other, GrowthBy::Access).unwrap();
     assert_eq!(check.largest.len(), 1, "fewer rows than 20");
     let all = check.largest[0];
     assert_eq!((all.rows, all.covered), (4, 0.75));
@@ -125,11 +126,11 @@ fn a_check_tells_errors_and_how_many_intervals_hold() {
     assert_eq!((new.real, new.last, new.covered), (500.0, 0.0, false));
     let mut document = document(GrowthBy::Access);
     document.against = Some(check);
-    let text = document.text(40).to_string();
+    let text = growth_text(&document, 40).to_string();
     assert!(
         text.contains("Predictions for 32 CPUs against a recording"),
         "{text}"
     );
     assert!(text.contains("75.0 %"), "{text}");
-    assert!(HeldOutCheck::new(&growth, &counts(16), GrowthBy::Access).is_err());
+    assert!(held_out_check(&growth, &counts(16), GrowthBy::Access).is_err());
 }

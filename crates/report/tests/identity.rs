@@ -5,12 +5,14 @@
 use std::collections::BTreeMap;
 
 use linemate_advise::survey::survey;
+use linemate_answers::{Cost, Costs, Report, TypeRow, TypeView, View};
 use linemate_layout::{EditSubject, parse_flags};
 use linemate_machine::{Machine, find};
 use linemate_recording::Recording;
-use linemate_report::model::{Report, TypeRow, TypeView, View};
-use linemate_report::{By, CostsDocument, CostsTables, Options, ReportText, make, text};
-use linemate_study::costs::{Cost, CostRun, Costs, costs_of};
+use linemate_report::{
+    By, CostsTables, Options, ReportText, costs_document, costs_text, make, text,
+};
+use linemate_study::costs::{CostRun, costs_of};
 use linemate_study::diff::{On, fields};
 use linemate_study::{Conditions, Run, Session, Study};
 use linemate_testkit::world::*;
@@ -242,15 +244,18 @@ fn the_texts_show_the_documents_figures() {
     let narrowed = of_types["entity"].clone();
     let all = Cost::sum("entity", &narrowed.places);
     let inside = row(&narrowed.places, "task.se").clone();
-    let document = CostsDocument::new("1.2.3", &recording, &machine(), Some("entity"), narrowed);
-    let shown = document.text(&CostsTables {
-        path: "r.data",
-        by: By::Type,
-        top: 20,
-        user: true,
-        all: true,
-        ledger: false,
-    });
+    let document = costs_document("1.2.3", &recording, &machine(), Some("entity"), narrowed);
+    let shown = costs_text(
+        &document,
+        &CostsTables {
+            path: "r.data",
+            by: By::Type,
+            top: 20,
+            user: true,
+            all: true,
+            ledger: false,
+        },
+    );
     let (shown, own) = (shown.to_string(), all.cycles - inside.cycles);
     let first = format!("entity on gnr-2s-480: {} cycles, ", all.cycles);
     assert!(shown.starts_with(&first), "{shown}");

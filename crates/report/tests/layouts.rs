@@ -4,10 +4,10 @@
 
 use std::collections::BTreeMap;
 
+use linemate_answers::{FieldMap, View};
 use linemate_attribution::Analysis;
 use linemate_layout::{Plan, parse};
-use linemate_report::model::View;
-use linemate_report::{By, FieldMap, Options, layout_changes, make};
+use linemate_report::{By, Options, layout_changes, make};
 use linemate_testkit::world::{RQ, UNITS, World};
 use linemate_types::LineSize;
 

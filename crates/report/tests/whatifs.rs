@@ -5,10 +5,11 @@
 mod common;
 
 use common::{read_back, row};
-use linemate_report::{FieldMap, FieldPlace, KeptLineStart, LayoutChange, WhatIfDocument};
-use linemate_study::WhatIf;
-use linemate_study::effect::{Potential, Row, Size};
-use linemate_study::stats::Measure;
+use linemate_answers::{
+    FieldMap, FieldPlace, KeptLineStart, LayoutChange, Measure, MeasuredRow, Potential, TypeSize,
+    WhatIf,
+};
+use linemate_report::{whatif_document, whatif_text};
 use linemate_testkit::world::*;
 
 fn measure(without: f64, difference: f64, ci95: f64) -> Measure {
@@ -23,7 +24,7 @@ fn measure(without: f64, difference: f64, ci95: f64) -> Measure {
 
 /// Every figure another one, with digits after the point.
 fn answer() -> WhatIf {
-    let field = |name: &str, at: f64| Row {
+    let field = |name: &str, at: f64| MeasuredRow {
         name: name.to_owned(),
         count: measure(at + 7.4, -3.25, 1.0),
         cycles: measure(at * 1000.5, -at, 2.5),
@@ -44,7 +45,7 @@ fn answer() -> WhatIf {
             true_sharing: 0.6166,
             ..Potential::default()
         },
-        sizes: vec![Size {
+        sizes: vec![TypeSize {
             name: "queue".to_owned(),
             recorded_bytes: 96,
             without_bytes: 96,
@@ -67,9 +68,8 @@ fn whatif_shows_the_measures_of_its_document() {
     w.load(0, UNITS[0] + RQ);
     let recording = w.record();
     let edits = "type queue {\n  isolate lock\n}\n".to_owned();
-    let document =
-        WhatIfDocument::new("1.2.3", &recording, edits, Vec::new(), vec![answer.clone()]);
-    let text = read_back(&document, |d| d.text("r.data", 20).to_string());
+    let document = whatif_document("1.2.3", &recording, edits, Vec::new(), vec![answer.clone()]);
+    let text = read_back(&document, |d| whatif_text(d, "r.data", 20).to_string());
     let cells = |m: &Measure| {
         [
             format!("{:.0}", m.without),
@@ -114,8 +114,8 @@ fn a_cost_of_one_cause_or_of_none_is_said_in_a_sentence_of_its_own() {
             ..answer()
         };
         let document =
-            WhatIfDocument::new("1.2.3", &recording, String::new(), Vec::new(), vec![answer]);
-        let text = document.text("r.data", 20).to_string();
+            whatif_document("1.2.3", &recording, String::new(), Vec::new(), vec![answer]);
+        let text = whatif_text(&document, "r.data", 20).to_string();
         text.lines().nth(1).unwrap().to_owned()
     };
     assert_eq!(
@@ -134,7 +134,7 @@ fn a_cost_of_one_cause_or_of_none_is_said_in_a_sentence_of_its_own() {
 
 #[test]
 fn whatif_begins_with_what_the_edits_do_and_leaves_out_what_they_do_not() {
-    let one = |name: &str, count: Measure, cycles: Measure| Row {
+    let one = |name: &str, count: Measure, cycles: Measure| MeasuredRow {
         name: name.to_owned(),
         count,
         cycles,
@@ -179,8 +179,8 @@ fn whatif_begins_with_what_the_edits_do_and_leaves_out_what_they_do_not() {
     w.load(0, UNITS[0] + RQ);
     let recording = w.record();
     let edits = "type queue\nisolate lock\n".to_owned();
-    let document = WhatIfDocument::new("1.2.3", &recording, edits, vec![change], vec![answer]);
-    let text = read_back(&document, |d| d.text("r.data", 20).to_string());
+    let document = whatif_document("1.2.3", &recording, edits, vec![change], vec![answer]);
+    let text = read_back(&document, |d| whatif_text(d, "r.data", 20).to_string());
     let first: Vec<&str> = text.lines().take(4).collect();
     assert_eq!(
         first,
@@ -226,8 +226,8 @@ fn a_whatif_that_changes_nothing_says_so() {
     };
     let mut w = World::new();
     w.load(0, UNITS[0] + RQ);
-    let document = WhatIfDocument::new("1", &w.record(), String::new(), Vec::new(), vec![answer]);
-    let text = read_back(&document, |d| d.text("r.data", 20).to_string());
+    let document = whatif_document("1", &w.record(), String::new(), Vec::new(), vec![answer]);
+    let text = read_back(&document, |d| whatif_text(d, "r.data", 20).to_string());
     assert!(
         text.starts_with("queue on made-up: the edits do not change its cost.\n"),
         "{text}"
@@ -265,8 +265,8 @@ fn whatif_draws_the_lines_that_change() {
     let mut w = World::new();
     w.load(0, UNITS[0] + RQ);
     let edits = "type queue\nisolate lock\n".to_owned();
-    let document = WhatIfDocument::new("1", &w.record(), edits, vec![change], vec![answer()]);
-    let text = read_back(&document, |d| d.text("r.data", 20).fitted(Some(80)));
+    let document = whatif_document("1", &w.record(), edits, vec![change], vec![answer()]);
+    let text = read_back(&document, |d| whatif_text(d, "r.data", 20).fitted(Some(80)));
     let start = text.find("queue, before").unwrap();
     let end = text.find("queue, after").unwrap();
     let strips = |text: &str| -> Vec<String> {

@@ -2,13 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use linemate_answers::{BaselineDocument, BaselineEntry};
 use linemate_types::LineSize;
-use serde::{Deserialize, Serialize};
 
 use crate::finding::Finding;
-
-/// What a baseline says that it is.
-const SCHEMA: &str = "linemate.check-baseline/1";
 
 /// Where a finding was made: versions and configurations of one architecture count as one place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,7 +23,7 @@ pub enum BaselineError {
     #[error("not a baseline: {0}")]
     Json(#[from] serde_json::Error),
     /// JSON of another kind or version.
-    #[error("schema {0:?} is not {SCHEMA:?}")]
+    #[error("schema {0:?} is not {expected:?}", expected = BaselineDocument::SCHEMA)]
     Schema(String),
     /// A line size that does not exist.
     #[error("{0} is not a line size: must be 64 or 128")]
@@ -76,25 +73,6 @@ pub struct Baseline {
     known: BTreeMap<FindingKey, Known>,
 }
 
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct BaselineDocument {
-    schema: String,
-    findings: Vec<BaselineEntry>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct BaselineEntry {
-    arch: String,
-    line: u64,
-    #[serde(rename = "type")]
-    subject: String,
-    rule: String,
-    measure: u64,
-    members: Vec<String>,
-}
-
 impl Baseline {
     /// Reads what [`Baseline::to_json`] wrote.
     ///
@@ -102,7 +80,7 @@ impl Baseline {
     /// [`BaselineError`]: something else.
     pub fn from_json(text: &str) -> Result<Baseline, BaselineError> {
         let document: BaselineDocument = serde_json::from_str(text)?;
-        if document.schema != SCHEMA {
+        if document.schema != BaselineDocument::SCHEMA {
             return Err(BaselineError::Schema(document.schema));
         }
         let mut baseline = Baseline::default();
@@ -138,7 +116,7 @@ impl Baseline {
             members: known.members.iter().cloned().collect(),
         };
         let document = BaselineDocument {
-            schema: SCHEMA.to_owned(),
+            schema: BaselineDocument::SCHEMA.to_owned(),
             findings: self.known.iter().map(entry).collect(),
         };
         // Strings and numbers alone: nothing in it can fail to be written.

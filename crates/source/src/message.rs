@@ -2,93 +2,13 @@
 
 use std::fmt::Write as _;
 
-use serde::{Deserialize, Serialize};
+use linemate_answers::{GroupEvidence, PatchEvidence};
 
 use crate::rewrite::wrap;
 use crate::wanted::{Recorded, Wanted};
 
 /// The width of running text in a commit message.
 const WIDTH: usize = 72;
-
-/// What speaks for a patch. Everything can be missing.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct PatchEvidence {
-    /// The edit that it speaks for.
-    pub edit: Option<String>,
-    /// What is wrong with the layout, in running text.
-    pub problem: Option<String>,
-    /// The recorded kernel's release.
-    pub kernel: Option<String>,
-    /// The recorded command.
-    pub workload: Option<String>,
-    /// The machine that the replay was for.
-    pub machine: Option<String>,
-    /// The recording's seed.
-    pub seed: Option<String>,
-    /// Why members are on one line.
-    pub groups: Vec<GroupEvidence>,
-    /// Figures before and after.
-    pub effect: Vec<FigureChange>,
-    /// What each part of the edit contributes.
-    pub ablation: Vec<Ablation>,
-    /// Anything else worth saying, one paragraph each.
-    pub notes: Vec<String>,
-}
-
-/// Why the members of a group are on one line.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct GroupEvidence {
-    /// Its name in the edit; for `isolate` its first member.
-    pub name: String,
-    /// The sentence for the comment in the source.
-    pub intent: Option<String>,
-    /// Who reads it.
-    pub read: Option<AccessSummary>,
-    /// Who writes it.
-    pub written: Option<AccessSummary>,
-    /// What else there is to say: one line each.
-    pub reasons: Vec<String>,
-}
-
-/// Accesses, and the functions that make most of them.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct AccessSummary {
-    /// Recorded accesses.
-    pub accesses: u64,
-    /// The functions with most of them, most first.
-    pub by: Vec<String>,
-}
-
-/// A figure before and after.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FigureChange {
-    /// What is counted.
-    pub metric: String,
-    /// Under the old layout.
-    pub before: String,
-    /// Under the new one.
-    pub after: String,
-    /// The change with its confidence interval: `-29.1 % ± 0.4`.
-    #[serde(default)]
-    pub change: String,
-}
-
-/// What a part of the edit contributes.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Ablation {
-    /// The part.
-    pub part: String,
-    /// The change with its confidence interval when only it is made.
-    pub alone: String,
-    /// The change with its confidence interval when all but it is made.
-    #[serde(default)]
-    pub without: String,
-}
 
 /// What the patch does to one type, as far as its layout goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -390,6 +310,8 @@ fn type_change(change: &TypeChange) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use linemate_answers::AccessSummary;
+
     use super::*;
     #[test]
     fn names_that_are_too_wide_for_a_table_are_wrapped() {

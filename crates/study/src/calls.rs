@@ -16,6 +16,7 @@
 
 use std::ops::Range;
 
+use linemate_answers::Balance;
 use linemate_code::{Transfer, Transfers};
 use linemate_recording::{Access, AccessKind, CpuId, GuestAddr, VirtualTime};
 use rustc_hash::FxHashMap;
@@ -38,17 +39,6 @@ struct Frame {
     interrupt: bool,
     /// Whether nothing has been accessed in it.
     fresh: bool,
-}
-
-/// How well calls and returns fit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Balance {
-    /// Calls.
-    pub calls: u64,
-    /// Returns.
-    pub returns: u64,
-    /// Of those, the ones that end a call that was seen.
-    pub matched: u64,
 }
 
 /// The stacks of all tasks.

@@ -8,32 +8,26 @@ mod lines;
 mod narrow;
 mod row;
 
+use linemate_answers::{Cost, Costs, CpuPlace, PairCost, TypeSets, UnderCost};
 use linemate_attribution::Analysis;
 use linemate_machine::Machine;
 use linemate_recording::TimeGrid;
-use linemate_replay::{Counts, Mixing, Outcome, WarmUp};
-use serde::{Deserialize, Serialize};
+use linemate_replay::{Counts, Mixing, Outcome};
 
-use crate::calls::Balance;
-use crate::effect::Potential;
+use crate::border;
 use crate::experiment::{Conditions, Cpus, Experiment};
 use crate::scene::{KeyName, Scene, Watch};
 use crate::session::Session;
-use crate::sets::TypeSets;
-use crate::under::{Cycles, Under, UnderCounts};
+use crate::under::{Under, UnderCounts};
 use crate::variant::Variant;
 use linemate_layout::edit::EditSubject;
 use linemate_layout::plan::{resolve, subject_name};
 
 use crate::whatif::WhatIfError;
 
+use groups::group_costs;
 use narrow::{InType, Narrowed};
-use row::{ranked, ranked_by};
-
-pub use groups::{GroupCosts, LockCost};
-pub use linemate_replay::MachinePlaces;
-pub use lines::{CellCost, LineCost, LinePair};
-pub use row::{Causes, Cost};
+use row::{cost_of, potential_of, ranked, ranked_by};
 
 /// Where and how to replay.
 #[derive(Clone, Copy, Debug)]
@@ -46,123 +40,6 @@ pub struct CostRun<'m> {
     pub seed: u64,
     /// Whether costs are also told by line of programs' source.
     pub sources: bool,
-}
-
-/// Modified lines that one CPU took from another.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PairCost {
-    /// Who wrote last: the recorded CPU, and which of its copies.
-    pub from: (usize, usize),
-    /// Who took it.
-    pub to: (usize, usize),
-    /// How many modified lines.
-    pub hitm: u64,
-    /// Cycles.
-    pub cycles: u64,
-}
-
-/// Where something costs most.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HotPlace {
-    /// The type, variable or whatever it is that costs.
-    pub name: String,
-    /// The function with the most cycles of it.
-    pub function: String,
-    /// Of its instruction with the most: the line of a program's source, with the functions there; none where no lines are known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub source: Option<String>,
-}
-
-impl HotPlace {
-    /// The line, or where none is known the function.
-    pub fn at(&self) -> &str {
-        self.source.as_deref().unwrap_or(&self.function)
-    }
-}
-
-/// What a recording costs.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Costs {
-    /// The machine's name.
-    pub machine: String,
-    /// Bytes of a line.
-    pub line_bytes: u64,
-    /// CPUs replayed.
-    pub cpus: usize,
-    /// CPUs recorded.
-    pub recorded_cpus: usize,
-    /// The interleaving's seed.
-    pub seed: u64,
-    /// Over how many interleavings the figures are a mean: one.
-    pub interleavings: usize,
-    /// Accesses in the recording.
-    pub accesses: u64,
-    /// Of those, the ones to device registers, which no cache holds: they are in no row.
-    pub device_accesses: u64,
-    /// What filled the caches before counting began; none: they were empty.
-    pub warm_up: Option<WarmUp>,
-    /// The machine's mechanisms that were replayed, by their keys in a description.
-    pub mechanisms: Vec<String>,
-    /// Cycles that no CPU waited because misses overlapped. They are in no row.
-    pub overlapped: u64,
-    /// Cycles from the replay's start to its end.
-    pub duration: u64,
-    /// Why the type costs what it does, or everything if no type was asked for.
-    pub potential: Potential,
-    /// The cost of everything.
-    pub whole: Cost,
-    /// Where what costs most, or the type that was asked for, costs most: the place of accesses to lines that went between cores; none if there are
-    /// none, or a function was asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hottest: Option<HotPlace>,
-    /// How the lines of the type that was asked for fall into the caches' sets; `None` if none was.
-    pub sets: Option<TypeSets>,
-    /// By type and variable, and all that is neither; most cycles first, as everywhere. What is inside an object of another type counts for
-    /// that one, the outermost.
-    pub types: Vec<Cost>,
-    /// By field: those of the type that was asked for, wherever it is, or of all by the outermost type.
-    pub fields: Vec<Cost>,
-    /// Where the type that was asked for is: the row with its own name is of objects of its own, `OUTER.PATH` of what is inside other types.
-    /// Together its fields; empty if none was asked for.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub places: Vec<Cost>,
-    /// By function.
-    pub functions: Vec<Cost>,
-    /// By line of programs' source, and by function where no lines are known; empty unless asked for.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub sources: Vec<Cost>,
-    /// By pair of CPUs.
-    pub pairs: Vec<PairCost>,
-    /// What the pairs of a line are numbers of.
-    #[serde(default)]
-    pub pairs_by: MachinePlaces,
-    /// What counts over time are kept for.
-    #[serde(default)]
-    pub time: TimeGrid,
-    /// By line: those of the type that was asked for, or all. A type's lines add up to the type.
-    pub lines: Vec<LineCost>,
-    /// With more CPUs than were recorded: what groups of CPUs do together.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub groups: Option<GroupCosts>,
-    /// The function that was asked for. Types, fields, functions and the potential are then those of what it and everything that it calls accessed;
-    /// pairs and lines are empty, and there are no sets.
-    #[serde(default)]
-    pub under: Option<UnderCost>,
-}
-
-/// What a function and everything that it calls cost: while it is on the stack.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct UnderCost {
-    /// Its accesses that left their core, in the way of all rows; its name.
-    pub cost: Cost,
-    /// How often it came onto a stack that it was not on.
-    pub entered: u64,
-    /// Cycles while it is on the stack.
-    pub cycles: Cycles,
-    /// All cycles of the recording.
-    pub all_cycles: Cycles,
-    /// How well the calls and returns of the recording fit.
-    pub balance: Balance,
 }
 
 /// Replays a recording as it is. `subject` narrows fields and lines to one type.
@@ -264,7 +141,7 @@ fn told(
     }
     let under = experiment.under.zip(part);
     let under = under.map(|(under, part)| under_cost(under, part, outcome, (run.machine, cpus)));
-    let whole = Cost::new("everything".to_owned(), &outcome.totals);
+    let whole = cost_of("everything".to_owned(), &outcome.totals);
     let asked = only.map(|only| Cost::sum(&only.name, &fields));
     let types = book.types();
     let costliest = match only {
@@ -284,15 +161,16 @@ fn told(
         interleavings: 1,
         accesses: scene.accesses,
         device_accesses: outcome.uncached,
-        warm_up: outcome.warm_up,
+        warm_up: outcome.warm_up.map(border::warm_up),
         mechanisms: run.machine.mechanisms(),
         overlapped: outcome.overlapped,
         duration: outcome.cycles,
-        potential: asked
-            .as_ref()
-            .or(under.as_ref().map(|under| &under.cost))
-            .unwrap_or(&whole)
-            .potential(),
+        potential: potential_of(
+            asked
+                .as_ref()
+                .or(under.as_ref().map(|under| &under.cost))
+                .unwrap_or(&whole),
+        ),
         sets: sets(experiment, only.filter(|_| under.is_none()))?,
         types,
         places: book.places(),
@@ -302,10 +180,10 @@ fn told(
             Some(_) => Vec::new(),
             None => pairs(outcome, run.machine, (cpus, mixing)),
         },
-        pairs_by: outcome.transfers.places,
-        time: session.time_grid(),
+        pairs_by: border::places(outcome.transfers.places),
+        time: border::time_grid(session.time_grid()),
         lines: lines::lines(&book),
-        groups: GroupCosts::new(scene, outcome, (cpus, mixing)),
+        groups: group_costs(scene, outcome, (cpus, mixing)),
         fields,
         whole,
         under,
@@ -332,7 +210,7 @@ fn under_cost(
 ) -> UnderCost {
     let total = part.total();
     UnderCost {
-        cost: Cost::new(under.function.clone(), &total),
+        cost: cost_of(under.function.clone(), &total),
         entered: under.entered,
         cycles: under.cycles(machine, cpus, &total),
         all_cycles: under.all_cycles(machine, cpus, &all.totals),
@@ -392,6 +270,28 @@ fn pairs(outcome: &Outcome, machine: &Machine, (cpus, mixing): (Cpus, Mixing)) -
     pairs
 }
 
+/// Where each CPU that `costs` are of is on `machine`, in the order of the recorded CPUs and then their copies.
+#[must_use]
+pub fn cpu_places(machine: &Machine, costs: &Costs) -> Vec<CpuPlace> {
+    let copies = (costs.cpus / costs.recorded_cpus.max(1)).max(1);
+    let cpus = Cpus {
+        recorded: costs.recorded_cpus,
+        copies: u16::try_from(copies).unwrap_or(u16::MAX),
+    };
+    let mixing = costs.groups.as_ref().map(|groups| groups.mixing);
+    let mixing = border::replayed_mixing(mixing.unwrap_or_default());
+    let spread = cpus.places(machine, mixing).unwrap_or_default();
+    let places = spread.into_iter().enumerate().filter_map(|(number, cpu)| {
+        let place = machine.topology.place(cpu)?;
+        Some(CpuPlace {
+            cpu: (number / copies, number % copies),
+            domain: place.domain.0,
+            socket: place.socket.0,
+        })
+    });
+    places.collect()
+}
+
 /// An outcome with what its numbers mean.
 struct Book<'b> {
     analysis: &'b Analysis<'b>,
@@ -412,7 +312,7 @@ impl Book<'_> {
     fn types(&self) -> Vec<Cost> {
         ranked_by(self.keys().map(|(key, counts)| {
             let name = owner(key);
-            ((name, key.is_typed()), Cost::new(name.to_owned(), counts))
+            ((name, key.is_typed()), cost_of(name.to_owned(), counts))
         }))
     }
 
@@ -421,7 +321,7 @@ impl Book<'_> {
             Some(only) => self.narrowed(only, |place| place.field.clone()),
             None => ranked(
                 self.keys()
-                    .map(|(key, counts)| Cost::new(key.path.clone(), counts)),
+                    .map(|(key, counts)| cost_of(key.path.clone(), counts)),
             ),
         }
     }
@@ -439,18 +339,18 @@ impl Book<'_> {
     fn narrowed(&self, only: &Narrowed, name: impl Fn(&InType) -> String) -> Vec<Cost> {
         ranked(self.keys.iter().enumerate().filter_map(|(key, counts)| {
             let place = only.of(key)?;
-            Some(Cost::new(name(place), counts))
+            Some(cost_of(name(place), counts))
         }))
     }
 
     fn functions(&self) -> Vec<Cost> {
         let sites = self.scene.sites.iter().zip(self.sites);
-        ranked(sites.map(|(site, counts)| Cost::new(site.function.clone(), counts)))
+        ranked(sites.map(|(site, counts)| cost_of(site.function.clone(), counts)))
     }
 
     fn sources(&self) -> Vec<Cost> {
         let sites = self.scene.sources.iter().zip(self.sites);
-        ranked(sites.map(|(name, counts)| Cost::new(name.clone(), counts)))
+        ranked(sites.map(|(name, counts)| cost_of(name.clone(), counts)))
     }
 }
 

@@ -5,201 +5,38 @@
 
 use std::collections::BTreeMap;
 
+use linemate_answers::{
+    Ablation, LlcMisses, Measure, MeasuredRow, Potential, SetsChange, TypeSize, UnderChange, WhatIf,
+};
 use linemate_machine::Machine;
 use linemate_recording::AccessKind;
-use linemate_replay::{Cause, Counts, Outcome, Source, WarmUp};
+use linemate_replay::{Cause, Counts, Outcome, Source};
 use linemate_types::{LineSize, TypeId, TypeModel};
-use serde::{Deserialize, Serialize};
 
+use crate::border;
 use crate::experiment::{Conditions, Cpus};
 use crate::scene::Scene;
-use crate::sets::SetsChange;
-use crate::stats::{Measure, paired};
+use crate::stats::paired;
 use crate::under::Under;
-use crate::variant::{Followed, Paired, Variant};
+use crate::variant::Variant;
 
-/// Why a type costs what it does without edits: shares of its cost. A layout changes all of them, true sharing only where words that are
-/// exchanged together share a line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Potential {
-    /// Cycles.
-    pub cost: f64,
-    /// Words that are really exchanged between cores. Only writing less, or fetching several of them with one line, helps.
-    pub true_sharing: f64,
-    /// Lines that are taken away though no word is exchanged.
-    pub false_sharing: f64,
-    /// Lines fetched for the first time: fewer lines, fewer of them.
-    pub cold: f64,
-    /// Lines that did not fit the caches, likewise.
-    pub capacity: f64,
-    /// Permission to write asked for without another holder.
-    pub unshared: f64,
-}
-
-impl Potential {
-    /// Of that many cycles, which have the causes `cycles`.
-    pub(crate) fn new(cost: f64, cycles: impl Fn(Cause) -> f64) -> Potential {
-        let share = |cause| {
-            if cost > 0.0 {
-                cycles(cause) / cost
-            } else {
-                0.0
-            }
-        };
-        Potential {
-            cost,
-            true_sharing: share(Cause::TrueSharing),
-            false_sharing: share(Cause::FalseSharing),
-            cold: share(Cause::Cold),
-            capacity: share(Cause::Capacity),
-            unshared: share(Cause::Unshared),
+/// The potential of that many cycles, which have the causes `cycles`.
+pub(crate) fn potential(cost: f64, cycles: impl Fn(Cause) -> f64) -> Potential {
+    let share = |cause| {
+        if cost > 0.0 {
+            cycles(cause) / cost
+        } else {
+            0.0
         }
+    };
+    Potential {
+        cost,
+        true_sharing: share(Cause::TrueSharing),
+        false_sharing: share(Cause::FalseSharing),
+        cold: share(Cause::Cold),
+        capacity: share(Cause::Capacity),
+        unshared: share(Cause::Unshared),
     }
-}
-
-/// Size of a type.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Size {
-    /// The type.
-    pub name: String,
-    /// Bytes in the recorded kernel.
-    pub recorded_bytes: u64,
-    /// Bytes without edits, built for the machine's lines.
-    pub without_bytes: u64,
-    /// Bytes with edits.
-    pub with_bytes: u64,
-    /// Lines without edits, of an object that starts a line.
-    pub without_lines: u64,
-    /// Lines with edits.
-    pub with_lines: u64,
-}
-
-/// A figure that changed.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Row {
-    /// The field, cause, source or function.
-    pub name: String,
-    /// How often, per interleaving.
-    pub count: Measure,
-    /// Cycles of it.
-    pub cycles: Measure,
-}
-
-/// What an edit did.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Ablation {
-    /// The edit, as it is written.
-    pub edit: String,
-    /// Cost of the reported types with this edit alone, against none. `None`: it needs others.
-    pub alone: Option<Measure>,
-    /// Cost of the reported types with all edits, against all but this one. `None`: others need it.
-    pub last: Option<Measure>,
-    /// Why there is no figure.
-    pub why_not: Option<String>,
-}
-
-/// Accesses that the last-level cache of their core's domain could not serve, nor a core of that domain.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct LlcMisses {
-    /// Of the reported types.
-    pub types: Measure,
-    /// Of everything that was recorded.
-    pub whole: Measure,
-    /// Of the kernel's code: everything but what programs' own code accessed, whether its functions have names or not.
-    pub kernel: Measure,
-    /// Of those, loads: what processors' counters of load misses count.
-    pub kernel_loads: Measure,
-    /// Stores.
-    pub kernel_stores: Measure,
-    /// Atomic read-modify-writes.
-    pub kernel_rmws: Measure,
-    /// Loads of programs' own code.
-    pub user_loads: Measure,
-}
-
-/// The answer.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct WhatIf {
-    /// The machine's name.
-    pub machine: String,
-    /// Bytes of a line.
-    pub line_bytes: u64,
-    /// CPUs replayed.
-    pub cpus: usize,
-    /// CPUs recorded.
-    pub recorded_cpus: usize,
-    /// The first seed.
-    pub seed: u64,
-    /// Interleavings replayed: fewer than allowed if their figures are narrow enough.
-    pub interleavings: usize,
-    /// The most allowed.
-    pub interleavings_max: usize,
-    /// Accesses in the recording.
-    pub accesses: u64,
-    /// The reported types' potential.
-    pub potential: Potential,
-    /// The reported types' sizes.
-    pub sizes: Vec<Size>,
-    /// How the reported types' lines fall into the caches' sets.
-    pub sets: Vec<SetsChange>,
-    /// Cost of the reported types together.
-    pub types: Measure,
-    /// Cost of everything.
-    pub whole: Measure,
-    /// Misses of the last-level caches.
-    pub llc_misses: LlcMisses,
-    /// Whether each of them had only the share of the CPUs replayed on it.
-    pub llc_share: bool,
-    /// What filled the caches before counting began, of the recorded layout; none: they were empty.
-    pub warm_up: Option<WarmUp>,
-    /// The machine's mechanisms that were replayed, by their keys in a description.
-    pub mechanisms: Vec<String>,
-    /// Wall-clock cycles from the start to the end of the replay.
-    pub duration: Measure,
-    /// The reported types' accesses by why they left their core.
-    pub causes: Vec<Row>,
-    /// And by where they were served from.
-    pub sources: Vec<Row>,
-    /// By field, largest change first.
-    pub fields: Vec<Row>,
-    /// All accesses by function, largest change first.
-    pub functions: Vec<Row>,
-    /// Each edit's share.
-    pub ablation: Vec<Ablation>,
-    /// Objects that got new addresses.
-    pub relocated: usize,
-    /// Accesses to the reported types as recorded: all that have a name, whether they left their core or not.
-    #[serde(default)]
-    pub types_accesses: u64,
-    /// Accesses to the edited types on programs' stacks, which no edit moves.
-    #[serde(default)]
-    pub on_stacks: u64,
-    /// What each `colocate` paired.
-    pub paired: Vec<Paired>,
-    /// What each `skip array` found.
-    pub followed: Vec<Followed>,
-    /// Accesses that did not happen, of all interleavings' first.
-    pub skipped: u64,
-    /// The function that was asked for.
-    #[serde(default)]
-    pub under: Option<UnderChange>,
-}
-
-/// What changes while a function is on the stack: of it and of everything that it calls.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct UnderChange {
-    /// The function.
-    pub function: String,
-    /// How often it came onto a stack that it was not on.
-    pub entered: u64,
-    /// Cycles of accesses that left their core.
-    pub cost: Measure,
-    /// Misses of the last-level caches.
-    pub llc_misses: Measure,
-    /// All its cycles: one for each instruction, and the waiting.
-    pub cycles: Measure,
-    /// The same of the whole recording.
-    pub all_cycles: Measure,
 }
 
 /// How to run a study.
@@ -361,19 +198,19 @@ impl Facts<'_> {
         }
     }
 
-    fn rows(&self, names: impl Iterator<Item = (String, Figure)>) -> Vec<Row> {
+    fn rows(&self, names: impl Iterator<Item = (String, Figure)>) -> Vec<MeasuredRow> {
         let pair = (VariantKind::Without, VariantKind::All);
-        let row = |(name, figure): (String, Figure)| Row {
+        let row = |(name, figure): (String, Figure)| MeasuredRow {
             name,
             count: self.measure(pair, &|o| figure(o).0),
             cycles: self.measure(pair, &|o| figure(o).1),
         };
-        let mut rows: Vec<Row> = names.map(row).collect();
+        let mut rows: Vec<MeasuredRow> = names.map(row).collect();
         rows.retain(|row| row.count.without > 0.0 || row.count.with > 0.0);
         rows
     }
 
-    fn fields(&self) -> Vec<Row> {
+    fn fields(&self) -> Vec<MeasuredRow> {
         let several = self.types.len() > 1;
         let names = self.watched.iter().enumerate().map(|(number, key)| {
             let key = &self.scene.keys[*key];
@@ -398,7 +235,7 @@ impl Facts<'_> {
         rows
     }
 
-    fn functions(&self) -> Vec<Row> {
+    fn functions(&self) -> Vec<MeasuredRow> {
         let mut sites: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (number, site) in self.scene.sites.iter().enumerate() {
             sites.entry(&site.function).or_default().push(number);
@@ -417,7 +254,7 @@ impl Facts<'_> {
         rows
     }
 
-    fn causes(&self) -> Vec<Row> {
+    fn causes(&self) -> Vec<MeasuredRow> {
         let names = Cause::ALL.into_iter().map(|cause| {
             let figure: Figure = Box::new(move |o| {
                 let count = sum(o, &|c| c.cause(cause).count);
@@ -428,7 +265,7 @@ impl Facts<'_> {
         self.rows(names)
     }
 
-    fn sources(&self) -> Vec<Row> {
+    fn sources(&self) -> Vec<MeasuredRow> {
         let names = Source::ALL.into_iter().map(|source| {
             let figure: Figure = Box::new(move |o| {
                 let count = sum(o, &|c| c.source(source).count);
@@ -439,14 +276,14 @@ impl Facts<'_> {
         self.rows(names)
     }
 
-    fn potential(&self, causes: &[Row], cost: f64) -> Potential {
-        Potential::new(cost, |cause| {
+    fn potential(&self, causes: &[MeasuredRow], cost: f64) -> Potential {
+        potential(cost, |cause| {
             let row = causes.iter().find(|row| row.name == cause.name());
             row.map_or(0.0, |row| row.cycles.without)
         })
     }
 
-    fn sizes(&self) -> Vec<Size> {
+    fn sizes(&self) -> Vec<TypeSize> {
         let lines = |bytes: u64| bytes.div_ceil(self.line.bytes());
         let of = |kind: usize, number: usize| {
             self.layouts
@@ -455,7 +292,7 @@ impl Facts<'_> {
                 .copied()
                 .unwrap_or(0)
         };
-        let size = |(number, (name, ids)): (usize, &(String, Vec<TypeId>))| Size {
+        let size = |(number, (name, ids)): (usize, &(String, Vec<TypeId>))| TypeSize {
             name: name.clone(),
             recorded_bytes: ids
                 .first()
@@ -507,9 +344,9 @@ fn sum(outcome: &Outcome, figure: &dyn Fn(&Counts) -> u64) -> u64 {
 }
 
 /// Largest change in cycles first, then by name.
-fn by_change(rows: &mut [Row]) {
+fn by_change(rows: &mut [MeasuredRow]) {
     rows.sort_by(|a, b| {
-        let change = |row: &Row| row.cycles.difference.abs();
+        let change = |row: &MeasuredRow| row.cycles.difference.abs();
         change(b)
             .total_cmp(&change(a))
             .then_with(|| a.name.cmp(&b.name))
@@ -546,7 +383,8 @@ pub(crate) fn whatif(facts: &Facts<'_>) -> WhatIf {
         warm_up: facts
             .of(VariantKind::Without)
             .first()
-            .and_then(|o| o.warm_up),
+            .and_then(|o| o.warm_up)
+            .map(border::warm_up),
         mechanisms: run.machine.mechanisms(),
         duration: facts.measure(pair, &|o| o.cycles),
         causes,

@@ -1,20 +1,9 @@
 //! Events: what costs are told per. An event is a call of a function; how often it happened is counted at the function's first
 //! instruction, in each of its copies (`f.isra.0`), while the guest runs. Calls that were inlined are not among them.
 
+use linemate_answers::EventCount;
 use linemate_recording::{Function, FunctionTable, Role};
 use linemate_types::function_of;
-use serde::{Deserialize, Serialize};
-
-/// How often a function was called.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EventCount {
-    /// The function.
-    pub function: String,
-    /// Its copies in this kernel: `f`, `f.isra.0`.
-    pub symbols: Vec<String>,
-    /// Calls of all of them; not 0.
-    pub calls: u64,
-}
 
 /// Why there is no number of calls.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,34 +18,32 @@ pub enum EventError {
     Never(String),
 }
 
-impl EventCount {
-    /// Counts the calls of `function`, from those of each function of a table.
-    pub(crate) fn count(
-        table: &FunctionTable,
-        calls: &[u64],
-        function: &str,
-    ) -> Result<EventCount, EventError> {
-        let mut event = EventCount {
-            function: function.to_owned(),
-            ..EventCount::default()
-        };
-        // Of others a call is recorded only if it shows an object.
-        let all = |f: &Function| {
-            matches!(f.role, Role::Event | Role::ContextSwitch | Role::Interrupt)
-                && function_of(&f.name) == function
-        };
-        for (number, copy) in table.functions.iter().enumerate() {
-            if all(copy) {
-                event.symbols.push(copy.name.clone());
-                let calls = calls.get(number).copied().unwrap_or(0);
-                event.calls = event.calls.saturating_add(calls);
-            }
+/// Counts the calls of `function`, from those of each function of a table.
+pub(crate) fn count_event(
+    table: &FunctionTable,
+    calls: &[u64],
+    function: &str,
+) -> Result<EventCount, EventError> {
+    let mut event = EventCount {
+        function: function.to_owned(),
+        ..EventCount::default()
+    };
+    // Of others a call is recorded only if it shows an object.
+    let all = |f: &Function| {
+        matches!(f.role, Role::Event | Role::ContextSwitch | Role::Interrupt)
+            && function_of(&f.name) == function
+    };
+    for (number, copy) in table.functions.iter().enumerate() {
+        if all(copy) {
+            event.symbols.push(copy.name.clone());
+            let calls = calls.get(number).copied().unwrap_or(0);
+            event.calls = event.calls.saturating_add(calls);
         }
-        match (event.symbols.is_empty(), event.calls) {
-            (true, _) => Err(EventError::NotCounted(event.function)),
-            (false, 0) => Err(EventError::Never(event.function)),
-            (false, _) => Ok(event),
-        }
+    }
+    match (event.symbols.is_empty(), event.calls) {
+        (true, _) => Err(EventError::NotCounted(event.function)),
+        (false, 0) => Err(EventError::Never(event.function)),
+        (false, _) => Ok(event),
     }
 }
 
@@ -90,7 +77,7 @@ mod tests {
             ("__switch_to", ContextSwitch),
             ("h", All),
         ]);
-        let count = |function| EventCount::count(&table, &[3, 5, 4, 9], function);
+        let count = |function| count_event(&table, &[3, 5, 4, 9], function);
         let event = |function: &str, symbols: &[&str], calls| {
             Ok(EventCount {
                 function: function.to_owned(),

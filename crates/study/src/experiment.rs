@@ -36,7 +36,7 @@ use crate::supply::{self, Replays, Source, Supply};
 use crate::under::{Under, UnderMarker};
 use crate::variant::{Unedited, Variant};
 
-/// After how many interleavings it is asked whether their figures are narrow enough (`Measure::is_narrow`): with four, a mean that is four
+/// After how many interleavings it is asked whether their figures are narrow enough (`stats::is_narrow`): with four, a mean that is four
 /// times as large as its 95 % interval is 12.7 standard errors away from none.
 pub const INTERLEAVINGS_AT_ONCE: usize = 4;
 

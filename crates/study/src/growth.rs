@@ -15,8 +15,8 @@ mod stretch;
 
 use std::collections::BTreeMap;
 
+use linemate_answers::GrowthBy;
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
 
 pub use self::check::HeldOut;
 use self::fit::Observed;
@@ -35,18 +35,6 @@ const UNKNOWN: Factor = Factor {
     low: 1.0,
     high: 1.0,
 };
-
-/// What a row of trends is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum GrowthBy {
-    /// A function's accesses to a field.
-    Access,
-    /// All accesses to a field.
-    Field,
-    /// All accesses of a function.
-    Function,
-}
 
 /// Trends of rows of one kind.
 #[derive(Clone, Debug)]
@@ -120,7 +108,7 @@ impl Growth {
         match by {
             GrowthBy::Access => self.fields.clone(),
             by => {
-                let summed = self.members.iter().map(|member| by.sum(&member.fields));
+                let summed = self.members.iter().map(|member| sum_by(by, &member.fields));
                 let summed: Vec<CountsByName> = summed.collect();
                 let cpus = self.members.iter().map(|member| member.run.cpus);
                 Trends::fitted(cpus.zip(&summed).collect())
@@ -129,22 +117,20 @@ impl Growth {
     }
 }
 
-impl GrowthBy {
-    /// Counts of the rows of this kind.
-    fn sum(self, counts: &CountsByName) -> CountsByName {
-        let mut sums = CountsByName::new();
-        for (function, fields) in counts {
-            for (field, accesses) in fields {
-                let (function, field) = match self {
-                    GrowthBy::Access => (function.as_str(), field.as_str()),
-                    GrowthBy::Field => ("", field.as_str()),
-                    GrowthBy::Function => (function.as_str(), ""),
-                };
-                series::add(&mut sums, function, field, *accesses);
-            }
+/// Counts of the rows of this kind.
+fn sum_by(by: GrowthBy, counts: &CountsByName) -> CountsByName {
+    let mut sums = CountsByName::new();
+    for (function, fields) in counts {
+        for (field, accesses) in fields {
+            let (function, field) = match by {
+                GrowthBy::Access => (function.as_str(), field.as_str()),
+                GrowthBy::Field => ("", field.as_str()),
+                GrowthBy::Function => (function.as_str(), ""),
+            };
+            series::add(&mut sums, function, field, *accesses);
         }
-        sums
     }
+    sums
 }
 
 impl Trends {

@@ -4,12 +4,13 @@
 //! * [`Scene`](scene::Scene) is what a recording holds of the types that a question is about;
 //! * [`Variant`](variant::Variant) is where its accesses go under edits;
 //! * [`Experiment`] replays variants under several interleavings: the one road for every question;
-//! * [`Study`] compares edits with the recorded layout and gives a [`WhatIf`];
+//! * [`Study`] compares edits with the recorded layout and gives a [`linemate_answers::WhatIf`];
 //! * [`growth`] says how accesses per CPU grow with the CPUs, from a series of recordings;
 //! * [`mod@costs`] says what costs how much as it is; [`diff`] compares two recordings field by field.
 //!
 //! Nothing here prints.
 
+pub mod border;
 pub mod calls;
 mod code;
 pub mod costs;
@@ -41,13 +42,12 @@ pub mod under;
 pub mod variant;
 pub mod whatif;
 
-pub use costs::{CostRun, Costs, costs};
-pub use effect::WhatIf;
-pub use event::{EventCount, EventError};
+pub use costs::{CostRun, costs};
+pub use event::EventError;
 pub use experiment::{Conditions, Cpus, Experiment, ExperimentError};
 pub use groups::Groups;
 pub use growth::{Factor, Growth};
-pub use linemate_replay::{Mixing, WarmUp};
+pub use linemate_replay::Mixing;
 pub use ownership::majority;
 pub use session::Session;
 pub use shelf::Shelf;

@@ -9,6 +9,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use linemate_answers::EventCount;
 use linemate_attribution::counted::Objects;
 use linemate_attribution::couse::CoUses;
 use linemate_attribution::tally::{Count, CpuCount, Key};
@@ -21,7 +22,7 @@ use linemate_types::kernel_image::CodeSection;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::event::{EventCount, EventError};
+use crate::event::{EventError, count_event};
 use crate::experiment::{ExperimentError, recorded_cpus};
 use crate::growth::Growth;
 use crate::ownership::Ownership;
@@ -208,7 +209,7 @@ impl<'r> Session<'r> {
     /// # Errors
     /// It was not recorded which calls it had, or it had none.
     pub fn event(&self, function: &str) -> Result<EventCount, EventError> {
-        EventCount::count(
+        count_event(
             self.analysis.recording().functions(),
             &self.counted.calls,
             function,

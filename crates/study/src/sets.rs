@@ -3,65 +3,13 @@
 
 use std::convert::Infallible;
 
+use linemate_answers::{CacheSets, SetCounts, SetMeans, TypeSets};
 use linemate_recording::GuestAddr;
 use linemate_replay::{Fate, Placed, Reach, SetsReached, sets_reached};
 use rustc_hash::FxHashSet;
-use serde::{Deserialize, Serialize};
 
 use crate::experiment::{Experiment, ExperimentError};
 use crate::variant::{Memory, Variant};
-
-/// How lines fall into a cache's sets: counts, or means of counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spread<N> {
-    /// Different lines.
-    pub lines: N,
-    /// Sets that at least one of them falls into.
-    pub reached: N,
-    /// Lines in the set with the most of them.
-    pub fullest: N,
-    /// Lines for which their set has no way.
-    pub beyond: N,
-}
-
-/// A cache, and how lines of a type fall into its sets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct CacheSets {
-    /// The cache's sets; of a last-level cache those of all its slices.
-    pub sets: u64,
-    /// Its ways.
-    pub ways: u64,
-    /// The lines of the CPU that accesses the most.
-    pub most: Spread<u64>,
-    /// The mean of all CPUs that access any.
-    pub mean: Spread<f64>,
-}
-
-/// How a type's lines fall into the sets of the caches of a CPU that accesses them. Each cache is taken whole.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct TypeSets {
-    /// The recorded CPU that accesses the most lines; of several the first.
-    pub cpu: usize,
-    /// Recorded CPUs that access any.
-    pub cpus: usize,
-    /// In the core's L1.
-    pub l1: CacheSets,
-    /// In the core's L2.
-    pub l2: CacheSets,
-    /// In the last-level cache of the core's domain.
-    pub llc: CacheSets,
-}
-
-/// The sets of a type before and after edits.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SetsChange {
-    /// The type.
-    pub name: String,
-    /// Without edits; `None` if nothing of it is accessed.
-    pub without: Option<TypeSets>,
-    /// With them.
-    pub with: Option<TypeSets>,
-}
 
 /// Different lines that each CPU accesses, by their first bytes.
 #[derive(Clone, Debug, Default)]
@@ -117,13 +65,13 @@ fn cache_sets(most: SetsReached, all: &[SetsReached]) -> CacheSets {
     CacheSets {
         sets: most.sets,
         ways: most.ways,
-        most: Spread {
+        most: SetCounts {
             lines: most.lines,
             reached: most.reached,
             fullest: most.fullest,
             beyond: most.beyond,
         },
-        mean: Spread {
+        mean: SetMeans {
             lines: mean(|s| s.lines),
             reached: mean(|s| s.reached),
             fullest: mean(|s| s.fullest),

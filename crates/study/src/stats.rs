@@ -5,42 +5,16 @@
 //! * [`change_within`] and [`change_between`]: the change of a mean in per cent, of runs that belong together one by one (predictions
 //!   from the recordings that they are compared with), and of runs that do not (recordings of two kernels; Welch's interval).
 
-use serde::{Deserialize, Serialize};
-
-/// A figure without and with a change.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Measure {
-    /// Without the change, mean over the interleavings.
-    pub without: f64,
-    /// With it.
-    pub with: f64,
-    /// Mean of the paired differences, with minus without.
-    pub difference: f64,
-    /// Half the width of the difference's 95 % confidence interval.
-    pub ci95: f64,
-    /// Whether the interval does not hold 0.
-    pub significant: bool,
-}
+use linemate_answers::{Change, Measure};
 
 /// How many times as large as its interval a difference has to be so that more interleavings would tell nothing new.
 const CLEAR: f64 = 4.0;
 /// The share of the cost within which a difference is known well enough, whatever it is.
 const NEGLIGIBLE: f64 = 0.001;
 
-impl Measure {
-    /// Whether its interval is narrow enough: the difference is several times as large, or whatever it is would hardly matter.
-    pub fn is_narrow(&self) -> bool {
-        self.ci95 * CLEAR <= self.difference.abs() || self.ci95 <= self.without * NEGLIGIBLE
-    }
-}
-
-/// A change of a mean.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Change {
-    /// In per cent of the mean without it.
-    pub percent: f64,
-    /// Half the width of its 95 % confidence interval, likewise; none of fewer than [`RUNS_MIN`] runs of either.
-    pub ci95: Option<f64>,
+/// Whether a measure's interval is narrow enough: the difference is several times as large, or whatever it is would hardly matter.
+fn is_narrow(measure: &Measure) -> bool {
+    measure.ci95 * CLEAR <= measure.difference.abs() || measure.ci95 <= measure.without * NEGLIGIBLE
 }
 
 /// Fewer runs give no interval: that of two is wider than anything that it could be asked.
@@ -138,7 +112,7 @@ pub fn change_between(without: &[f64], with: &[f64]) -> Option<Change> {
     let enough = without.len().min(with.len()) >= RUNS_MIN;
     let half = samples.filter(|_| enough);
     let half = half.map(|(a, b)| welch(a.scaled(ratio), b));
-    Some(Change::of(ratio, half, before))
+    Some(change_of(ratio, half, before))
 }
 
 /// The change from one mean to that of values that belong to the first ones one by one; surplus values of the longer series are left
@@ -154,7 +128,7 @@ pub fn change_within(without: &[f64], with: &[f64]) -> Option<Change> {
     let rests = with.iter().zip(without).map(|(w, o)| w - ratio * o);
     let rests: Vec<f64> = rests.collect();
     let half = Sample::of(&rests).filter(|_| count >= RUNS_MIN);
-    Some(Change::of(ratio, half.map(Sample::ci95), before))
+    Some(change_of(ratio, half.map(Sample::ci95), before))
 }
 
 fn means(without: &[f64], with: &[f64]) -> Option<(f64, f64)> {
@@ -162,12 +136,10 @@ fn means(without: &[f64], with: &[f64]) -> Option<(f64, f64)> {
     (before > 0.0 && !with.is_empty()).then(|| (before, mean(with.iter().copied())))
 }
 
-impl Change {
-    fn of(ratio: f64, half: Option<f64>, before: f64) -> Change {
-        Change {
-            percent: 100.0 * (ratio - 1.0),
-            ci95: half.map(|half| 100.0 * half / before),
-        }
+fn change_of(ratio: f64, half: Option<f64>, before: f64) -> Change {
+    Change {
+        percent: 100.0 * (ratio - 1.0),
+        ci95: half.map(|half| 100.0 * half / before),
     }
 }
 
@@ -200,7 +172,7 @@ pub fn paired(without: &[f64], with: &[f64]) -> Measure {
 pub fn all_narrow<T>(without: &[T], with: &[T], figures: &[&dyn Fn(&T) -> f64]) -> bool {
     figures.iter().all(|figure| {
         let of = |series: &[T]| series.iter().map(figure).collect::<Vec<f64>>();
-        paired(&of(without), &of(with)).is_narrow()
+        is_narrow(&paired(&of(without), &of(with)))
     })
 }
 
@@ -237,12 +209,12 @@ mod tests {
             ci95,
             significant: difference.abs() > ci95,
         };
-        assert!(measure(-40.0, 10.0).is_narrow());
-        assert!(!measure(-40.0, 10.1).is_narrow(), "significant, but wide");
-        assert!(measure(0.1, 1.0).is_narrow(), "a thousandth of the cost");
-        assert!(!measure(0.1, 1.1).is_narrow());
+        assert!(is_narrow(&measure(-40.0, 10.0)));
+        assert!(!is_narrow(&measure(-40.0, 10.1)), "significant, but wide");
+        assert!(is_narrow(&measure(0.1, 1.0)), "a thousandth of the cost");
+        assert!(!is_narrow(&measure(0.1, 1.1)));
         assert!(
-            !paired(&[1.0], &[9.0]).is_narrow(),
+            !is_narrow(&paired(&[1.0], &[9.0])),
             "one pair tells nothing"
         );
     }

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use linemate_answers::{Balance, Cycles};
 use linemate_code::{Transfers, transfers};
 use linemate_machine::Machine;
 use linemate_recording::{
@@ -16,7 +17,7 @@ use linemate_replay::{Counts, Outcome};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::calls::{Balance, CallStacks};
+use crate::calls::CallStacks;
 use crate::code::code_of;
 use crate::error::VariantError;
 use crate::experiment::{Cpus, ExperimentError, recorded_cpus};
@@ -110,12 +111,12 @@ impl Under {
 
     /// Its cycles, given the counts of its accesses.
     pub(crate) fn cycles(&self, machine: &Machine, cpus: Cpus, counts: &Counts) -> Cycles {
-        Cycles::new(self.instructions, machine, cpus, counts)
+        cycles(self.instructions, machine, cpus, counts)
     }
 
     /// Those of the whole recording, given the counts of all accesses.
     pub(crate) fn all_cycles(&self, machine: &Machine, cpus: Cpus, counts: &Counts) -> Cycles {
-        Cycles::new(self.all_instructions, machine, cpus, counts)
+        cycles(self.all_instructions, machine, cpus, counts)
     }
 
     /// Whether the function is on the stack at an access of the recording.
@@ -129,27 +130,12 @@ impl Under {
     }
 }
 
-/// Cycles of some part of a recording on a machine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cycles {
-    /// Instructions, of all replayed CPUs: one cycle each, which is also what an access takes that hits in L1.
-    pub instructions: u64,
-    /// Cycles that accesses take longer than a hit in L1.
-    pub stalls: u64,
-}
-
-impl Cycles {
-    fn new(instructions: u64, machine: &Machine, cpus: Cpus, counts: &Counts) -> Cycles {
-        let hits = counts.accesses() * u64::from(machine.latency.l1);
-        Cycles {
-            instructions: instructions * u64::from(cpus.copies),
-            stalls: counts.cycles() - hits,
-        }
-    }
-
-    /// All of them.
-    pub fn sum(self) -> u64 {
-        self.instructions + self.stalls
+/// Cycles of that many instructions of each recorded CPU's copies and of what they accessed.
+fn cycles(instructions: u64, machine: &Machine, cpus: Cpus, counts: &Counts) -> Cycles {
+    let hits = counts.accesses() * u64::from(machine.latency.l1);
+    Cycles {
+        instructions: instructions * u64::from(cpus.copies),
+        stalls: counts.cycles() - hits,
     }
 }
 

@@ -4,6 +4,7 @@ mod objects;
 
 use std::sync::Arc;
 
+use linemate_answers::{Followed, Paired};
 use linemate_attribution::Analysis;
 use linemate_recording::{Access, AccessKind, GuestAddr};
 use linemate_replay::{Fate, Item, Later, Placed, Sharing};
@@ -44,28 +45,6 @@ enum Rule {
     SkipSilent,
     /// Has its effect by object.
     SkipArray,
-}
-
-/// How many arrays `skip array of F` found.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Followed {
-    /// The pointer: `TYPE.FIELD`.
-    pub pointer: String,
-    /// Objects whose pointer was loaded.
-    pub owners: usize,
-    /// Of how many of them the array is known.
-    pub arrays: usize,
-}
-
-/// How many pairs `colocate` found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Paired {
-    /// Pairs.
-    pub pairs: usize,
-    /// Objects of the first type without a partner.
-    pub first_alone: usize,
-    /// Objects of the second.
-    pub second_alone: usize,
 }
 
 /// The layout of a variant without edits.

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use linemate_answers::{SetsChange, TypeSets, WhatIf};
 use linemate_layout::edit::{Edit, EditFile, EditSubject};
 use linemate_layout::plan::{
     AccessRule, ObjectRule, Plan, PlanError, PlanReason, resolve, subject_name,
@@ -12,13 +13,12 @@ use linemate_recording::Error as RecordingError;
 use linemate_replay::{Counts, Outcome};
 use linemate_types::{LineSize, TypeId, TypeModel};
 
-use crate::effect::{self, WhatIf};
+use crate::effect;
 pub use crate::effect::{Run, VariantKind};
 use crate::event::EventError;
 use crate::experiment::{Experiment, ExperimentError, line_of, recorded_cpus, seeds};
 use crate::scene::{Scene, Watch};
 use crate::session::Session;
-use crate::sets::{SetsChange, TypeSets};
 use crate::stats::all_narrow;
 use crate::under::{Under, UnderCounts};
 use crate::variant::{Setting, Variant, VariantError};

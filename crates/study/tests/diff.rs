@@ -2,11 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
+use linemate_answers::{DiffFigures, DiffSide};
 use linemate_layout::EditSubject;
 use linemate_machine::{Machine, find};
 use linemate_recording::{AccessKind, Recording};
 use linemate_study::costs::{CostRun, costs};
-use linemate_study::diff::{Fields, Figures, On, fields};
+use linemate_study::diff::{On, fields};
 use linemate_study::{Conditions, Session, WhatIfError};
 use linemate_testkit::world::{F, NOHZ, RQ, UNITS, World};
 
@@ -32,7 +33,7 @@ fn machine() -> Machine {
     machine
 }
 
-fn of(subject: Option<&str>, machine: Option<&Machine>) -> Result<Fields, WhatIfError> {
+fn of(subject: Option<&str>, machine: Option<&Machine>) -> Result<DiffSide, WhatIfError> {
     let recording = recording();
     let session = Session::new(&recording).unwrap();
     let subject = subject.map(|name| EditSubject::Named(name.to_owned()));
@@ -44,11 +45,11 @@ fn of(subject: Option<&str>, machine: Option<&Machine>) -> Result<Fields, WhatIf
     fields(&session, subject.as_ref(), on, None)
 }
 
-fn touched(loads: u64, stores: u64) -> Figures {
-    Figures {
+fn touched(loads: u64, stores: u64) -> DiffFigures {
+    DiffFigures {
         loads,
         stores,
-        ..Figures::default()
+        ..DiffFigures::default()
     }
 }
 

@@ -2,10 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
+use linemate_answers::GrowthBy;
 use linemate_recording::{AccessKind, Recording};
 use linemate_study::Session;
 use linemate_study::growth::{
-    Exponent, Growth, GrowthBy, Prediction, RunOfSeries, SeriesCounts, SeriesError, Trends,
+    Exponent, Growth, Prediction, RunOfSeries, SeriesCounts, SeriesError, Trends,
 };
 use linemate_testkit::world::{Contents, F, NOHZ, RQ, UNITS, World};
 

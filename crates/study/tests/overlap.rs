@@ -5,9 +5,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use linemate_answers::{Cost, Costs};
 use linemate_machine::{Machine, Mechanism, find};
 use linemate_recording::{AccessKind, Recording};
-use linemate_study::costs::{Cost, CostRun, Costs, costs};
+use linemate_study::costs::{CostRun, costs};
 use linemate_study::progress::Silent;
 use linemate_study::shelf::{Part, Shelf};
 use linemate_study::{Conditions, Session};

@@ -78,7 +78,7 @@ fn functions_of_a_program_add_up_to_the_whole() {
         let tables = [&costs.types, &costs.fields, &costs.functions];
         let sources = sources.then_some(&costs.sources);
         for rows in tables.into_iter().chain(sources) {
-            let sum = linemate_study::costs::Cost::sum(&whole.name, rows);
+            let sum = linemate_answers::Cost::sum(&whole.name, rows);
             assert_eq!(sum, *whole);
         }
     }

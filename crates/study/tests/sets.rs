@@ -4,12 +4,12 @@
 
 use std::collections::BTreeMap;
 
+use linemate_answers::{SetCounts, SetMeans, TypeSets, WhatIf};
 use linemate_layout::{EditSubject, parse};
 use linemate_machine::{Machine, find};
 use linemate_recording::{AccessKind, Recording};
 use linemate_study::costs::{CostRun, costs};
-use linemate_study::sets::{Spread, TypeSets};
-use linemate_study::{Conditions, Run, Session, Study, WhatIf};
+use linemate_study::{Conditions, Run, Session, Study};
 use linemate_testkit::world::{F, RQ, TASK_SLAB, UNITS, World};
 
 const TASK_BYTES: u64 = 256;
@@ -61,8 +61,17 @@ fn whatif(recording: &Recording, edits: &str, seed: u64) -> WhatIf {
     study.run(&run).unwrap()
 }
 
-fn spread<N>(lines: N, reached: N, fullest: N, beyond: N) -> Spread<N> {
-    Spread {
+fn counts(lines: u64, reached: u64, fullest: u64, beyond: u64) -> SetCounts {
+    SetCounts {
+        lines,
+        reached,
+        fullest,
+        beyond,
+    }
+}
+
+fn means(lines: f64, reached: f64, fullest: f64, beyond: f64) -> SetMeans {
+    SetMeans {
         lines,
         reached,
         fullest,
@@ -89,16 +98,16 @@ fn lines_of_the_busiest_cpu_and_their_mean_are_counted() {
     assert_eq!((task.cpu, task.cpus), (0, 2));
     assert_eq!((task.l2.sets, task.l2.ways), (16, 2));
     // CPU 0's four lines are 1 KiB apart, CPU 1's two 256 bytes.
-    assert_eq!(task.l2.most, spread(4, 1, 4, 2));
-    assert_eq!(task.l2.mean, spread(3.0, 1.5, 2.5, 1.0));
+    assert_eq!(task.l2.most, counts(4, 1, 4, 2));
+    assert_eq!(task.l2.mean, means(3.0, 1.5, 2.5, 1.0));
     // In L1 everything is in line 3 or 7 of eight.
-    assert_eq!(task.l1.most, spread(4, 1, 4, 3));
-    assert_eq!(task.l1.mean, spread(3.0, 1.5, 2.5, 1.5));
+    assert_eq!(task.l1.most, counts(4, 1, 4, 3));
+    assert_eq!(task.l1.mean, means(3.0, 1.5, 2.5, 1.5));
     // The hash of the last-level cache spreads them.
     assert_eq!((task.llc.most.lines, task.llc.most.beyond), (4, 0));
     let rq = of("rq").unwrap();
     assert_eq!((rq.cpu, rq.cpus), (0, 2));
-    assert_eq!(rq.l2.most, spread(1, 1, 1, 0));
+    assert_eq!(rq.l2.most, counts(1, 1, 1, 0));
     assert_eq!(costs(&session, None, run).unwrap().sets, None);
 }
 
@@ -112,11 +121,11 @@ fn an_edit_changes_the_sets_of_what_it_moves_alone() {
         result.sets[0].without.unwrap(),
         result.sets[0].with.unwrap(),
     );
-    assert_eq!(without.l2.most, spread(4, 1, 4, 2));
-    assert_eq!(without.l2.mean, spread(3.0, 1.5, 2.5, 1.0));
+    assert_eq!(without.l2.most, counts(4, 1, 4, 2));
+    assert_eq!(without.l2.mean, means(3.0, 1.5, 2.5, 1.0));
     // One after the other in a page.
-    assert_eq!(with.l2.most, spread(4, 4, 1, 0));
-    assert_eq!(with.l2.mean, spread(3.0, 3.0, 1.0, 0.0));
+    assert_eq!(with.l2.most, counts(4, 4, 1, 0));
+    assert_eq!(with.l2.mean, means(3.0, 3.0, 1.0, 0.0));
     assert_eq!(result.sets[1].without, result.sets[1].with);
     // Six tasks have an owner; what was out of room is cold alone now.
     assert_eq!(result.relocated, 6);

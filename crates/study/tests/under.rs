@@ -5,10 +5,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use linemate_answers::Costs;
 use linemate_layout::parse::parse;
 use linemate_machine::{Machine, find};
 use linemate_recording::Recording;
-use linemate_study::costs::{CostRun, Costs, costs, costs_under};
+use linemate_study::costs::{CostRun, costs, costs_under};
 use linemate_study::progress::Silent;
 use linemate_study::shelf::{Part, Shelf};
 use linemate_study::whatif::{Run, Study};
@@ -246,7 +247,7 @@ fn a_what_if_tells_what_changes_under_a_function() {
     assert!(parts[0].cost.without > 0.0 && parts[1].cost.without > 0.0);
     assert!(parts[0].cost.without + parts[1].cost.without < root.cost.without);
     // What else is told is the same.
-    let rest = linemate_study::WhatIf {
+    let rest = linemate_answers::WhatIf {
         under: None,
         ..whole
     };

@@ -9,13 +9,17 @@ use std::collections::BTreeMap;
 
 use anyhow::bail;
 use linemate_advise::{Advice, Choice, Request, advise};
+use linemate_answers::{AdviceDocument, KeptLineStart, RemedyList};
 use linemate_files::Output;
 use linemate_layout::plan::resolve;
 use linemate_layout::{EditSubject, Plan};
 use linemate_machine::Machine;
 use linemate_recording::Recording;
-use linemate_remedies::{self as remedies, RemedyList};
-use linemate_report::{AdviceDocument, AdviceText, KeptLineStart, ProgramSource, SurveyDocument};
+use linemate_remedies as remedies;
+use linemate_report::{
+    AdviceText, advice_document, advice_text, is_patched, program_source, survey_document,
+    survey_text,
+};
 use linemate_study::Session;
 use linemate_study::experiment::line_of;
 use linemate_types::{LineSize, TypeId, TypeModel};
@@ -168,18 +172,21 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let model = analyses[0].analysis().model();
     let ids = resolve(model, &EditSubject::Named(request.type_name.clone())).unwrap_or_default();
     let document = AdviceDocument {
-        source: ids.first().and_then(|id| ProgramSource::of(model, *id)),
+        source: ids.first().and_then(|id| program_source(model, *id)),
         line_starts: line_starts(model, &machines, &advice, &ids)?,
-        ..AdviceDocument::new(TOOL, &request, &recordings, &advice, remedies)
+        ..advice_document(TOOL, &request, &recordings, &advice, remedies)
     };
     page_output.write(|| page::of_advice(args, analyses[0], &machines, &advice, &document))?;
     if args.json {
         output::json(&document)?;
     } else {
-        let text = document.text(&AdviceText {
-            paths: &names(paths),
-            choice: advice.choice,
-        });
+        let text = advice_text(
+            &document,
+            &AdviceText {
+                paths: &names(paths),
+                choice: advice.choice,
+            },
+        );
         args.showing.print(text, next_step(args, &document))?;
     }
     Ok(Outcome::Fine)
@@ -210,10 +217,7 @@ fn next_step(args: &Args, document: &AdviceDocument) -> Option<String> {
         .first()
         .map_or(String::new(), |path| next::input(path));
     let machines = next::machines(&args.machines);
-    let is_patched = document
-        .source
-        .as_ref()
-        .is_none_or(ProgramSource::is_patched);
+    let is_patched = document.source.as_ref().is_none_or(is_patched);
     Some(match &args.output {
         Some(edit) if !is_patched => next::step(
             "its figures in full",
@@ -258,12 +262,12 @@ fn survey(
     let mut rows = linemate_advise::survey::survey(analyses, machines, conditions, seed, searched)?;
     rows.truncate(args.top);
     let names_of_machines = machines.iter().map(|m| m.name.clone()).collect();
-    let document = SurveyDocument::new(TOOL, recordings, names_of_machines, seed, rows, remedies);
+    let document = survey_document(TOOL, recordings, names_of_machines, seed, rows, remedies);
     page.write(|| page::of_survey(args, analyses[0], machines, &document.types, &document))?;
     if args.json {
         output::json(&document)?;
     } else {
-        let text = document.text(&names(args.paths()));
+        let text = survey_text(&document, &names(args.paths()));
         let searched = document.types.iter().find(|row| row.why_not.is_none());
         let next = searched.map(|row| {
             let (inputs, name) = (inputs(args), next::quoted(&row.name));

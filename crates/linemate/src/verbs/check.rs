@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
-use linemate_report::{CheckDocument, CheckedKernel};
+use linemate_answers::CheckedKernel;
+use linemate_report::{check_document, check_text, checked_kernel, sarif};
 use linemate_rules::{Baseline, Checked, Rules, Where};
 use linemate_types::kernel_image::Arch;
 use linemate_types::{KernelImage, LineSize, TypeModel};
@@ -66,7 +67,7 @@ impl Kernel {
     /// What it breaks, with what the baseline says about each finding.
     fn document(&self, baseline: Option<&Baseline>) -> CheckedKernel {
         let place = self.place();
-        let kernel = CheckedKernel::new(
+        let kernel = checked_kernel(
             self.path.display().to_string(),
             self.release.clone(),
             self.arch.map(Arch::name),
@@ -120,16 +121,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     };
     let documents = kernels.iter().map(|k| k.document(baseline.as_ref()));
     let rules = args.rules.display().to_string();
-    let document = CheckDocument::new(rules, documents.collect(), &gone);
+    let document = check_document(rules, documents.collect(), &gone);
     if let Some(output) = output {
         output.write(&written.to_json())?;
     }
     if args.json {
         crate::output::json(&document)?;
     } else if args.sarif {
-        crate::output::json(&document.sarif(env!("CARGO_PKG_VERSION")))?;
+        crate::output::json(&sarif(&document, env!("CARGO_PKG_VERSION")))?;
     } else {
-        crate::output::text(&document.text(baseline.is_some()))?;
+        crate::output::text(&check_text(&document, baseline.is_some()))?;
     }
     let is_adopted = args.write_baseline.is_some() && baseline.is_none();
     match document.failing {

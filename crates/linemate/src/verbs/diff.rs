@@ -5,10 +5,11 @@ mod page;
 use std::path::Path;
 
 use anyhow::Context;
+use linemate_answers::DiffSide;
 use linemate_layout::EditSubject;
 use linemate_machine::Machine;
-use linemate_report::DiffDocument;
-use linemate_study::diff::{Fields, On, fields};
+use linemate_report::{diff_document, diff_text};
+use linemate_study::diff::{On, fields};
 use linemate_types::LineSize;
 
 use crate::files::{InFile, MachineName};
@@ -67,7 +68,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let page_output = args.page.output()?;
     let a = Side::new(&args.a, args, machine.as_ref())?;
     let b = Side::new(&args.b, args, machine.as_ref())?;
-    let document = DiffDocument::new(
+    let document = diff_document(
         env!("CARGO_PKG_VERSION"),
         args.type_name.clone(),
         args.machine.as_deref().map(ToOwned::to_owned),
@@ -80,14 +81,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     } else {
         let names = [&args.a, &args.b].map(|path| path.display().to_string());
         args.showing
-            .print(document.text([&names[0], &names[1]], args.top), None)?;
+            .print(diff_text(&document, [&names[0], &names[1]], args.top), None)?;
     }
     Ok(Outcome::Fine)
 }
 
 /// A recording's figures, and for a page what it says about the type.
 struct Side {
-    fields: Fields,
+    fields: DiffSide,
     shown: Option<About>,
 }
 

@@ -9,12 +9,13 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
+use linemate_answers::DoctorCheck;
 use linemate_guest::{
     BootableKernel, Conditions, GuestShape, Observer, OutputStream, Qemu, Session, Stage, Workload,
     cache_folder, default_kernel,
 };
 use linemate_recording::{Event, Recording};
-use linemate_report::{DoctorCheck, DoctorDocument};
+use linemate_report::{doctor_document, doctor_text};
 
 use crate::files::InFile;
 use crate::named_kernel;
@@ -89,11 +90,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
             detail: "not run: see above".to_owned(),
         }),
     }
-    let document = DoctorDocument::new(checks);
+    let document = doctor_document(checks);
     if args.json {
         output::json(&document)?;
     } else {
-        output::text(&document.text())?;
+        output::text(&doctor_text(&document))?;
     }
     Ok(if document.ok {
         Outcome::Fine

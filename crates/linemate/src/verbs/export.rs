@@ -5,12 +5,12 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use linemate_answers::{MachinesDocument, Report, WhatIfDocument};
 use linemate_export::{Accesses, Facts, Run, SCHEMA_FILE, WithLines, check_schema, schema_text};
 use linemate_files::{FileSet, Published};
 use linemate_machine::Machine;
 use linemate_recording::Recording;
-use linemate_report::model::Report;
-use linemate_report::{By, CostsDocument, MachinesDocument, Options, WhatIfDocument};
+use linemate_report::{By, Options, costs_document, machines_document, whatif_document};
 use linemate_study::costs::{CostRun, costs};
 use linemate_study::{Run as StudyRun, Session, Study};
 use linemate_types::LineSize;
@@ -103,7 +103,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let machine = machine.map(|name| args.replaying.machine(name, args.line));
     let machine = machine.transpose()?;
     let described = machine.clone();
-    let described = described.map(|machine| MachinesDocument::new(&[machine], None));
+    let described = described.map(|machine| machines_document(&[machine], None));
     if let Some(reason) = &args.failure.reason {
         let run = failed(args, reason, described.as_ref());
         return write(args, &run, &Facts::Failure);
@@ -141,7 +141,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         sources: false,
     };
     let found = costs(&session, None, conditions).with_context(place)?;
-    let document = CostsDocument::new(TOOL, &recording, &machine, None, found);
+    let document = costs_document(TOOL, &recording, &machine, None, found);
     let lines = match args.lines {
         true => WithLines::Yes,
         false => WithLines::No,
@@ -247,13 +247,7 @@ fn whatif(
     };
     let result = study.run(&run).map_err(located)?;
     let (text, results) = (edits.to_string(), vec![result]);
-    Ok(WhatIfDocument::new(
-        TOOL,
-        recording,
-        text,
-        Vec::new(),
-        results,
-    ))
+    Ok(whatif_document(TOOL, recording, text, Vec::new(), results))
 }
 
 /// Puts the tables into the folder, and says where the run is.

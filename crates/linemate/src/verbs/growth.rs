@@ -1,8 +1,8 @@
 //! `linemate growth`: how accesses per CPU grow with the number of CPUs.
 
 use clap::ValueEnum;
-use linemate_report::{GrowthDocument, HeldOutCheck};
-use linemate_study::growth::GrowthBy;
+use linemate_answers::GrowthBy;
+use linemate_report::{growth_document, growth_text, held_out_check};
 
 use crate::files::InFile;
 use crate::kept::Keeping;
@@ -66,15 +66,15 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let growth = series::load(&args.recordings, args.keeping)?;
     let by = args.by.into();
-    let mut document = GrowthDocument::new(env!("CARGO_PKG_VERSION"), &growth, by, args.cpus);
+    let mut document = growth_document(env!("CARGO_PKG_VERSION"), &growth, by, args.cpus);
     if let Some(path) = &args.against {
         let other = series::counts(path, args.keeping)?;
-        document.against = Some(HeldOutCheck::new(&growth, &other, by)?);
+        document.against = Some(held_out_check(&growth, &other, by)?);
     }
     if args.json {
         output::json(&document)?;
     } else {
-        args.showing.print(document.text(args.top), None)?;
+        args.showing.print(growth_text(&document, args.top), None)?;
     }
     Ok(Outcome::Fine)
 }

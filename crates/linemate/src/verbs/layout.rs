@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
-use linemate_report::model::{Report, View};
-use linemate_report::{By, KernelLayout, LayoutDocument, Options, TypeLayout, with_heat};
+use linemate_answers::{KernelLayout, LayoutDocument, Report, View};
+use linemate_report::{
+    By, Options, add_heat, layout_document, layout_text, type_layout, with_heat,
+};
 use linemate_types::{KernelImage, LineSize, TypeId, TypeModel, pahole};
 
 use crate::files::InFile;
@@ -66,7 +68,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     } else if let [kernel] = kernels.as_slice() {
         output::text(&single(kernel, args)?)?;
     } else {
-        output::text(&document(&kernels, args)?.text())?;
+        output::text(&layout_text(&document(&kernels, args)?))?;
     }
     Ok(Outcome::Fine)
 }
@@ -125,9 +127,9 @@ fn of_recording(args: &Args, path: &Path) -> anyhow::Result<Outcome> {
         Err(error) => return Err(error.into()),
     };
     if args.json {
-        let mut layout = TypeLayout::new(model, id, args.line)?;
+        let mut layout = type_layout(model, id, args.line)?;
         if let Some(view) = &view {
-            layout.add_heat(view);
+            add_heat(&mut layout, view);
         }
         let kernel = KernelLayout {
             path: title(),
@@ -135,7 +137,7 @@ fn of_recording(args: &Args, path: &Path) -> anyhow::Result<Outcome> {
             arch: None,
             layout: Some(layout),
         };
-        let document = LayoutDocument::new(args.type_name.trim(), args.line, vec![kernel]);
+        let document = layout_document(args.type_name.trim(), args.line, vec![kernel]);
         output::json(&document)?;
         return Ok(Outcome::Fine);
     }
@@ -251,7 +253,7 @@ fn document(kernels: &[Kernel], args: &Args) -> anyhow::Result<LayoutDocument> {
     let kernels = kernels.iter().map(|kernel| {
         let layout = kernel
             .type_id
-            .map(|id| TypeLayout::new(&kernel.model, id, args.line));
+            .map(|id| type_layout(&kernel.model, id, args.line));
         Ok(KernelLayout {
             path: kernel.path.display().to_string(),
             release: kernel.release.clone(),
@@ -260,9 +262,5 @@ fn document(kernels: &[Kernel], args: &Args) -> anyhow::Result<LayoutDocument> {
         })
     });
     let kernels = kernels.collect::<anyhow::Result<_>>()?;
-    Ok(LayoutDocument::new(
-        args.type_name.trim(),
-        args.line,
-        kernels,
-    ))
+    Ok(layout_document(args.type_name.trim(), args.line, kernels))
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use linemate_machine::{Machine, described, find, shipped};
-use linemate_report::MachinesDocument;
+use linemate_report::{machines_document, machines_text};
 
 use crate::files::MachineName;
 use crate::outcome::Outcome;
@@ -41,11 +41,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Fine);
     }
     let (machines, missing) = wanted(&args.machines)?;
-    let document = MachinesDocument::new(&machines, missing);
+    let document = machines_document(&machines, missing);
     if args.json {
         output::json(&document)?;
     } else {
-        output::text(&document.text())?;
+        output::text(&machines_text(&document))?;
     }
     Ok(Outcome::Fine)
 }

@@ -12,12 +12,13 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, anyhow, bail};
+use linemate_answers::PatchEvidence;
 use linemate_attribution::{Analysis, Directory};
 use linemate_layout::plan::{resolve, subject_name};
 use linemate_layout::{EditFile, EditSubject, Layouts, Plan, parse};
 use linemate_source::excerpt::{excerpt, only};
 use linemate_source::mail::{self, Mail};
-use linemate_source::message::{self, PatchEvidence, SizeChange, TypeChange};
+use linemate_source::message::{self, SizeChange, TypeChange};
 use linemate_source::tree::{FoundDefinition, SourceTree};
 use linemate_source::{Idiom, Sought, Wanted, definition, diff, rewrite, summary, wanted};
 use linemate_text::shown_lines;

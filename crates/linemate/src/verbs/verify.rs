@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use linemate_recording::{Error, Recording, verify};
-use linemate_report::VerifyDocument;
+use linemate_report::{verify_document, verify_text};
 
 use crate::input::{self, Input};
 use crate::outcome::Outcome;
@@ -40,11 +40,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
             findings.push(finding);
         }
     }
-    let document = VerifyDocument::new(&report, findings);
+    let document = verify_document(&report, findings);
     if args.json {
         output::json(&document)?;
     } else {
-        output::text(&document.text(&path.display().to_string()))?;
+        output::text(&verify_text(&document, &path.display().to_string()))?;
     }
     Ok(if document.sound {
         Outcome::Fine

@@ -2,10 +2,11 @@
 
 mod page;
 
+use linemate_answers::WhatIfDocument;
 use linemate_layout::plan::resolve;
 use linemate_layout::{EditFile, EditSubject};
 use linemate_machine::Machine;
-use linemate_report::{ProgramSource, WhatIfDocument};
+use linemate_report::{program_source, whatif_document, whatif_text};
 use linemate_source::wanted;
 use linemate_study::{Run, Study};
 use linemate_types::{LineSize, TypeModel};
@@ -99,14 +100,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let layouts = page::layouts(&session, &edits, &images, &results)?;
     let document = WhatIfDocument {
         event,
-        ..WhatIfDocument::new(TOOL, &recording, edits.to_string(), layouts, results)
+        ..whatif_document(TOOL, &recording, edits.to_string(), layouts, results)
     };
     output.write(|| page::page(args, &session, &machines, document.clone()))?;
     if args.json {
         output::json(&document)?;
     } else {
         let path = args.input.path().display().to_string();
-        let text = document.text(&path, args.top);
+        let text = whatif_text(&document, &path, args.top);
         let model = session.analysis().model();
         args.showing.print(text, next_step(args, model, &edits))?;
     }
@@ -145,8 +146,8 @@ fn next_step(args: &Args, model: &TypeModel, edits: &EditFile) -> Option<String>
 fn is_patched(model: &TypeModel, edits: &EditFile) -> bool {
     let of_c = |subject: &EditSubject| {
         let ids = resolve(model, subject).unwrap_or_default();
-        let source = ids.first().and_then(|id| ProgramSource::of(model, *id));
-        source.is_none_or(|source| source.is_patched())
+        let source = ids.first().and_then(|id| program_source(model, *id));
+        source.is_none_or(|source| linemate_report::is_patched(&source))
     };
     let mut subjects = edits.sections.iter().filter_map(|s| s.subject.as_ref());
     wanted::check(edits).is_ok() && subjects.all(of_c)

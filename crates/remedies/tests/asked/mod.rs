@@ -2,8 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use linemate_answers::{Remedy, RemedyKind, RemedyList};
 use linemate_recording::Recording;
-use linemate_remedies::{Remedy, RemedyKind, RemedyList, RemedyOptions, find};
+use linemate_remedies::{RemedyOptions, find};
 use linemate_study::Session;
 
 use crate::world::{F, Heap, World, object};

@@ -22,15 +22,6 @@ pub struct WarmUp {
     pub late: u64,
 }
 
-impl WarmUp {
-    /// Whether the recording still met new lines at its end, half as many or more than if it had met them evenly: what it would have
-    /// met after its end is missing, and a repetition takes for known what would be new. Half is a convention.
-    #[must_use]
-    pub fn is_short(&self) -> bool {
-        self.late * 2 * LAST > self.lines
-    }
-}
-
 /// The number of lines over rounds.
 #[derive(Clone, Debug)]
 pub(crate) struct Growth {
@@ -100,40 +91,17 @@ mod tests {
             let warm_up = grown(rounds, |round| round as usize * 7);
             let share = warm_up.late as f64 / warm_up.lines as f64;
             assert!((0.095..0.112).contains(&share), "{rounds}: {share}");
-            assert!(warm_up.is_short());
         }
     }
 
     #[test]
     fn no_growth_at_the_end_is_long_enough() {
         let warm_up = grown(1000, |round| round.min(800) as usize);
-        assert_eq!(
-            warm_up,
-            WarmUp {
-                lines: 800,
-                late: 0
-            }
-        );
-        assert!(!warm_up.is_short());
-    }
-
-    #[test]
-    fn half_of_even_growth_is_the_border() {
-        assert!(
-            !WarmUp {
-                lines: 1000,
-                late: 50
-            }
-            .is_short()
-        );
-        assert!(
-            WarmUp {
-                lines: 1000,
-                late: 51
-            }
-            .is_short()
-        );
-        assert!(!WarmUp { lines: 0, late: 0 }.is_short());
+        let long = WarmUp {
+            lines: 800,
+            late: 0,
+        };
+        assert_eq!(warm_up, long);
     }
 
     #[test]

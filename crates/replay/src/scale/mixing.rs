@@ -9,14 +9,12 @@
 use std::collections::BTreeSet;
 
 use linemate_recording::CpuId;
-use serde::{Deserialize, Serialize};
 
 use crate::rounds::interleaver::mix;
 use crate::rounds::waiting::Cpu;
 
 /// Which other CPUs a CPU meets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mixing {
     /// Those of its own group, as recorded.
     Groups,

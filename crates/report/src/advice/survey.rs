@@ -1,73 +1,44 @@
 //! Without a type: where a layout can win most.
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use linemate_advise::survey::Row;
+use linemate_answers::{RemedyList, SurveyDocument, SurveyRow};
 use linemate_recording::Recording;
-use linemate_remedies::RemedyList;
 use linemate_text::shown;
-use serde::{Deserialize, Serialize};
 
-use super::{AdvisedRecording, text};
+use super::{advised_recording, text};
 use crate::print::{cycles, interleavings, percent};
 use crate::{Table, Text};
 
-/// What `linemate advise --json` writes without a type (docs/reference/json/advise.md).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SurveyDocument {
-    /// [`SurveyDocument::SCHEMA`].
-    pub schema: Cow<'static, str>,
-    /// The version of linemate.
-    pub tool: String,
-    /// What the advice rests on.
-    pub recordings: Vec<AdvisedRecording>,
-    /// The machines' names.
-    pub machines: Vec<String>,
-    /// The first interleaving's seed.
-    pub seed: u64,
-    /// Over how many interleavings the types' costs are a mean: one. Remedies say how many theirs are of.
-    pub interleavings: usize,
-    /// The types, by the larger of the estimate and the cycles of false sharing.
-    pub types: Vec<Row>,
-    /// Advice other than reordering members, for the first recording and machine.
-    pub remedies: RemedyList,
+/// The document of the survey of `recordings` on the machines of these names, made by version `tool`.
+pub fn survey_document(
+    tool: &str,
+    recordings: &[Recording],
+    machines: Vec<String>,
+    seed: u64,
+    types: Vec<SurveyRow>,
+    remedies: RemedyList,
+) -> SurveyDocument {
+    SurveyDocument {
+        schema: SurveyDocument::SCHEMA.into(),
+        tool: tool.to_owned(),
+        recordings: recordings.iter().map(advised_recording).collect(),
+        machines,
+        seed,
+        interleavings: 1,
+        types,
+        remedies,
+    }
 }
 
-impl SurveyDocument {
-    /// The schema's name and version.
-    pub const SCHEMA: &str = "linemate.advise-survey/2";
-
-    /// The document of the survey of `recordings` on the machines of these names, made by version `tool`.
-    pub fn new(
-        tool: &str,
-        recordings: &[Recording],
-        machines: Vec<String>,
-        seed: u64,
-        types: Vec<Row>,
-        remedies: RemedyList,
-    ) -> Self {
-        SurveyDocument {
-            schema: Self::SCHEMA.into(),
-            tool: tool.to_owned(),
-            recordings: recordings.iter().map(AdvisedRecording::new).collect(),
-            machines,
-            seed,
-            interleavings: 1,
-            types,
-            remedies,
-        }
-    }
-
-    /// The types, then what is not a matter of order. `paths`: the recordings' files.
-    #[must_use]
-    pub fn text(&self, paths: &[String]) -> Text {
-        let mut out = Text::default();
-        types(&mut out, self);
-        text::remedies(&mut out, &self.remedies);
-        text::inputs(&mut out, &self.tool, paths, &self.recordings);
-        out
-    }
+/// The types, then what is not a matter of order. `paths`: the recordings' files.
+#[must_use]
+pub fn survey_text(survey: &SurveyDocument, paths: &[String]) -> Text {
+    let mut out = Text::default();
+    types(&mut out, survey);
+    text::remedies(&mut out, &survey.remedies);
+    text::inputs(&mut out, &survey.tool, paths, &survey.recordings);
+    out
 }
 
 fn types(out: &mut Text, survey: &SurveyDocument) {

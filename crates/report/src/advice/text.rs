@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 
 use linemate_advise::Choice;
 use linemate_advise::choice::ENOUGH;
-use linemate_advise::confirm::Effect;
-use linemate_advise::footprint::Footprint;
-use linemate_advise::reasons::GroupReasons;
-use linemate_remedies::RemedyList;
+use linemate_answers::{
+    AdviceDocument, AdvisedLayout, AdvisedRecording, Footprint, GroupReasons, GrownLayout,
+    LayoutEffect, RemedyList,
+};
 use linemate_text::shown;
 
-use super::{AdviceDocument, AdvisedLayout, AdvisedRecording, GrownLayout};
+use super::source_advice;
 use crate::line_starts::line_starts_text;
 use crate::print::{change, cycles, interleavings, origin, percent, relative, verdict};
 use crate::{Table, Text};
@@ -27,211 +27,209 @@ pub struct AdviceText<'a> {
     pub choice: Choice,
 }
 
-impl AdviceDocument {
-    /// The advice for the type, then what is not a matter of order.
-    #[must_use]
-    pub fn text(&self, about: &AdviceText<'_>) -> Text {
-        let mut out = Text::default();
-        self.headline(&mut out);
-        self.alternatives(&mut out);
-        let starts = line_starts_text(&self.type_name, &self.line_starts);
-        // Writing to a String does not fail.
-        let _ = writeln!(out, "{starts}");
-        if let Some(reason) = &self.first_stays {
-            let _ = writeln!(out, "The first member stays: {reason}.");
-        }
-        if self.cut {
-            let _ = writeln!(
-                out,
-                "The search used only the beginning of a recording that exceeds its limit of events; replay used all of it."
-            );
-        }
-        if let Some(source) = &self.source {
-            let _ = writeln!(out, "{}", shown(&source.advice()));
-        }
-        if let Some(best) = &self.recommended {
-            self.layout(&mut out, best);
-        }
-        self.moves_against_gain(&mut out, about.choice);
-        self.also_replayed(&mut out);
-        remedies(&mut out, &self.remedies);
-        inputs(&mut out, &self.tool, about.paths, &self.recordings);
-        out
+/// The advice for the type, then what is not a matter of order.
+#[must_use]
+pub fn advice_text(advice: &AdviceDocument, about: &AdviceText<'_>) -> Text {
+    let mut out = Text::default();
+    headline(advice, &mut out);
+    alternatives(advice, &mut out);
+    let starts = line_starts_text(&advice.type_name, &advice.line_starts);
+    // Writing to a String does not fail.
+    let _ = writeln!(out, "{starts}");
+    if let Some(reason) = &advice.first_stays {
+        let _ = writeln!(out, "The first member stays: {reason}.");
     }
-
-    fn headline(&self, out: &mut Text) {
-        let name = &self.type_name;
-        let Some(best) = &self.recommended else {
-            let _ = writeln!(
-                out,
-                "{name}: no layout is recommended. Replay confirmed no gain for any of the {} candidates, of {} layouts that the search found.",
-                self.others.len(),
-                self.found
-            );
-            return;
-        };
-        for (machine, effect) in self.effects(&best.effects) {
-            let _ = writeln!(
-                out,
-                "{name} on {machine}: {} of its cost, {} of all cost, with the layout below.",
-                relative(&effect.types, effect.types.without),
-                relative(&effect.types, effect.whole.without)
-            );
-        }
-    }
-
-    /// The machines with the effects, recording by recording.
-    fn effects<'t>(
-        &'t self,
-        effects: &'t [Vec<Effect>],
-    ) -> impl Iterator<Item = (String, &'t Effect)> {
-        let several = effects.len() > 1;
-        let of = move |(number, effects): (usize, &'t Vec<Effect>)| {
-            effects
-                .iter()
-                .zip(&self.machines)
-                .map(move |(effect, machine)| {
-                    let name = if several {
-                        format!("{machine}, recording {}", number + 1)
-                    } else {
-                        machine.clone()
-                    };
-                    (name, effect)
-                })
-        };
-        effects.iter().enumerate().flat_map(of)
-    }
-
-    /// What is confirmed to gain next to the layout, and is not the default: it takes memory, or is not a matter of order.
-    fn alternatives(&self, out: &mut Text) {
-        if let Some(GrownLayout { max_growth, layout }) = &self.with_growth {
-            let bytes = layout.footprints.first().map(|change| {
-                let (before, after) = (change.before.bytes, change.after.bytes);
-                format!(", {before} to {after} bytes")
-            });
-            let _ = writeln!(
-                out,
-                "With one more line (--max-growth {max_growth}{}): {}.",
-                bytes.unwrap_or_default(),
-                self.gains(&layout.effects)
-            );
-        }
-        if let Some(aligned) = &self.aligned {
-            let _ = writeln!(
-                out,
-                "Objects are not aligned to lines: {} of {} start elsewhere. Aligned, members in the recorded order: {}.\nTo align them: {} (in a replay: {}).",
-                aligned.astray,
-                aligned.objects,
-                self.gains(&aligned.effects),
-                aligned.advice,
-                aligned.edits.trim_end()
-            );
-        }
-    }
-
-    /// The change of the type's cost on each machine.
-    fn gains(&self, effects: &[Vec<Effect>]) -> String {
-        let gain = |(machine, effect): (String, &Effect)| {
-            let change = relative(&effect.types, effect.types.without);
-            format!("{change} of its cost on {machine}")
-        };
-        let gains: Vec<String> = self.effects(effects).map(gain).collect();
-        gains.join("; ")
-    }
-
-    fn layout(&self, out: &mut Text, best: &AdvisedLayout) {
-        let _ = writeln!(out, "The edit:\n\n{}", best.edits);
-        let mut gains = Table::of_figures(&[
-            "machine",
-            "cycles of",
-            "before",
-            "change",
-            "share",
-            "verdict",
-        ]);
-        for (machine, effect) in self.effects(&best.effects) {
-            for (what, measure) in [
-                ("the type", &effect.types),
-                ("everything", &effect.whole),
-                ("duration", &effect.duration),
-            ] {
-                gains.add_row(vec![
-                    machine.clone(),
-                    what.to_owned(),
-                    cycles(measure.without),
-                    change(measure),
-                    relative(measure, measure.without),
-                    verdict(measure).to_owned(),
-                ]);
-            }
-        }
-        out.table(gains);
-        let replayed = best.effects.iter().flatten().map(|e| e.interleavings);
-        let replayed = replayed.max().unwrap_or(self.interleavings);
+    if advice.cut {
         let _ = writeln!(
             out,
-            "Cycles of accesses that leave their core, {}; the fast model predicted {} for the type.\n",
-            interleavings(replayed, self.seed),
-            percent(best.model - 1.0)
+            "The search used only the beginning of a recording that exceeds its limit of events; replay used all of it."
         );
-        if best.starts_lines {
-            let _ = writeln!(
-                out,
-                "With this layout objects start on cache lines, unlike as recorded: part of the gain can come from that, whatever the order.\n"
-            );
-        }
-        footprints(out, best);
-        for group in &best.groups {
-            reasons(out, group);
-        }
     }
+    if let Some(source) = &advice.source {
+        let _ = writeln!(out, "{}", shown(&source_advice(source)));
+    }
+    if let Some(best) = &advice.recommended {
+        layout(advice, &mut out, best);
+    }
+    moves_against_gain(advice, &mut out, about.choice);
+    also_replayed(advice, &mut out);
+    remedies(&mut out, &advice.remedies);
+    inputs(&mut out, &advice.tool, about.paths, &advice.recordings);
+    out
+}
 
-    /// Moves against gain: of the points that no replay was made of only those that gain noticeably more than the one before.
-    fn moves_against_gain(&self, out: &mut Text, choice: Choice) {
-        if self.front.is_empty() {
-            return;
-        }
-        let mut table = Table::of_figures(&["moves", "fast model", "replay", ""]);
-        let mut shown = 1.0;
-        for point in &self.front {
-            if point.replayed.is_none() && point.model > shown - FRONT_STEP {
-                continue;
-            }
-            shown = point.model;
-            table.add_row(vec![
-                point.moves.to_string(),
-                percent(point.model - 1.0),
-                point
-                    .replayed
-                    .map_or(String::new(), |replayed| percent(replayed - 1.0)),
-                if point.recommended { "recommended" } else { "" }.to_owned(),
+fn headline(advice: &AdviceDocument, out: &mut Text) {
+    let name = &advice.type_name;
+    let Some(best) = &advice.recommended else {
+        let _ = writeln!(
+            out,
+            "{name}: no layout is recommended. Replay confirmed no gain for any of the {} candidates, of {} layouts that the search found.",
+            advice.others.len(),
+            advice.found
+        );
+        return;
+    };
+    for (machine, effect) in by_machine(advice, &best.effects) {
+        let _ = writeln!(
+            out,
+            "{name} on {machine}: {} of its cost, {} of all cost, with the layout below.",
+            relative(&effect.types, effect.types.without),
+            relative(&effect.types, effect.whole.without)
+        );
+    }
+}
+
+/// The machines with the effects, recording by recording.
+fn by_machine<'t>(
+    advice: &'t AdviceDocument,
+    effects: &'t [Vec<LayoutEffect>],
+) -> impl Iterator<Item = (String, &'t LayoutEffect)> {
+    let several = effects.len() > 1;
+    let of = move |(number, effects): (usize, &'t Vec<LayoutEffect>)| {
+        effects
+            .iter()
+            .zip(&advice.machines)
+            .map(move |(effect, machine)| {
+                let name = if several {
+                    format!("{machine}, recording {}", number + 1)
+                } else {
+                    machine.clone()
+                };
+                (name, effect)
+            })
+    };
+    effects.iter().enumerate().flat_map(of)
+}
+
+/// What is confirmed to gain next to the layout, and is not the default: it takes memory, or is not a matter of order.
+fn alternatives(advice: &AdviceDocument, out: &mut Text) {
+    if let Some(GrownLayout { max_growth, layout }) = &advice.with_growth {
+        let bytes = layout.footprints.first().map(|change| {
+            let (before, after) = (change.before.bytes, change.after.bytes);
+            format!(", {before} to {after} bytes")
+        });
+        let _ = writeln!(
+            out,
+            "With one more line (--max-growth {max_growth}{}): {}.",
+            bytes.unwrap_or_default(),
+            gains(advice, &layout.effects)
+        );
+    }
+    if let Some(aligned) = &advice.aligned {
+        let _ = writeln!(
+            out,
+            "Objects are not aligned to lines: {} of {} start elsewhere. Aligned, members in the recorded order: {}.\nTo align them: {} (in a replay: {}).",
+            aligned.astray,
+            aligned.objects,
+            gains(advice, &aligned.effects),
+            aligned.advice,
+            aligned.edits.trim_end()
+        );
+    }
+}
+
+/// The change of the type's cost on each machine.
+fn gains(advice: &AdviceDocument, effects: &[Vec<LayoutEffect>]) -> String {
+    let gain = |(machine, effect): (String, &LayoutEffect)| {
+        let change = relative(&effect.types, effect.types.without);
+        format!("{change} of its cost on {machine}")
+    };
+    let gains: Vec<String> = by_machine(advice, effects).map(gain).collect();
+    gains.join("; ")
+}
+
+fn layout(advice: &AdviceDocument, out: &mut Text, best: &AdvisedLayout) {
+    let _ = writeln!(out, "The edit:\n\n{}", best.edits);
+    let mut gains = Table::of_figures(&[
+        "machine",
+        "cycles of",
+        "before",
+        "change",
+        "share",
+        "verdict",
+    ]);
+    for (machine, effect) in by_machine(advice, &best.effects) {
+        for (what, measure) in [
+            ("the type", &effect.types),
+            ("everything", &effect.whole),
+            ("duration", &effect.duration),
+        ] {
+            gains.add_row(vec![
+                machine.clone(),
+                what.to_owned(),
+                cycles(measure.without),
+                change(measure),
+                relative(measure, measure.without),
+                verdict(measure).to_owned(),
             ]);
         }
-        let _ = writeln!(out, "Moves against gain:");
-        out.table(table);
+    }
+    out.table(gains);
+    let replayed = best.effects.iter().flatten().map(|e| e.interleavings);
+    let replayed = replayed.max().unwrap_or(advice.interleavings);
+    let _ = writeln!(
+        out,
+        "Cycles of accesses that leave their core, {}; the fast model predicted {} for the type.\n",
+        interleavings(replayed, advice.seed),
+        percent(best.model - 1.0)
+    );
+    if best.starts_lines {
         let _ = writeln!(
             out,
-            "A move is a member that leaves its order, or a field group. {}\n",
-            chosen_by(choice)
+            "With this layout objects start on cache lines, unlike as recorded: part of the gain can come from that, whatever the order.\n"
         );
     }
+    footprints(out, best);
+    for group in &best.groups {
+        reasons(out, group);
+    }
+}
 
-    fn also_replayed(&self, out: &mut Text) {
-        if self.others.is_empty() {
-            return;
+/// Moves against gain: of the points that no replay was made of only those that gain noticeably more than the one before.
+fn moves_against_gain(advice: &AdviceDocument, out: &mut Text, choice: Choice) {
+    if advice.front.is_empty() {
+        return;
+    }
+    let mut table = Table::of_figures(&["moves", "fast model", "replay", ""]);
+    let mut shown = 1.0;
+    for point in &advice.front {
+        if point.replayed.is_none() && point.model > shown - FRONT_STEP {
+            continue;
         }
-        let _ = writeln!(out, "Also replayed (--json has their edits):");
-        for layout in &self.others {
-            let effects = layout.effects.iter().flatten();
-            let gains = effects.map(|e| relative(&e.types, e.types.without));
-            let _ = writeln!(
-                out,
-                "  {} moves: {}; the fast model predicted {}",
-                layout.moves,
-                gains.collect::<Vec<String>>().join(", "),
-                percent(layout.model - 1.0)
-            );
-        }
+        shown = point.model;
+        table.add_row(vec![
+            point.moves.to_string(),
+            percent(point.model - 1.0),
+            point
+                .replayed
+                .map_or(String::new(), |replayed| percent(replayed - 1.0)),
+            if point.recommended { "recommended" } else { "" }.to_owned(),
+        ]);
+    }
+    let _ = writeln!(out, "Moves against gain:");
+    out.table(table);
+    let _ = writeln!(
+        out,
+        "A move is a member that leaves its order, or a field group. {}\n",
+        chosen_by(choice)
+    );
+}
+
+fn also_replayed(advice: &AdviceDocument, out: &mut Text) {
+    if advice.others.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "Also replayed (--json has their edits):");
+    for layout in &advice.others {
+        let effects = layout.effects.iter().flatten();
+        let gains = effects.map(|e| relative(&e.types, e.types.without));
+        let _ = writeln!(
+            out,
+            "  {} moves: {}; the fast model predicted {}",
+            layout.moves,
+            gains.collect::<Vec<String>>().join(", "),
+            percent(layout.model - 1.0)
+        );
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use linemate_study::stats::Change;
-
-use super::{
-    Checked, Compared, EventRuns, Figure, FoundType, Measured, Predicted, PublishedRow, Rebuilt,
-    ReplayedAs, Results, Spread, Verdict, change_text,
+use linemate_answers::{
+    CaseResults, Change, Checked, Compared, EventRuns, Figure, FoundType, Measured, Predicted,
+    PublishedRow, Rebuilt, ReplayedAs, Spread, Verdict,
 };
+
+use super::change_text;
 
 /// The most groups that are listed.
 const GROUPS_SHOWN: usize = 8;
@@ -18,7 +18,7 @@ const FIELDS_SHOWN: usize = 10;
 
 /// The results as markdown. The same results give the same bytes.
 #[must_use]
-pub fn markdown(results: &Results) -> String {
+pub fn markdown(results: &CaseResults) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "# {}: {}\n", results.case, results.summary);
     inputs(&mut out, results);
@@ -32,7 +32,7 @@ pub fn markdown(results: &Results) -> String {
     out
 }
 
-fn inputs(out: &mut String, results: &Results) {
+fn inputs(out: &mut String, results: &CaseResults) {
     let _ = writeln!(
         out,
         "Made by `linemate case run`, version {}, {} form. Replayed {}. Recorded: {} accesses, checksum `{}`.\n",
@@ -206,7 +206,7 @@ fn predicted(out: &mut String, rows: &[Predicted]) {
     }
 }
 
-fn rebuilt(out: &mut String, results: &Results) {
+fn rebuilt(out: &mut String, results: &CaseResults) {
     out.push_str("\n## Predicted and re-recorded\n\n");
     if results.rebuilt.is_empty() {
         let why = match &*results.mode {

@@ -4,35 +4,34 @@
 
 use std::path::{Component, Path};
 
+use linemate_answers::{BrokenRule, CheckDocument, CheckedKernel};
 use linemate_rules::RuleKind;
 use serde_json::{Value, json};
 
-use super::{BrokenRule, CheckDocument, CheckedKernel};
+use super::{is_accepted, title};
 
-impl CheckDocument {
-    /// The findings as a SARIF log, made by version `tool`.
-    #[must_use]
-    pub fn sarif(&self, tool: &str) -> Value {
-        let rules: Vec<Value> = RuleKind::ALL.iter().map(|kind| rule(*kind)).collect();
-        let uri = uri(Path::new(&self.rules));
-        let results = self.kernels.iter().flat_map(|kernel| {
-            let findings = kernel.findings.iter();
-            findings.map(|finding| result(&uri, kernel, finding))
-        });
-        json!({
-            "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-            "version": "2.1.0",
-            "runs": [{
-                "tool": { "driver": {
-                    "name": "linemate",
-                    "version": tool,
-                    "rules": rules,
-                } },
-                "columnKind": "unicodeCodePoints",
-                "results": results.collect::<Vec<Value>>(),
-            }],
-        })
-    }
+/// The findings as a SARIF log, made by version `tool`.
+#[must_use]
+pub fn sarif(document: &CheckDocument, tool: &str) -> Value {
+    let rules: Vec<Value> = RuleKind::ALL.iter().map(|kind| rule(*kind)).collect();
+    let uri = uri(Path::new(&document.rules));
+    let results = document.kernels.iter().flat_map(|kernel| {
+        let findings = kernel.findings.iter();
+        findings.map(|finding| result(&uri, kernel, finding))
+    });
+    json!({
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{
+            "tool": { "driver": {
+                "name": "linemate",
+                "version": tool,
+                "rules": rules,
+            } },
+            "columnKind": "unicodeCodePoints",
+            "results": results.collect::<Vec<Value>>(),
+        }],
+    })
 }
 
 fn rule(kind: RuleKind) -> Value {
@@ -53,7 +52,7 @@ fn result(uri: &str, kernel: &CheckedKernel, finding: &BrokenRule) -> Value {
         finding.subject,
         finding.rule,
         finding.message,
-        kernel.title(),
+        title(kernel),
         kernel.line
     );
     let key = format!(
@@ -82,7 +81,7 @@ fn result(uri: &str, kernel: &CheckedKernel, finding: &BrokenRule) -> Value {
         Some(_) => "unchanged",
     };
     result["baselineState"] = json!(state);
-    if finding.is_accepted() {
+    if is_accepted(finding) {
         result["level"] = json!("note");
         result["suppressions"] =
             json!([{ "kind": "external", "justification": "in the baseline" }]);

@@ -7,90 +7,15 @@
 
 use std::collections::BTreeMap;
 
+use linemate_answers::{CellCost, HotPlace, LineCost, LinePair};
 use linemate_attribution::FunctionName;
 use linemate_recording::{GuestAddr, TimeGrid};
 use linemate_replay::{Cell, KeyId, LineView, Tally, Uncontested};
-use serde::{Deserialize, Serialize};
 
-use super::{Book, HotPlace, owner};
+use super::{Book, owner};
 
 /// The most functions named with a place in a line.
 const FUNCTIONS_MAX: usize = 3;
-
-/// A line of a type, over all objects of the type.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct LineCost {
-    /// The type, the variable, or what else is there.
-    pub name: String,
-    /// Bytes from the object's start to the line's, negative where the object starts inside the line. 0 for what is not an object.
-    pub start: i64,
-    /// How many such lines went between cores.
-    pub lines: u64,
-    /// Modified lines that accesses to this type fetched.
-    pub hitm: u64,
-    /// Accesses to this type that left their core.
-    pub misses: u64,
-    /// Their cycles.
-    pub cycles: u64,
-    /// What of the type is in it, by offset: together exactly the row's figures.
-    pub cells: Vec<CellCost>,
-    /// Fields of other types in those of the lines that went between cores, at any time.
-    pub neighbours: Vec<CellCost>,
-    /// Who took modified lines from whom, for accesses to this type: together `hitm`.
-    #[serde(default)]
-    pub pairs: Vec<LinePair>,
-}
-
-/// Modified lines that went from one place on the machine to another; in JSON three numbers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "(u16, u16, u64)", into = "(u16, u16, u64)")]
-pub struct LinePair {
-    /// Who wrote last: a number of [`super::Costs::pairs_by`].
-    pub from: u16,
-    /// Who took it.
-    pub to: u16,
-    /// How many modified lines.
-    pub hitm: u64,
-}
-
-impl From<(u16, u16, u64)> for LinePair {
-    fn from((from, to, hitm): (u16, u16, u64)) -> LinePair {
-        LinePair { from, to, hitm }
-    }
-}
-
-impl From<LinePair> for (u16, u16, u64) {
-    fn from(pair: LinePair) -> (u16, u16, u64) {
-        (pair.from, pair.to, pair.hitm)
-    }
-}
-
-/// A field in such a line.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct CellCost {
-    /// Bytes from the line's start.
-    pub offset: u8,
-    /// The field.
-    pub field: String,
-    /// Modified lines that its accesses fetched.
-    pub hitm: u64,
-    /// Loads that left their core.
-    pub loads: u64,
-    /// Cycles of each of them, on average.
-    pub cycles_per_load: f64,
-    /// Stores and atomics that left their core.
-    pub stores: u64,
-    /// Upgrades.
-    pub upgrades: u64,
-    /// Cycles of all that left their core.
-    pub cycles: u64,
-    /// The functions with the most cycles in it.
-    pub functions: Vec<String>,
-    /// Its HITM over time, by row of CPUs and part of the time of [`super::Costs::time`]: together `hitm`. Up to the last part that has
-    /// any; nothing at all where there are none, or the cell is of another type.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub times: Vec<Vec<u64>>,
-}
 
 /// A line of a type.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

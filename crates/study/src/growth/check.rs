@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use linemate_answers::GrowthBy;
+
 use super::fit::Prediction;
 use super::series::{SeriesCounts, SeriesError};
-use super::{Growth, GrowthBy};
+use super::{Growth, sum_by};
 
 /// A row of a recording that the series does not have, and what the series predicts for it.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,7 +43,7 @@ impl Growth {
             run.check(&other.run)?;
         }
         let trends = self.trends(by);
-        let counts = by.sum(&other.fields);
+        let counts = sum_by(by, &other.fields);
         let seen = counts.iter().flat_map(|(function, fields)| {
             fields
                 .keys()

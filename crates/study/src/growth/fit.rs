@@ -1,7 +1,5 @@
 //! Accesses per CPU as a function of the number of CPUs: `a + b·n^c`.
 
-use serde::{Deserialize, Serialize};
-
 use super::noise::Noise;
 use crate::stats::t95;
 
@@ -9,8 +7,7 @@ use crate::stats::t95;
 const ROUNDS: usize = 4;
 
 /// The exponent c. It says what kind of work grows: see docs/model/scaling.md.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Exponent {
     /// -1: work that is done once for all CPUs, of which each has its share (b above 0); what only happens with another CPU than the own,
     /// of which there are n - 1 of n (b below 0).
@@ -271,7 +268,7 @@ pub(crate) fn freedom(observed: &[Observed]) -> f64 {
 }
 
 /// A prediction and its 95 % interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prediction {
     /// The curves' mean.
     pub mean: f64,

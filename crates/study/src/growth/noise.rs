@@ -6,7 +6,6 @@
 //! and others, Nucleic Acids Research 40, 2012).
 
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
 
 use super::fit::{Observed, freedom, spread};
 
@@ -26,7 +25,7 @@ const FREEDOM_MIN: f64 = 0.1;
 const SPREAD_MIN: f64 = 1e-5;
 
 /// The noise of counts: of an expected count m their variance is m + (relative·m)², as of a negative binomial.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Noise {
     /// The standard deviation of large counts, in parts of them.
     pub relative: f64,

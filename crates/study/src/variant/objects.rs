@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use linemate_answers::Paired;
 use linemate_layout::plan::{ObjectRule, Plan};
 use linemate_types::{ByteAlign, TypeId, TypeModel};
 use rustc_hash::FxHashMap;
 
-use super::{Paired, Setting, Variant, VariantError, resize, subjects_of};
+use super::{Setting, Variant, VariantError, resize, subjects_of};
 use crate::ownership::majority;
 use crate::relocate::{Area, Moves, Resize, colocate, gather, slot};
 use crate::scene::Scene;

@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
-use linemate_advise::reasons::{GroupReasons, MemberUse, READ_MOSTLY};
+use linemate_advise::reasons::READ_MOSTLY;
 use linemate_advise::shape::StructShape;
 use linemate_advise::{Advice, Request, Tried};
+use linemate_answers::{
+    AccessSummary, FigureChange, GroupEvidence, GroupReasons, Measure, MemberUse, PatchEvidence,
+};
 use linemate_recording::{Description, Recording};
 use linemate_report::relative;
-use linemate_source::message::{AccessSummary, FigureChange, GroupEvidence, PatchEvidence};
-use linemate_study::stats::Measure;
 use linemate_types::LineSize;
 
 use crate::files::evidence_beside;
@@ -78,7 +79,7 @@ fn problem(request: &Request, shape: &StructShape, best: &Tried) -> String {
     let lines = best.footprints.first();
     // An order that spreads members over more lines can have more shared ones and still cost less: then the effect speaks, not this.
     let fewer = lines.filter(|change| {
-        let shared = |lines: &linemate_advise::footprint::Footprint| lines.touched - lines.alone;
+        let shared = |lines: &linemate_answers::Footprint| lines.touched - lines.alone;
         shared(&change.after) < shared(&change.before)
     });
     let shared = fewer.map_or(String::new(), |change| {
@@ -215,8 +216,8 @@ fn row(metric: String, measure: &Measure) -> FigureChange {
 mod tests {
     use linemate_advise::candidate::Candidate;
     use linemate_advise::choice::Choice;
-    use linemate_advise::reasons::KeptApart;
     use linemate_advise::search::Scored;
+    use linemate_answers::KeptApart;
     use linemate_layout::{EditFile, Layouts};
     use linemate_study::Conditions;
     use linemate_testkit::btf_writer::{TypeList, member};

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use linemate_advise::survey::Row;
 use linemate_advise::{Advice, Tried};
+use linemate_answers::{Page, SurveyRow};
 use linemate_layout::Plan;
 use linemate_machine::Machine;
-use linemate_page::Page;
+use linemate_page::empty_page;
 use linemate_report::{layout_changes, relative, verdict};
 use linemate_study::Session;
 use linemate_study::experiment::line_of;
@@ -65,12 +65,12 @@ pub(super) fn of_survey(
     args: &Args,
     session: &Session<'_>,
     machines: &[Machine],
-    rows: &[Row],
+    rows: &[SurveyRow],
     document: &impl Serialize,
 ) -> anyhow::Result<Page> {
     let names: Vec<String> = rows.iter().map(|row| row.name.clone()).collect();
     let mut page = page(args, session, machines, &names, document)?;
-    let not_true = |row: &Row| row.cost * (row.false_sharing + row.other_misses);
+    let not_true = |row: &SurveyRow| row.cost * (row.false_sharing + row.other_misses);
     page.headline = match rows.first() {
         None => "No type of the recording can be laid out.".to_owned(),
         Some(row) => format!(
@@ -108,7 +108,7 @@ fn page(
         rows_left_out: about.rows_left_out,
         types: about.types,
         advise: Some(serde_json::to_value(document)?),
-        ..Page::new(
+        ..empty_page(
             TOOL,
             format!("{subject}: advice from {}", files.join(", ")),
             settings,

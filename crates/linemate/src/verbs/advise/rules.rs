@@ -1,7 +1,7 @@
 //! An advised layout as rules for `linemate check` (docs/guide/check.md): what lies together, what it is kept from, and why.
 
 use linemate_advise::Tried;
-use linemate_advise::reasons::{GroupReasons, MemberUse};
+use linemate_answers::{GroupReasons, MemberUse};
 use linemate_rules::{Reason, RuleMember, RuleSubject, Rules, Statement, TypeRules};
 
 /// The rules that hold for `best`, a layout of a type whose members are called `names`.

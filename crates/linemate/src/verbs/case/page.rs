@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use linemate_page::Page;
-use linemate_report::case::Results;
+use linemate_answers::{CaseResults, Page};
+use linemate_page::empty_page;
 use linemate_text::shown;
 
 use crate::page::TOOL;
 
 /// The page, `results` first. A folder beside it whose results cannot be read is as one without results.
-pub(super) fn page(folder: &Path, results: Results) -> Page {
+pub(super) fn page(folder: &Path, results: CaseResults) -> Page {
     let mut cases = beside(folder);
     cases.retain(|case| case.case != results.case);
     let case = &results;
@@ -25,11 +25,11 @@ pub(super) fn page(folder: &Path, results: Results) -> Page {
     Page {
         headline,
         cases,
-        ..Page::new(TOOL, title, settings)
+        ..empty_page(TOOL, title, settings)
     }
 }
 
-fn beside(folder: &Path) -> Vec<Results> {
+fn beside(folder: &Path) -> Vec<CaseResults> {
     let entries = fs::canonicalize(folder)
         .ok()
         .and_then(|own| fs::read_dir(own.parent()?).ok());
@@ -47,7 +47,7 @@ fn beside(folder: &Path) -> Vec<Results> {
     paths.iter().filter_map(read).collect()
 }
 
-fn headline(case: &Results) -> String {
+fn headline(case: &CaseResults) -> String {
     let changes = case.predicted.iter().filter_map(|predicted| {
         let (change, ci95) = predicted.types.relative()?;
         let (edit, machine) = (shown(&predicted.edit), shown(&predicted.machine));

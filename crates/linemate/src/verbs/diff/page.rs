@@ -1,8 +1,8 @@
 //! `linemate diff --html`.
 
+use linemate_answers::{DiffDocument, LayoutChange, Page, PageType};
 use linemate_machine::Machine;
-use linemate_page::{Page, PageType};
-use linemate_report::{DiffDocument, LayoutChange};
+use linemate_page::empty_page;
 use linemate_study::Session;
 use linemate_study::experiment::line_of;
 use linemate_text::shown as safe;
@@ -33,7 +33,7 @@ pub(super) fn page(
     let mut page = Page {
         headline: headline(document),
         diff: Some(serde_json::to_value(document)?),
-        ..Page::new(
+        ..empty_page(
             TOOL,
             format!("A {a}, B {b}"),
             settings(&machines, &args.replaying),
@@ -66,7 +66,7 @@ pub(super) fn page(
 }
 
 fn headline(document: &DiffDocument) -> String {
-    let sum = |fields: &linemate_study::diff::Fields| -> (u64, u64) {
+    let sum = |fields: &linemate_answers::DiffSide| -> (u64, u64) {
         let fields = fields.fields.values();
         fields.fold((0, 0), |(accesses, cycles), f| {
             (accesses + f.loads + f.stores, cycles + f.cycles)

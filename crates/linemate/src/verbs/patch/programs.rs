@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use anyhow::bail;
 use linemate_layout::EditFile;
 use linemate_layout::plan::{resolve, subject_name};
-use linemate_report::ProgramSource;
+use linemate_report::{is_patched, program_source, source_advice};
 use linemate_types::TypeModel;
 
 use super::{Args, subjects};
@@ -14,8 +14,8 @@ use super::{Args, subjects};
 pub(super) fn refuse(args: &Args, model: &TypeModel, edits: &EditFile) -> anyhow::Result<()> {
     for subject in subjects(edits) {
         let ids = resolve(model, subject).unwrap_or_default();
-        let source = ids.first().and_then(|id| ProgramSource::of(model, *id));
-        let Some(source) = source.filter(|source| !source.is_patched()) else {
+        let source = ids.first().and_then(|id| program_source(model, *id));
+        let Some(source) = source.filter(|source| !is_patched(source)) else {
             continue;
         };
         io::stdout()
@@ -25,7 +25,7 @@ pub(super) fn refuse(args: &Args, model: &TypeModel, edits: &EditFile) -> anyhow
             "{}: {}: no patch is written, the edit is printed instead. {}",
             args.edit.display(),
             subject_name(subject),
-            source.advice()
+            source_advice(&source)
         );
     }
     Ok(())

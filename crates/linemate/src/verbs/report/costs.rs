@@ -4,7 +4,7 @@ use anyhow::Context;
 use linemate_layout::EditSubject;
 use linemate_page::with_asked;
 use linemate_recording::Recording;
-use linemate_report::{CostsDocument, CostsTables, costs_headline};
+use linemate_report::{CostsTables, costs_document, costs_headline, costs_text};
 use linemate_study::costs::{CostRun, costs_of, costs_under};
 
 use super::page::{OnMachine, Pictures};
@@ -46,8 +46,7 @@ pub(super) fn run(
         None => costs_of(&session, &subjects, run),
     };
     let found = found.with_context(path)?;
-    let document =
-        |costs, type_name| CostsDocument::new(TOOL, recording, &machine, type_name, costs);
+    let document = |costs, type_name| costs_document(TOOL, recording, &machine, type_name, costs);
     let mut found = found.into_iter();
     let asked = found.next().unwrap_or_default();
     let whole = found.next().map(|costs| document(costs, None));
@@ -63,14 +62,17 @@ pub(super) fn run(
     if args.json {
         output::json(&document)?;
     } else {
-        let text = document.text(&CostsTables {
-            path: &path(),
-            by: args.by.into(),
-            top: args.top,
-            user: recording.description().user,
-            all: args.all,
-            ledger: args.ledger,
-        });
+        let text = costs_text(
+            &document,
+            &CostsTables {
+                path: &path(),
+                by: args.by.into(),
+                top: args.top,
+                user: recording.description().user,
+                all: args.all,
+                ledger: args.ledger,
+            },
+        );
         let input = next::input(args.input.path());
         let about = match asked_name {
             Some(name) => format!(" --type {}", next::quoted(name)),

@@ -1,9 +1,10 @@
 //! `linemate report --html` and `--svg`.
 
+use linemate_answers::{CostsDocument, Page};
 use linemate_files::Output;
 use linemate_machine::Machine;
-use linemate_page::{Heat, Page, svg, trimmed};
-use linemate_report::{CostsDocument, report_headline, type_headline};
+use linemate_page::{Heat, empty_page, svg, trimmed};
+use linemate_report::{report_headline, type_headline};
 use linemate_study::Session;
 use linemate_study::experiment::line_of;
 use linemate_types::LineSize;
@@ -98,6 +99,6 @@ fn page(args: &Args, about: About, costs: Option<OnMachine<'_>>) -> Page {
         rows_left_out: about.rows_left_out,
         types: about.types,
         costs,
-        ..Page::new(TOOL, title, settings)
+        ..empty_page(TOOL, title, settings)
     }
 }

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use linemate_answers::{LayoutChange, Page, WhatIf, WhatIfDocument};
 use linemate_layout::{EditFile, Plan};
 use linemate_machine::Machine;
-use linemate_page::{Page, of_whatif};
-use linemate_report::{LayoutChange, WhatIfDocument, layout_changes};
+use linemate_page::{empty_page, of_whatif};
+use linemate_report::layout_changes;
+use linemate_study::Session;
 use linemate_study::experiment::line_of;
-use linemate_study::{Session, WhatIf};
 use linemate_types::{LineSize, TypeModel};
 
 use super::Args;
@@ -63,6 +64,6 @@ pub(super) fn page(
         types: about.types,
         layouts: document.layouts.clone(),
         whatif: Some(document),
-        ..Page::new(TOOL, title, settings)
+        ..empty_page(TOOL, title, settings)
     })
 }

@@ -1,0 +1,315 @@
+//! What `linemate report --machine` writes: what a recording costs on a machine, as it is.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::grid::TimeGrid;
+use crate::groups::GroupCosts;
+use crate::lines::LineCost;
+use crate::replayed::{MachinePlaces, WarmUp};
+use crate::sets::TypeSets;
+
+/// Costs of a recording on a machine. *Cycles* are core cycles of latency, waiting included, of accesses that
+/// left their core: hits in L1 and L2 are what every layout has. One replay under one interleaving, everything
+/// where it was recorded: no confidence intervals, which belong to differences (`whatif`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct CostsDocument {
+    /// The schema's name and version.
+    pub schema: Cow<'static, str>,
+    /// The version of linemate.
+    pub tool: String,
+    /// The recording's description: kernel, command, CPUs, seed, …
+    pub recording: BTreeMap<String, String>,
+    /// Of the recording; null when it is cut.
+    pub checksum: Option<String>,
+    /// The type of `--type`: `fields`, `lines`, `places`, `sets` and `potential` are then of it, wherever it
+    /// is: in objects of its own and inside other types.
+    #[serde(rename = "type")]
+    pub type_name: Option<String>,
+    /// Where each replayed CPU is, in the order of the recorded CPUs and then their copies.
+    #[serde(default)]
+    pub cpus: Vec<CpuPlace>,
+    /// The answer.
+    pub costs: Costs,
+}
+
+impl CostsDocument {
+    /// The schema's name and version.
+    pub const SCHEMA: &str = "linemate.costs/5";
+}
+
+/// Where a replayed CPU is on the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct CpuPlace {
+    /// The recorded CPU, and which of its copies.
+    pub cpu: (usize, usize),
+    /// Its last-level cache's domain.
+    pub domain: u16,
+    /// The number of its socket.
+    pub socket: u16,
+}
+
+/// What costs how much.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Costs {
+    /// The machine's name.
+    pub machine: String,
+    /// Bytes of a line, 64 or 128.
+    pub line_bytes: u64,
+    /// The number of CPUs replayed.
+    pub cpus: usize,
+    /// The number of CPUs recorded.
+    pub recorded_cpus: usize,
+    /// The interleaving's seed.
+    pub seed: u64,
+    /// Over how many interleavings the figures are a mean: 1.
+    pub interleavings: usize,
+    /// Accesses in the recording.
+    pub accesses: u64,
+    /// Of those, the ones to device registers: no cache holds these, so they are in no row.
+    pub device_accesses: u64,
+    /// What filled the caches before counting began; null with `--cold`.
+    pub warm_up: Option<WarmUp>,
+    /// The machine's mechanisms that were replayed (`--mechanisms`, docs/model/replay.md), by their keys in its
+    /// description.
+    pub mechanisms: Vec<String>,
+    /// Cycles that no CPU waited because misses overlapped; they are in no row.
+    pub overlapped: u64,
+    /// Cycles from the replay's start to its end.
+    pub duration: u64,
+    /// Why the type costs what it does, or everything without `--type`.
+    pub potential: Potential,
+    /// The cost of everything.
+    pub whole: Cost,
+    /// Where the first of `types`, or the type of `--type`, costs most; absent without lines that went between
+    /// cores, and with `under`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "HotPlace"))]
+    pub hottest: Option<HotPlace>,
+    /// How the lines of the type of `--type` fall into the caches' sets; null without a type.
+    pub sets: Option<TypeSets>,
+    /// By type and variable, and all that is neither; most cycles first, as everywhere. What is inside an
+    /// object of another type counts for that one, the outermost: a row `cfs_rq` has none of what is inside
+    /// `rq`. Memory of a slab cache whose objects' type is not known is `slab(CACHE)`. All rows add up to
+    /// `whole`.
+    pub types: Vec<Cost>,
+    /// By field: those of the type of `--type`, wherever it is, or of all by the outermost type; these add up
+    /// to `whole`.
+    pub fields: Vec<Cost>,
+    /// Of the type of `--type`: the row with its name is objects of its own, the row `rq.cfs` what is inside
+    /// that member of `rq`. Together all that the type costs; absent without a type.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub places: Vec<Cost>,
+    /// By function. All rows add up to `whole`.
+    pub functions: Vec<Cost>,
+    /// With `--by source`: by line of programs' source and the functions there, by function where no line is
+    /// known; adds up to `whole`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<Cost>,
+    /// By pair of CPUs, most cycles first.
+    pub pairs: Vec<PairCost>,
+    /// What the numbers in a line's `pairs` are.
+    #[serde(default)]
+    pub pairs_by: MachinePlaces,
+    /// What `times` of cells has counts for.
+    #[serde(default)]
+    pub time: TimeGrid,
+    /// Lines by type and place. A type's lines add up to the type, all lines to `whole`, a line's cells to the
+    /// line.
+    pub lines: Vec<LineCost>,
+    /// What groups of CPUs do together; only with more CPUs than were recorded (docs/model/scaling.md).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "GroupCosts"))]
+    pub groups: Option<GroupCosts>,
+    /// With `--under F` (docs/guide/under.md): `types`, `fields`, `functions` and `potential` are then of what
+    /// is accessed while F is on the stack, `whole` stays everything, `pairs` and `lines` are empty, `sets` is
+    /// null.
+    #[serde(default)]
+    pub under: Option<UnderCost>,
+}
+
+/// Why a type costs what it does without edits. The shares are from 0 to 1; a layout changes `true_sharing`
+/// only where words that are exchanged together share a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Potential {
+    /// The cost in cycles.
+    pub cost: f64,
+    /// Words that cores really exchange. Writing less helps, or fetching several of them with one line.
+    pub true_sharing: f64,
+    /// Lines that are taken away though no word is exchanged.
+    pub false_sharing: f64,
+    /// Lines fetched for the first time.
+    pub cold: f64,
+    /// Lines that did not fit the caches.
+    pub capacity: f64,
+    /// Permission to write requested without another holder.
+    pub unshared: f64,
+}
+
+/// Where something costs most.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct HotPlace {
+    /// The row in `types`, or the type of `--type`.
+    pub name: String,
+    /// The function with the most cycles of it.
+    pub function: String,
+    /// The line of a program's source and the functions there; absent where no line is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub source: Option<String>,
+}
+
+impl HotPlace {
+    /// The line, or where none is known the function.
+    pub fn at(&self) -> &str {
+        self.source.as_deref().unwrap_or(&self.function)
+    }
+}
+
+/// A row of costs, of all replayed CPUs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Cost {
+    /// The type, field, function or place.
+    pub name: String,
+    /// All loads, whether they left their core or not.
+    pub loads: u64,
+    /// All stores and atomic read-modify-writes, likewise.
+    pub stores: u64,
+    /// Accesses that left their core: the sum of `hitm`, `upgrades`, `llc`, `forwards` and `dram`.
+    pub misses: u64,
+    /// The cycles of those: the sum of `causes`.
+    pub cycles: u64,
+    /// The part of the cycles spent waiting until others had done with the line.
+    pub waited: u64,
+    /// Modified lines fetched from a core of the domain, of the socket, of another socket.
+    pub hitm: [u64; 3],
+    /// Requests for permission to write.
+    pub upgrades: u64,
+    /// Clean lines fetched from the domain's last-level cache, or from another core of the domain.
+    pub llc: u64,
+    /// Clean lines fetched from another domain, of the socket or of another one.
+    pub forwards: u64,
+    /// Lines fetched from memory.
+    pub dram: u64,
+    /// The cycles by cause.
+    pub causes: Causes,
+}
+
+impl Cost {
+    /// The sum of rows, called `name`.
+    #[must_use]
+    pub fn sum<'c>(name: &str, rows: impl IntoIterator<Item = &'c Cost>) -> Cost {
+        let mut sum = Cost {
+            name: name.to_owned(),
+            ..Cost::default()
+        };
+        rows.into_iter().for_each(|row| sum.add(row));
+        sum
+    }
+
+    /// Adds another row to this one.
+    pub fn add(&mut self, other: &Cost) {
+        self.loads += other.loads;
+        self.stores += other.stores;
+        self.misses += other.misses;
+        self.cycles += other.cycles;
+        self.waited += other.waited;
+        self.upgrades += other.upgrades;
+        self.llc += other.llc;
+        self.forwards += other.forwards;
+        self.dram += other.dram;
+        for (mine, theirs) in self.hitm.iter_mut().zip(other.hitm) {
+            *mine += theirs;
+        }
+        let (mine, theirs) = (&mut self.causes, &other.causes);
+        mine.cold += theirs.cold;
+        mine.capacity += theirs.capacity;
+        mine.true_sharing += theirs.true_sharing;
+        mine.false_sharing += theirs.false_sharing;
+        mine.unshared += theirs.unshared;
+    }
+}
+
+/// Cycles by the reason why an access left its core.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Causes {
+    /// The core never had the line.
+    pub cold: u64,
+    /// Its caches had no room for it.
+    pub capacity: u64,
+    /// Words that are exchanged between cores.
+    pub true_sharing: u64,
+    /// The line is exchanged, no word of it.
+    pub false_sharing: u64,
+    /// Permission requested without another holder.
+    pub unshared: u64,
+}
+
+/// Modified lines that one CPU took from another. CPUs are `[recorded CPU, copy]`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct PairCost {
+    /// The CPU that wrote last.
+    pub from: (usize, usize),
+    /// The CPU that took the line.
+    pub to: (usize, usize),
+    /// The number of modified lines.
+    pub hitm: u64,
+    /// What they cost in cycles.
+    pub cycles: u64,
+}
+
+/// The inclusive cost of a function and its callees.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct UnderCost {
+    /// A row with the function's name.
+    pub cost: Cost,
+    /// How often it came onto a stack that it was not on.
+    pub entered: u64,
+    /// Cycles while it is on the stack.
+    pub cycles: Cycles,
+    /// All cycles of the recording.
+    pub all_cycles: Cycles,
+    /// How well the calls and returns of the recording fit.
+    pub balance: Balance,
+}
+
+/// Cycles of a part of a recording.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Cycles {
+    /// Instructions of all replayed CPUs: one cycle each, which is also what a hit in L1 takes.
+    pub instructions: u64,
+    /// Cycles that accesses take longer than a hit in L1.
+    pub stalls: u64,
+}
+
+impl Cycles {
+    /// All of them.
+    #[must_use]
+    pub fn sum(self) -> u64 {
+        self.instructions + self.stalls
+    }
+}
+
+/// Calls and returns of the recorded kernel code.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Balance {
+    /// The number of calls.
+    pub calls: u64,
+    /// The number of returns.
+    pub returns: u64,
+    /// Of those, the ones that end a recorded call.
+    pub matched: u64,
+}

@@ -1,0 +1,70 @@
+//! What `linemate diff` writes: two recordings field by field.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::EventCount;
+
+/// Two recordings field by field, matched by path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct DiffDocument {
+    /// The schema's name and version.
+    pub schema: Cow<'static, str>,
+    /// The version of linemate.
+    pub tool: String,
+    /// The type; null: every type, and fields are called `TYPE.PATH`, variables without a type by their names.
+    #[serde(rename = "type")]
+    pub type_name: Option<String>,
+    /// The machine; null: no costs, `misses` to `sharing_cycles` are 0.
+    pub machine: Option<String>,
+    /// The interleaving's seed.
+    pub seed: u64,
+    /// Over how many interleavings costs are a mean: 1.
+    pub interleavings: usize,
+    /// The first recording.
+    pub a: DiffSide,
+    /// The second recording.
+    pub b: DiffSide,
+}
+
+impl DiffDocument {
+    /// The schema's name and version.
+    pub const SCHEMA: &str = "linemate.diff/2";
+}
+
+/// The fields of one recording.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct DiffSide {
+    /// Bytes of the type; 0 for every type.
+    pub bytes: u64,
+    /// The replayed CPUs, or the recorded ones without a machine.
+    pub cpus: usize,
+    /// All accesses, as recorded.
+    pub accesses: u64,
+    /// With `--event`: what figures can be divided by.
+    pub event: Option<EventCount>,
+    /// The figures by path.
+    pub fields: BTreeMap<String, DiffFigures>,
+}
+
+/// The figures of a field.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct DiffFigures {
+    /// Loads as recorded.
+    pub loads: u64,
+    /// Stores and atomics as recorded.
+    pub stores: u64,
+    /// Accesses that left their core.
+    pub misses: u64,
+    /// The cycles of those.
+    pub cycles: u64,
+    /// Those of them that happened because another core had taken the line.
+    pub sharing_misses: u64,
+    /// The cycles of those.
+    pub sharing_cycles: u64,
+}

@@ -1,0 +1,50 @@
+//! What a replay of more CPUs than were recorded adds to the costs.
+
+use serde::{Deserialize, Serialize};
+
+use crate::replayed::Mixing;
+
+/// What groups of CPUs, each as large as the recording, do together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct GroupCosts {
+    /// The number of groups.
+    pub groups: usize,
+    /// Which CPUs meet where they touch another one's memory.
+    pub mixing: Mixing,
+    /// Accesses of one group to lines that groups share: all groups were replayed with those.
+    pub accesses: u64,
+    /// Time spent waiting for locks, most cycles first; in no other figure.
+    pub locks: Vec<LockCost>,
+    /// Acquisitions that went on without the lock, because CPUs would have waited for each other.
+    pub circles: u64,
+    /// With `under`: the cycles of `locks` while the function is on the stack; absent when 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub locks_under: u64,
+    /// True for recordings of format 1, which mark no turns: groups meet more often than they would. Else
+    /// absent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_think_time: bool,
+    /// Locks let go where the recorded turn ended.
+    pub unreleased: u64,
+}
+
+/// What waiting for a lock took.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct LockCost {
+    /// The lock's field.
+    pub name: String,
+    /// The function that acquires it.
+    pub function: String,
+    /// How often it had to be waited for.
+    pub waits: u64,
+    /// For how many cycles in all.
+    pub cycles: u64,
+}
+
+// serde hands over a reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(cycles: &u64) -> bool {
+    *cycles == 0
+}

@@ -1,0 +1,30 @@
+//! Figures with confidence intervals.
+
+use serde::{Deserialize, Serialize};
+
+/// A figure without and with edits, over all interleavings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Measure {
+    /// Without the edits, mean over the interleavings.
+    pub without: f64,
+    /// With the edits, likewise.
+    pub with: f64,
+    /// Mean of the paired differences, with minus without.
+    pub difference: f64,
+    /// Half the width of the difference's 95 % confidence interval (Student's t). It holds the noise of
+    /// interleavings, not that of the model or of the workload.
+    pub ci95: f64,
+    /// Whether that interval does not hold 0.
+    pub significant: bool,
+}
+
+/// A change of a mean.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Change {
+    /// In per cent of the mean without it.
+    pub percent: f64,
+    /// Half the width of its 95 % confidence interval, likewise; null of fewer than three runs of either side.
+    pub ci95: Option<f64>,
+}

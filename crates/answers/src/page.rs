@@ -1,0 +1,156 @@
+//! The data of a page that `--html` writes: the documents of `--json`, side by side.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::case::CaseResults;
+use crate::costs::CostsDocument;
+use crate::layout::LayoutChange;
+use crate::report::Report;
+use crate::type_view::TypeView;
+use crate::whatif::WhatIfDocument;
+
+/// The data of a page that `--html` writes. Keys that a verb has nothing for are null or empty.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Page {
+    /// The schema's name and version.
+    pub schema: Cow<'static, str>,
+    /// The version of linemate.
+    pub tool: String,
+    /// What the page is called.
+    pub title: String,
+    /// The answer in one sentence.
+    pub headline: String,
+    /// The type of `--type`.
+    #[serde(rename = "type")]
+    pub type_name: Option<String>,
+    /// Every setting in effect, by the name of its option.
+    pub settings: BTreeMap<String, String>,
+    /// `linemate report --json` by type, the rows of 400 names.
+    pub report: Option<Report>,
+    /// Rows that `report` has less than `linemate report --all --json`.
+    #[serde(default)]
+    pub rows_left_out: usize,
+    /// The type of `--type` and the 24 types that cost most (without a machine: that are accessed most).
+    pub types: Vec<PageType>,
+    /// `linemate report --machine M --json` of everything; `fields` (with cycles) and `lines` only those of
+    /// `types`, no `functions`, `neighbours` from a hundredth of their line's cycles on.
+    pub costs: Option<CostsDocument>,
+    /// `linemate whatif --json`.
+    pub whatif: Option<WhatIfDocument>,
+    /// `linemate advise --json`, with or without a type.
+    #[cfg_attr(test, schemars(with = "Option<Advised>"))]
+    pub advise: Option<Value>,
+    /// `linemate diff --json`.
+    #[cfg_attr(test, schemars(with = "Option<crate::DiffDocument>"))]
+    pub diff: Option<Value>,
+    /// Two layouts of a type: before and after the edits, of `diff` those of both kernels.
+    pub layouts: Vec<LayoutChange>,
+    /// `linemate case run --json`, the case that was run first.
+    pub cases: Vec<CaseResults>,
+}
+
+impl Page {
+    /// The schema's name and version.
+    pub const SCHEMA: &str = "linemate.page/1";
+}
+
+/// A type, as `linemate report --type T --json` has it, without `lines` and the fields of single places.
+/// `fields` are the 400 with most accesses; in `times` there are the 24 fields and 24 lines with most accesses
+/// of the type of `--type`, 8 and 8 of others.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct PageType {
+    /// As `linemate report --type T --json` has it, without `lines` and the fields of single places. `fields` are those with most accesses,
+    /// and so are the fields and lines in `times`.
+    #[serde(flatten)]
+    pub view: TypeView,
+    /// The accessed fields that `fields` leaves out.
+    #[serde(default)]
+    pub rest: FieldColumns,
+    /// The sums of its lines.
+    #[serde(default)]
+    pub line_sums: LineColumns,
+    /// How many accessed fields `times` leaves out.
+    #[serde(default)]
+    pub fields_without_times: usize,
+    /// How many accessed lines `times` leaves out.
+    #[serde(default)]
+    pub lines_without_times: usize,
+}
+
+/// Fields in columns: the n-th entry of each is of the n-th field. Accesses are the sum of loads, stores and
+/// RMWs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct FieldColumns {
+    /// The path from the type on.
+    pub field: Vec<String>,
+    /// Bytes from the type's start.
+    pub offset: Vec<u64>,
+    /// The number of bytes.
+    pub size: Vec<u64>,
+    /// Accesses that only read.
+    pub loads: Vec<u64>,
+    /// Accesses that only write.
+    pub stores: Vec<u64>,
+    /// Atomic read-modify-writes.
+    pub rmws: Vec<u64>,
+    /// Stores and RMWs known to have left memory as it was.
+    pub silent: Vec<u64>,
+    /// Share of accesses by other CPUs than the object's owner; null where objects have no owner.
+    pub remote_share: Vec<Option<f64>>,
+    /// The number of CPUs that read.
+    pub readers: Vec<u32>,
+    /// The number of CPUs that write.
+    pub writers: Vec<u32>,
+}
+
+/// Lines in columns, by where accesses begin.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct LineColumns {
+    /// From 0; lines without accesses are left out.
+    pub line: Vec<u64>,
+    /// Accesses that only read.
+    pub loads: Vec<u64>,
+    /// Accesses that only write.
+    pub stores: Vec<u64>,
+    /// Atomic read-modify-writes.
+    pub rmws: Vec<u64>,
+}
+
+/// What `linemate advise --json` writes, with or without a type.
+#[cfg(test)]
+struct Advised;
+
+#[cfg(test)]
+impl schemars::JsonSchema for Advised {
+    fn schema_name() -> String {
+        "Advised".to_owned()
+    }
+
+    fn json_schema(generator: &mut schemars::r#gen::SchemaGenerator) -> schemars::schema::Schema {
+        use schemars::schema::{Metadata, SchemaObject, SubschemaValidation};
+        let either = vec![
+            generator.subschema_for::<crate::AdviceDocument>(),
+            generator.subschema_for::<crate::SurveyDocument>(),
+        ];
+        let object = SchemaObject {
+            metadata: Some(Box::new(Metadata {
+                description: Some("One of both documents of `advise`.".to_owned()),
+                ..Metadata::default()
+            })),
+            subschemas: Some(Box::new(SubschemaValidation {
+                any_of: Some(either),
+                ..SubschemaValidation::default()
+            })),
+            ..SchemaObject::default()
+        };
+        object.into()
+    }
+}

@@ -1,0 +1,228 @@
+//! Advice other than reordering members, part of both documents of `linemate advise`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::measure::Measure;
+
+/// Advice other than reordering members (docs/model/remedies.md).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct RemedyList {
+    /// The machine's name.
+    pub machine: String,
+    /// Bytes of a line.
+    pub line_bytes: u64,
+    /// The number of CPUs replayed.
+    pub cpus: usize,
+    /// The number of CPUs recorded.
+    pub recorded_cpus: usize,
+    /// The first interleaving's seed.
+    pub seed: u64,
+    /// The most interleavings of a trial.
+    pub interleavings: usize,
+    /// Accesses in the recording.
+    pub accesses: u64,
+    /// What everything costs, without edits, under the first interleaving.
+    pub whole: Stake,
+    /// What gains most first, then what was not shown to gain, by what is at stake.
+    pub remedies: Vec<Remedy>,
+    /// How many were found beyond the most of a kind, by kind.
+    pub left_out: Vec<(RemedyKind, usize)>,
+    /// Cycles that a remedy has at stake to be listed: 0.05 % of `whole`, or of the cost of the type of
+    /// `--type`.
+    #[serde(default)]
+    pub floor: u64,
+    /// How many have less.
+    #[serde(default)]
+    pub below_floor: usize,
+}
+
+/// A piece of advice.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Remedy {
+    /// What it advises.
+    pub kind: RemedyKind,
+    /// What it is about: `TYPE.FIELD`, or types.
+    pub subject: String,
+    /// The advice in words.
+    pub advice: String,
+    /// The types and variables concerned.
+    pub concerns: Vec<String>,
+    /// What it is about in cycles.
+    pub stake: Stake,
+    /// What the rule went by.
+    pub reasons: Reasons,
+    /// Edits that have its effect, and what they would gain; none where no edit can.
+    pub trials: Vec<Trial>,
+}
+
+impl Remedy {
+    /// The largest gain of its trials.
+    #[must_use]
+    pub fn gain(&self) -> Option<f64> {
+        let gains = self.trials.iter().filter_map(|trial| trial.effect.gain());
+        gains.max_by(f64::total_cmp)
+    }
+}
+
+/// A kind of advice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum RemedyKind {
+    /// Stores that leave memory as it was take the line from others all the same: test first.
+    SkipSilentStores,
+    /// An atomic's result is available when its field is loaded again.
+    ReuseResult,
+    /// A counter is written whenever a bitmap is: it can be derived.
+    Derive,
+    /// Every CPU counts in one object: give each its own.
+    SplitPerCpu,
+    /// Objects of two types belong together one by one: allocate them as one.
+    CoAllocate,
+    /// A field that is written all the time takes its neighbours' line away.
+    OwnLine,
+    /// Neighbours in an array are different CPUs': pad them to lines.
+    PadElements,
+    /// What an allocator gave out side by side is different CPUs': allocate it on lines of its own.
+    AllocateApart,
+    /// Objects meet in few sets of a cache: allocate them elsewhere.
+    SpreadOverSets,
+    /// Words that are really exchanged: no layout helps.
+    WriteLess,
+}
+
+impl RemedyKind {
+    /// All kinds.
+    pub const ALL: [RemedyKind; 10] = [
+        RemedyKind::SkipSilentStores,
+        RemedyKind::ReuseResult,
+        RemedyKind::Derive,
+        RemedyKind::SplitPerCpu,
+        RemedyKind::CoAllocate,
+        RemedyKind::OwnLine,
+        RemedyKind::PadElements,
+        RemedyKind::AllocateApart,
+        RemedyKind::SpreadOverSets,
+        RemedyKind::WriteLess,
+    ];
+
+    /// What it advises, in a few words.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            RemedyKind::SkipSilentStores => "skip silent stores",
+            RemedyKind::ReuseResult => "reuse an atomic's result",
+            RemedyKind::Derive => "derive instead of count",
+            RemedyKind::SplitPerCpu => "split per CPU",
+            RemedyKind::CoAllocate => "allocate together",
+            RemedyKind::OwnLine => "give a line of its own",
+            RemedyKind::PadElements => "pad array elements",
+            RemedyKind::AllocateApart => "allocate apart",
+            RemedyKind::SpreadOverSets => "spread over the cache's sets",
+            RemedyKind::WriteLess => "write less often",
+        }
+    }
+}
+
+/// Accesses that left their core, in the first interleaving without edits: what a remedy could gain at most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Stake {
+    /// How many such accesses.
+    pub misses: u64,
+    /// The cycles of those.
+    pub cycles: u64,
+}
+
+/// What a rule went by.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Reasons {
+    /// The number of loads.
+    pub loads: u64,
+    /// The number of stores.
+    pub stores: u64,
+    /// Of those, the ones that left memory as it was.
+    pub silent_stores: u64,
+    /// Atomic read-modify-writes.
+    pub rmws: u64,
+    /// The number of CPUs that read.
+    pub readers: u32,
+    /// The number of CPUs that write.
+    pub writers: u32,
+    /// The functions that pay most.
+    pub functions: Vec<FunctionUse>,
+    /// What else the rule went by.
+    pub notes: Vec<String>,
+}
+
+/// A function's part in a remedy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct FunctionUse {
+    /// Its symbol, without what the compiler appended.
+    pub name: String,
+    /// The number of its accesses.
+    pub accesses: u64,
+    /// Those that left their core.
+    pub misses: u64,
+    /// The cycles of those.
+    pub cycles: u64,
+}
+
+/// Edits, and what they would gain.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Trial {
+    /// The edits (docs/reference/edits.md).
+    pub edits: String,
+    /// What replay found.
+    pub effect: RemedyEffect,
+}
+
+/// What became of a trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum RemedyEffect {
+    /// Other trials came first.
+    NotTried,
+    /// The edits cannot be applied to this recording.
+    Refused {
+        /// Why they cannot.
+        why: String,
+    },
+    /// A prediction.
+    Tried(Gain),
+}
+
+impl RemedyEffect {
+    /// Cycles that the concerned types gain, if that is beyond the confidence interval.
+    #[must_use]
+    pub fn gain(&self) -> Option<f64> {
+        match self {
+            RemedyEffect::Tried(gain) if gain.types.significant && gain.types.difference < 0.0 => {
+                Some(-gain.types.difference)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What edits change, by replay.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Gain {
+    /// How many were replayed.
+    pub interleavings: usize,
+    /// Cycles of the concerned types' accesses that left their core.
+    pub types: Measure,
+    /// The number of such accesses.
+    pub misses: Measure,
+    /// Cycles of all accesses that left their core.
+    pub whole: Measure,
+    /// Recorded accesses that did not happen.
+    pub skipped: u64,
+}
