@@ -9,7 +9,7 @@
 //! nothing is handed over across the border of two (some two million events), nor from what was forgotten at [`ASIDE_MAX`]. CPUs whose
 //! numbers differ by a multiple of 64 count as one. Each of the three can only leave accesses out.
 
-use linemate_recording::{Access, AccessKind};
+use linemate_recording::{Access, AccessKind, CpuId};
 use rustc_hash::FxHashMap;
 
 use crate::subjects::SubjectId;
@@ -21,13 +21,35 @@ const RECENT_BITS: u32 = 16;
 /// The most other bytes whose last uses are known; then these are forgotten. As many as a hash table of 2^20 places takes: 25 MB a thread.
 const ASIDE_MAX: usize = 7 << 17;
 
+/// Places for bytes that the running CPU used in its present turn, as a power of two: 12 KB, a part of an L1. A guest's CPUs run in turns of thousands of
+/// accesses, mostly to bytes used before in the turn. These need no look at the larger table, which is in an L2 at best.
+const TURN_BITS: u32 = 9;
+
 /// Follows the accesses of a chunk.
 #[derive(Debug)]
 pub(crate) struct Handovers {
+    /// The CPU whose turn it is.
+    cpu: Option<CpuId>,
+    /// How many turns there were in the chunk.
+    turn: u32,
+    /// By a hash of the first byte's address.
+    own: Vec<Option<Own>>,
     /// By a hash of the first byte's address.
     recent: Vec<Option<Recent>>,
     /// What had to leave its place there, by address. What has come back since is out of date here until it leaves again.
     aside: FxHashMap<u64, LastUse>,
+}
+
+/// Bytes that a CPU used in its turn. Until the turn ends its loads of them are not handed over and change nothing, and
+/// once it has written them its writes neither.
+#[derive(Clone, Copy, Debug)]
+struct Own {
+    /// The first byte.
+    addr: u64,
+    turn: u32,
+    /// What was there.
+    subject: SubjectId,
+    written: bool,
 }
 
 /// Bytes and who used them.
@@ -50,6 +72,9 @@ struct LastUse {
 impl Default for Handovers {
     fn default() -> Handovers {
         Handovers {
+            cpu: None,
+            turn: 0,
+            own: vec![None; 1 << TURN_BITS],
             recent: vec![None; 1 << RECENT_BITS],
             aside: FxHashMap::default(),
         }
@@ -59,6 +84,9 @@ impl Default for Handovers {
 impl Handovers {
     /// Forgets the accesses of the chunk before.
     pub(crate) fn start_chunk(&mut self) {
+        self.cpu = None;
+        self.turn = 0;
+        self.own.fill(None);
         self.recent.fill(None);
         self.aside.clear();
     }
@@ -66,8 +94,11 @@ impl Handovers {
     /// Whether an access to a subject, the next one in the chunk, is handed over.
     #[inline]
     pub(crate) fn access(&mut self, access: &Access, subject: SubjectId) -> bool {
+        if self.is_own(access, subject) {
+            return false;
+        }
         let addr = access.addr.0;
-        let slot = slot(addr);
+        let slot = slot(addr, RECENT_BITS);
         let mut last = match self.recent[slot] {
             Some(recent) if recent.addr == addr => Some(recent.last),
             Some(other) => self.exchange(other, addr),
@@ -84,6 +115,31 @@ impl Handovers {
         let handed = last.is_handed(access);
         self.recent[slot] = Some(Recent { addr, last });
         handed
+    }
+
+    /// Whether the CPU used the bytes before in this turn, in a way that leaves nothing to do; else they are noted.
+    #[inline]
+    fn is_own(&mut self, access: &Access, subject: SubjectId) -> bool {
+        if self.cpu != Some(access.cpu) {
+            self.cpu = Some(access.cpu);
+            self.turn += 1;
+        }
+        let (addr, turn) = (access.addr.0, self.turn);
+        let writes = access.kind != AccessKind::Load;
+        let place = &mut self.own[slot(addr, TURN_BITS)];
+        let known =
+            place.filter(|own| own.addr == addr && own.turn == turn && own.subject == subject);
+        let written = known.is_some_and(|own| own.written);
+        if known.is_some() && (written || !writes) {
+            return true;
+        }
+        *place = Some(Own {
+            addr,
+            turn,
+            subject,
+            written: writes,
+        });
+        false
     }
 
     /// Puts aside what has to leave its place; gives what is known of what takes it.
@@ -114,13 +170,13 @@ impl LastUse {
 }
 
 /// The place of bytes. 2^64 by the golden ratio spreads neighbours evenly (Knuth, The Art of Computer Programming 3, section 6.4).
-fn slot(addr: u64) -> usize {
-    (addr.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - RECENT_BITS)) as usize
+fn slot(addr: u64, bits: u32) -> usize {
+    (addr.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - bits)) as usize
 }
 
 #[cfg(test)]
 mod tests {
-    use linemate_recording::{CpuId, GuestAddr, VirtualTime};
+    use linemate_recording::{GuestAddr, VirtualTime};
 
     use super::*;
 
@@ -190,7 +246,9 @@ mod tests {
 
     #[test]
     fn bytes_of_one_place_do_not_hide_each_other() {
-        let other = (9..).find(|addr| slot(*addr) == slot(8)).unwrap_or(8);
+        let other = (9..)
+            .find(|addr| slot(*addr, RECENT_BITS) == slot(8, RECENT_BITS))
+            .unwrap_or(8);
         let steps = [
             (0, 8, false),
             (0, other, false),
@@ -203,6 +261,45 @@ mod tests {
         let accesses = steps.map(|(cpu, addr, _)| (cpu, AccessKind::Store, addr));
         assert_ne!(other, 8);
         assert_eq!(handed(&accesses), steps.map(|(.., handed)| handed));
+    }
+
+    /// Turns of several lengths, bytes that share places, and subjects that change: against a map of all bytes.
+    #[test]
+    fn tables_change_nothing() {
+        let mut handovers = Handovers::default();
+        let mut all: FxHashMap<u64, LastUse> = FxHashMap::default();
+        let mut state = 1u64;
+        let mut random = |below: u64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 33) % below
+        };
+        let (mut cpu, mut counted) = (0, 0);
+        for _ in 0..200_000 {
+            if random(40) == 0 {
+                cpu = random(4) as u16;
+            }
+            let kind = [AccessKind::Load, AccessKind::Load, AccessKind::Store][random(3) as usize];
+            // Half of the bytes are used all the time, by two subjects here and there.
+            let bytes = [50, 5_000][random(2) as usize];
+            let addr = 8 * random(bytes);
+            let subject = SubjectId(u32::from(random(100) == 0));
+            let access = access(cpu, kind, addr);
+            let fresh = LastUse {
+                subject,
+                written: false,
+                users: 0,
+            };
+            let last = all.entry(addr).or_insert(fresh);
+            if last.subject != subject {
+                *last = fresh;
+            }
+            let expected = last.is_handed(&access);
+            counted += usize::from(expected);
+            assert_eq!(handovers.access(&access, subject), expected);
+        }
+        assert!(counted > 10_000, "{counted}");
     }
 
     #[test]
