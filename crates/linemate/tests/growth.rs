@@ -15,7 +15,7 @@ fn series(folder: &Path, name: &str, options: &[&str], command: &[&str]) -> Outp
     let kernel = kernel("6.12");
     let mut arguments = vec!["record", "-o", &data, "--kernel", kernel.to_str().unwrap()];
     arguments.extend(options);
-    arguments.extend(["--memory", "0.5G", "--"]);
+    arguments.push("--");
     arguments.extend(command);
     linemate(&arguments)
 }
@@ -30,12 +30,12 @@ const COMMAND: [&str; 3] = [
 #[test]
 fn a_series_is_recorded_and_read() {
     let folder = tempfile::tempdir().unwrap();
-    let output = series(folder.path(), "s.data", &["--series", "1,2,4"], &COMMAND);
+    let output = series(folder.path(), "s.data", &["--series", "2,4,8"], &COMMAND);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}", story(&output));
     assert_eq!(
         String::from_utf8_lossy(&output.stdout),
-        "ran 1\nran 2\nran 4\n"
+        "ran 2\nran 4\nran 8\n"
     );
     assert!(
         said.contains("Next, what grows: linemate growth "),
@@ -49,10 +49,10 @@ fn a_series_is_recorded_and_read() {
             .unwrap()
             .to_owned()
     };
-    let files = [file(1), file(2), file(4)];
-    let [one, two, four] = files.each_ref().map(String::as_str);
+    let files = [file(2), file(4), file(8)];
+    let [two, four, eight] = files.each_ref().map(String::as_str);
 
-    let answer = linemate(&["growth", four, one, two, "--cpus", "8", "--json"]);
+    let answer = linemate(&["growth", eight, two, four, "--cpus", "16", "--json"]);
     assert!(answer.status.success(), "{}", story(&answer));
     let document: Value = serde_json::from_slice(&answer.stdout).unwrap();
     assert_eq!(document["schema"], "linemate.growth/1");
@@ -61,9 +61,9 @@ fn a_series_is_recorded_and_read() {
         .iter()
         .filter_map(|r| r["cpus"].as_u64())
         .collect();
-    assert_eq!(cpus, [1, 2, 4]);
+    assert_eq!(cpus, [2, 4, 8]);
     // What the recordings hold is what verify counts.
-    let verified = linemate(&["verify", "-i", two, "--json"]);
+    let verified = linemate(&["verify", "-i", four, "--json"]);
     let verified: Value = serde_json::from_slice(&verified.stdout).unwrap();
     assert_eq!(recordings[1]["accesses"], verified["accesses"]);
     let rows = document["rows"].as_array().unwrap();
@@ -72,16 +72,16 @@ fn a_series_is_recorded_and_read() {
         .flat_map(|row| row["recorded"][2].as_f64())
         .sum();
     assert!(
-        (sum * 4.0 / recordings[2]["accesses"].as_f64().unwrap() - 1.0).abs() < 1e-9,
+        (sum * 8.0 / recordings[2]["accesses"].as_f64().unwrap() - 1.0).abs() < 1e-9,
         "every access is in one row"
     );
 
     // The same bytes whatever the order.
-    let again = linemate(&["growth", one, two, four, "--cpus", "8", "--json"]);
+    let again = linemate(&["growth", two, four, eight, "--cpus", "16", "--json"]);
     assert_eq!(again.stdout, answer.stdout);
 
     // Two recordings are no series, and one of another command does not belong to it.
-    let few = linemate(&["growth", one, two]);
+    let few = linemate(&["growth", two, four]);
     assert_eq!(few.status.code(), Some(2));
     assert!(
         String::from_utf8_lossy(&few.stderr).contains("a series has 3 to 32 recordings, not 2"),
@@ -96,7 +96,7 @@ fn a_series_is_recorded_and_read() {
         story(&other)
     );
     let other = folder.path().join("o-4.data");
-    let mixed = linemate(&["growth", one, two, other.to_str().unwrap()]);
+    let mixed = linemate(&["growth", two, four, other.to_str().unwrap()]);
     assert_eq!(mixed.status.code(), Some(2));
     let said = String::from_utf8_lossy(&mixed.stderr);
     assert!(

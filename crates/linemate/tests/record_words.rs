@@ -29,7 +29,7 @@ fn a_shells_script_finds_its_programs_in_the_guest() {
     let server = folders[0].join("made-up-server");
     let script = format!("{} -s; below/own; nobody-has-this", server.display());
     let output = Command::new(env!("CARGO_BIN_EXE_linemate"))
-        .args(["record", "--smp", "2", "--memory", "0.5G", "--kernel"])
+        .args(["record", "--smp", "2", "--kernel"])
         .arg(kernel("6.12"))
         .args(["sh", "-c", &script])
         .env("PATH", path)
