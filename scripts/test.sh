@@ -3,7 +3,7 @@
 # of them boot a guest that wants a core and a gigabyte for itself. `make test` has done the set-up by then.
 #
 # From the environment: TEST_PROFILE (dev): with `release` the tests are of what `make build` builds, optimised and without checks for
-# overflow, and most of it is built already after `make demo`.
+# overflow, and most of it is built already after `make demo`. TEST_LEAVE_OUT (none): names of integration tests that are not run.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -38,23 +38,47 @@ failed=0
 wait "$scripts_job" || failed=1
 cat "$log"
 [ "$failed" = 0 ] || exit 1
-# Two at a time, because a guest keeps one core busy: those called like one of the command's, and all others with the
-# two longest of the command's, so that both take about as long. All packages are selected both times: for some of them
-# cargo would compile dependencies anew.
-here=() others=(--test found --test advise)
+# Two at a time, because a guest keeps one core busy: the longest first, each alone, then all others in two halves, so that both cores
+# are busy to the end. All packages are selected every time: for some of them cargo would compile dependencies anew.
+longest=(case found known guest programs next_steps advise growth repeat)
+halves=("" "")
 while read -r name; do
-	if [ "$name" = found ] || [ "$name" = advise ]; then
-		continue
-	elif [ -e "crates/linemate/tests/$name.rs" ]; then
-		here+=(--test "$name")
-	else
-		others+=(--test "$name")
+	if [[ " ${TEST_LEAVE_OUT-} " == *" $name "* ]]; then
+		echo "test: left out: $name"
+	elif [[ " ${longest[*]} " != *" $name "* ]]; then
+		halves[0]+=" --test $name"
+		halves=("${halves[1]}" "${halves[0]}")
 	fi
 done < <(basename -a -s .rs crates/*/tests/*.rs | sort -u)
-export RUST_TEST_THREADS=1
-cargo test --workspace "${profile[@]}" --no-fail-fast "${others[@]}" >"$log" 2>&1 &
-others_job=$!
-cargo test --workspace "${profile[@]}" --no-fail-fast "${here[@]}" || failed=1
-wait "$others_job" || failed=1
-cat "$log"
+tests=()
+for name in "${longest[@]}"; do
+	[[ " ${TEST_LEAVE_OUT-} " == *" $name "* ]] || tests+=(" --test $name")
+done
+tests+=("${halves[@]}")
+
+# run_tests OPTIONS: prints when they have ended, so that outputs do not mix.
+run_tests() {
+	local log status=0 started=$SECONDS
+	log=$(mktemp)
+	# shellcheck disable=SC2086 # several words
+	RUST_TEST_THREADS=1 cargo test --workspace "${profile[@]}" --no-fail-fast $1 >"$log" 2>&1 || status=1
+	cat "$log"
+	echo "test:$1: $((SECONDS - started)) s"
+	rm -f "$log"
+	return "$status"
+}
+
+running=0
+for options in "${tests[@]}"; do
+	if [ "$running" = 2 ]; then
+		wait -n || failed=1
+		running=1
+	fi
+	run_tests "$options" &
+	running=$((running + 1))
+done
+while [ "$running" -gt 0 ]; do
+	wait -n || failed=1
+	running=$((running - 1))
+done
 exit "$failed"

@@ -82,7 +82,7 @@ fresh_run() {
 	# Node and pip trust certificates of their own, and not the system's, unless they are told.
 	[ ! -e "$fresh_root$fresh_trust" ] || environment+=("NODE_EXTRA_CA_CERTS=$fresh_trust" "PIP_CERT=$fresh_trust")
 	! command -v npm >/dev/null || environment+=("npm_config_registry=$(npm config get registry)")
-	for name in $(compgen -e | grep -E '^(https?_proxy|no_proxy|HTTPS?_PROXY|NO_PROXY|CARGO_(HTTP|NET|REGISTR|SOURCE)[A-Z_]*|PIP_((EXTRA_)?INDEX_URL|PROXY|TRUSTED_HOST|DEFAULT_TIMEOUT)|RUSTUP_TOOLCHAIN|FUZZ_SECONDS|TEST_PROFILE|TERM)$'); do
+	for name in $(compgen -e | grep -E '^(https?_proxy|no_proxy|HTTPS?_PROXY|NO_PROXY|CARGO_(HTTP|NET|REGISTR|SOURCE)[A-Z_]*|PIP_((EXTRA_)?INDEX_URL|PROXY|TRUSTED_HOST|DEFAULT_TIMEOUT)|RUSTUP_TOOLCHAIN|FUZZ_SECONDS|TEST_PROFILE|TEST_LEAVE_OUT|TERM)$'); do
 		environment+=("$name=${!name}")
 	done
 	unshare --mount --pid --fork --kill-child --propagation private bash -euc "$(declare -f fresh_enter); fresh_enter \"\$@\"" \
