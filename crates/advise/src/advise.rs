@@ -8,7 +8,7 @@ use linemate_layout::origin::BUILT_LINE;
 use linemate_layout::plan::resolve;
 use linemate_layout::{EditFile, EditSubject, Layouts, Plan, Slot};
 use linemate_machine::Machine;
-use linemate_study::experiment::seeds;
+use linemate_study::experiment::{recorded_cpus, seeds};
 use linemate_study::scene::{Scene, Watch};
 use linemate_study::whatif::INTERLEAVINGS_MIN;
 use linemate_study::{Conditions, Cpus, Session, WhatIfError};
@@ -17,14 +17,14 @@ use linemate_types::{BitOffset, ByteAlign, ByteSize, LineSize, Symbols, TypeId, 
 use crate::alternatives::{Aligned, Grown, is_enough, offered};
 use crate::candidate::Candidate;
 use crate::choice::{Choice, Point, finalists, points, recommended};
-use crate::confirm::{Confirmation, is_confirmed, relative};
+use crate::confirm::{confirm, is_confirmed, relative};
 use crate::cost::{CostModel, Objective};
 use crate::error::AdviseError;
 use crate::footprint::footprint;
 use crate::reasons::Knowledge;
 use crate::search::{Limit, MOVE_WORTH, Scored, Search, cheapest};
 use crate::shape::{Metrics, StructShape, UnitLayout};
-use crate::trace::Trace;
+use crate::trace::{CPUS_MAX, Trace};
 
 /// How many different candidates are replayed at most, and at least.
 const CANDIDATES_MAX: usize = 3;
@@ -32,14 +32,14 @@ const CANDIDATES_MIN: usize = 2;
 /// Accesses that all replays of the candidates together may take: bounds the time, not the result's quality below 100 M accesses.
 const REPLAYED_MAX: u64 = 2_400_000_000;
 
-/// What to search.
+/// A type, the machines it is searched for, and how.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The type.
+    /// The type, as it was asked for.
     pub type_name: String,
-    /// The machines.
+    /// The machines whose costs count alike.
     pub machines: Vec<Machine>,
-    /// Members that stay.
+    /// Members that stay where they are, by name.
     pub pins: Vec<String>,
     /// Bytes by which the type may grow beyond its lines.
     pub max_growth: u64,
@@ -58,7 +58,7 @@ pub struct Request {
 pub struct Tried {
     /// What the fast model says.
     pub scored: Scored,
-    /// The edit.
+    /// The layout as an edit of the type.
     pub edits: EditFile,
     /// By recording and then machine.
     pub effects: Vec<Vec<LayoutEffect>>,
@@ -107,7 +107,7 @@ impl Tried {
 /// The outcome of a search.
 #[derive(Clone, Debug)]
 pub struct Advice {
-    /// The type.
+    /// What the type is made of.
     pub shape: StructShape,
     /// Why the first member stays, if nobody asked for that.
     pub first_stays: Option<String>,
@@ -165,9 +165,10 @@ pub fn advise(analyses: &[&Session<'_>], request: &Request) -> Result<Advice, Ad
         .collect::<Result<Vec<_>, _>>()?;
     let mut traces = Vec::new();
     let line = request.machines[0].line;
-    for (session, (scene, cpus)) in analyses.iter().zip(&scenes) {
-        let (model, at) = (session.analysis().model(), (*cpus, request.seed));
-        traces.extend(Trace::extract(scene, model, &[&shape], at, line)?);
+    for (session, scene) in analyses.iter().zip(&scenes) {
+        let model = session.analysis().model();
+        let extracted = Trace::extract(scene, model, &[&shape], request.seed, line)?;
+        traces.extend(extracted);
     }
     if traces.iter().any(|t| t.accesses == 0) {
         return Err(AdviseError::Absent(request.type_name.clone()));
@@ -184,20 +185,11 @@ pub fn advise(analyses: &[&Session<'_>], request: &Request) -> Result<Advice, Ad
         .composite(shape.id)
         .and_then(|ty| ty.language);
     let mut aligned = Aligned::of(request, &shape, &traces, language);
-    let confirmations: Vec<Confirmation<'_>> = analyses
-        .iter()
-        .zip(&scenes)
-        .map(|(analysis, (scene, cpus))| Confirmation {
-            analysis: analysis.analysis(),
-            scene,
-            cpus: *cpus,
-        })
-        .collect();
     {
         let of_layouts = tried.iter_mut().chain(&mut grown);
         let mut all: Vec<_> = of_layouts.map(|t| (&t.edits, &mut t.effects)).collect();
         all.extend(aligned.iter_mut().map(|a| (&a.edits, &mut a.effects)));
-        confirm(&confirmations, request, all)?;
+        confirm_on_all(&scenes, request, all)?;
     }
     tried.sort_by(Tried::by_worth);
     let without = recommended(&tried, request.choice).map_or(0.0, |best| 1.0 - best.relative());
@@ -221,7 +213,7 @@ struct Proposal {
     found: usize,
     /// Those that no other one beats with as few moves.
     front: Vec<Scored>,
-    /// Those to replay.
+    /// Those that are worth a replay.
     tried: Vec<Tried>,
 }
 
@@ -347,8 +339,8 @@ impl<'a, 't> Proposer<'a, 't> {
 }
 
 /// Replays layouts on all recordings and machines, and notes the effects of each.
-fn confirm(
-    confirmations: &[Confirmation<'_>],
+fn confirm_on_all(
+    scenes: &[Scene<'_>],
     request: &Request,
     mut layouts: Vec<(&EditFile, &mut Vec<Vec<LayoutEffect>>)>,
 ) -> Result<(), AdviseError> {
@@ -357,11 +349,10 @@ fn confirm(
     }
     let edits: Vec<EditFile> = layouts.iter().map(|(edits, _)| (*edits).clone()).collect();
     let seeds = seeds(request.seed, request.interleavings);
-    for confirmation in confirmations {
-        let mut by_machine = Vec::new();
-        for machine in &request.machines {
-            by_machine.push(confirmation.compare(&edits, machine, request.conditions, &seeds)?);
-        }
+    for scene in scenes {
+        let on = |machine| confirm(scene, &edits, machine, request.conditions, &seeds);
+        let by_machine = request.machines.iter().map(on);
+        let by_machine: Vec<Vec<LayoutEffect>> = by_machine.collect::<Result<_, _>>()?;
         for (number, (_, into)) in layouts.iter_mut().enumerate() {
             let effects = by_machine.iter().map(|effects| effects[number].clone());
             into.push(effects.collect());
@@ -386,13 +377,13 @@ pub(crate) fn shape(
     Ok((StructShape::new(&mut layouts, name, &ids, pins)?, ids))
 }
 
-/// How many CPUs the recording says it has.
-pub(crate) fn recorded_cpus(analysis: &Analysis<'_>) -> Result<usize, AdviseError> {
-    let cpus = linemate_study::experiment::recorded_cpus(analysis)?;
-    if cpus > crate::trace::CPUS_MAX {
-        return Err(AdviseError::Cpus(cpus));
+/// Refuses a recording of more CPUs than the fast model's sets hold.
+pub(crate) fn check_cpus(analysis: &Analysis<'_>) -> Result<(), AdviseError> {
+    let cpus = recorded_cpus(analysis)?;
+    match cpus > CPUS_MAX {
+        true => Err(AdviseError::Cpus(cpus)),
+        false => Ok(()),
     }
-    Ok(cpus)
 }
 
 /// What a recording holds of the type, which its kernel must lay out as the first one's does.
@@ -400,9 +391,9 @@ fn scene<'a>(
     session: &'a Session<'_>,
     wanted: &StructShape,
     ids: &[TypeId],
-) -> Result<(Scene<'a>, usize), AdviseError> {
+) -> Result<Scene<'a>, AdviseError> {
     let analysis = session.analysis();
-    let cpus = recorded_cpus(analysis)?;
+    check_cpus(analysis)?;
     let (other, of_other) = shape(analysis, &wanted.name, &[])?;
     if other.names != wanted.names || other.origin != wanted.origin || of_other != ids {
         return Err(AdviseError::Kernels {
@@ -413,7 +404,7 @@ fn scene<'a>(
         types: vec![of_other],
         ..Watch::default()
     };
-    Ok((Scene::new(session, &watch)?, cpus))
+    Ok(Scene::new(session, &watch)?)
 }
 
 /// What units ask of their places, for lines of 64 and of 128 bytes.

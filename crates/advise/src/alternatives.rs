@@ -17,14 +17,14 @@ use crate::trace::Trace;
 pub struct Grown {
     /// By how many bytes a type may grow for it.
     pub bytes: u64,
-    /// The layout.
+    /// The best layout with one more line.
     pub tried: Tried,
 }
 
 /// Objects that start lines, with their members as recorded.
 #[derive(Clone, Debug)]
 pub struct Aligned {
-    /// The edit.
+    /// What makes objects start lines.
     pub edits: EditFile,
     /// By recording and then machine.
     pub effects: Vec<Vec<LayoutEffect>>,

@@ -28,7 +28,7 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// The recorded order.
+    /// The order of the recorded kernel, without groups.
     pub fn original(shape: &StructShape) -> Candidate {
         Candidate {
             rest: (0..shape.units().len()).collect(),

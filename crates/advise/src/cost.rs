@@ -22,7 +22,7 @@ use crate::trace::{Event, Kind, Trace};
 
 /// How many times longer a slice takes than its instructions, because of what else stalls it: replay's duration over the sum of its rounds'
 /// longest slices is 1.6 to 2.6 on the recordings of evidence/benchmarks.md.
-const STRETCH: u64 = 2;
+pub const STRETCH: u64 = 2;
 
 /// An atom's place in a block: which line of it.
 type Entry = (u16, u8);
@@ -57,7 +57,7 @@ pub struct CostModel<'t> {
 /// Objects that start at the same place within 128 bytes.
 #[derive(Debug)]
 struct Class {
-    /// That place.
+    /// Bytes from a multiple of 128 to their start.
     residue: u8,
     /// The objects, each with the number of the events of those before it.
     objects: Vec<(u32, u32)>,
@@ -405,7 +405,7 @@ impl Costs {
 struct Bench<'c> {
     costs: &'c Costs,
     lines: [Line; 2],
-    /// By CPU.
+    /// What each CPU does in the round.
     queues: Vec<Queue>,
     active: Vec<usize>,
     /// Events of the round that is gathered, with their lines.
@@ -415,7 +415,7 @@ struct Bench<'c> {
 /// A CPU's part of a round.
 #[derive(Clone, Default)]
 struct Queue {
-    /// Stalls so far.
+    /// Cycles that its accesses have stalled it.
     shift: u64,
     /// Its events with their lines.
     events: Vec<(Event, u8)>,

@@ -13,7 +13,7 @@ pub enum AdviseError {
     NoType {
         /// As it was asked for.
         name: String,
-        /// Why.
+        /// What the name means, or that it means nothing.
         reason: PlanReason,
     },
     /// The type cannot be searched.
@@ -21,7 +21,7 @@ pub enum AdviseError {
     Type {
         /// As it was asked for.
         name: String,
-        /// Why.
+        /// Why its members have no order to search.
         why: String,
     },
     /// The recording does not touch it.
@@ -35,7 +35,7 @@ pub enum AdviseError {
         linemate_text::suggestion(nearest)
     )]
     Pin {
-        /// The type.
+        /// The type that is searched.
         type_name: String,
         /// What was asked for.
         pin: String,
@@ -45,7 +45,7 @@ pub enum AdviseError {
     /// Recordings whose kernels lay the type out differently.
     #[error("{name} differs between the recordings' kernels: give recordings of one kernel")]
     Kernels {
-        /// The type.
+        /// The type that they lay out differently.
         name: String,
     },
     /// More CPUs than the fast model's sets hold.
@@ -56,29 +56,29 @@ pub enum AdviseError {
         "{machine} has {available} CPUs, but the recording has {recorded}: choose a larger machine"
     )]
     Machine {
-        /// Its name.
+        /// The name of the machine.
         machine: String,
-        /// Its CPUs.
+        /// How many logical CPUs it has.
         available: usize,
-        /// Recorded CPUs.
+        /// How many CPUs were recorded.
         recorded: usize,
     },
     /// Nothing to look at.
     #[error("give at least one {0}")]
     Nothing(&'static str),
-    /// The type's layout.
+    /// The layout of the type cannot be known.
     #[error(transparent)]
     Origin(#[from] OriginError),
     /// An edit that the language refuses.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// The replay's preparation.
+    /// What a replay of layouts refuses before it begins.
     #[error(transparent)]
     WhatIf(#[from] WhatIfError),
-    /// The replays.
+    /// A replay of the recording or of a layout failed.
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
-    /// The recording.
+    /// The recording cannot be read to its end.
     #[error(transparent)]
     Recording(#[from] RecordingError),
 }

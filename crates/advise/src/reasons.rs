@@ -189,7 +189,7 @@ impl Knowledge<'_, '_> {
             for unit in &units {
                 for ((_, pc, kind), used) in of_unit(trace, *unit) {
                     if counts(*kind) {
-                        let function = FunctionName::at(symbols, GuestAddr(*pc));
+                        let function = FunctionName::at(symbols, *pc);
                         *sums.entry(function.as_str()).or_default() += used.count;
                     }
                 }
@@ -208,11 +208,11 @@ fn is_identifier(name: &str) -> bool {
 fn of_unit(
     trace: &Trace,
     unit: usize,
-) -> impl Iterator<Item = (&(u16, u64, Kind), &crate::trace::Use)> {
+) -> impl Iterator<Item = (&(u16, GuestAddr, Kind), &crate::trace::Use)> {
     let unit = unit as u16;
     trace
         .uses
-        .range((unit, 0, Kind::Load)..=(unit, u64::MAX, Kind::Rmw))
+        .range((unit, GuestAddr(0), Kind::Load)..=(unit, GuestAddr(u64::MAX), Kind::Rmw))
 }
 
 fn ratio(members: &[MemberUse]) -> Option<f64> {

@@ -18,20 +18,24 @@ use crate::shape::{Metrics, StructShape, UnitLayout};
 
 pub use front::{cheapest, fewest};
 
-/// What a move has to be worth, in millionths of the original's cost: an edit is to be understood.
+/// What a move has to be worth, in millionths of the original's cost: 0.1 %. A reviewer has to understand every member that moves, so a
+/// gain that is lost in a table's last digit is no reason to move one.
 pub const MOVE_WORTH: u64 = 1_000;
 /// The most units that are moved around: the ones with most events. The others are taken to fill holes.
 const HOT_UNITS: usize = 48;
 /// The least share of all events of a unit that is moved around, in thousandths.
 const HOT_PERMILLE: usize = 1;
-/// The most segments.
+/// The most segments: groups that start lines. Each takes a line at least, and the neighbours of a layout grow with their
+/// square.
 const SEGMENTS_MAX: usize = 14;
-/// The most steps of a climb.
+/// The most steps of a climb: a bound of its time. A step that gains nothing ends it before.
 const STEPS_MAX: usize = 120;
-/// How many of the most promising neighbours are filled up together, and in all.
+/// How many of the most promising neighbours are filled up together, and in all: to fill one takes much longer than to rate it, so the
+/// first eight that hold one which helps end it.
 const FILLED_AT_ONCE: usize = 8;
 const FILLED_MAX: usize = 64;
-/// Structs with at most so many movable members are searched exhaustively.
+/// Structs with at most that many movable members are searched exhaustively: 8! orders times 2^7 ways to start lines are 5 million layouts, of nine
+/// they are eighteen times as many.
 pub const EXHAUSTIVE_UNITS: usize = 8;
 
 /// How large a layout may be in a kernel for one line size.
@@ -39,14 +43,14 @@ pub const EXHAUSTIVE_UNITS: usize = 8;
 pub struct Limit {
     /// What units ask of their places there.
     pub metrics: Metrics,
-    /// Bytes.
+    /// The most bytes that the type may have.
     pub bytes: ByteSize,
 }
 
 /// What is searched, and within which bounds.
 #[derive(Debug)]
 pub struct Search<'s, 'm, 't> {
-    /// The type.
+    /// What the type is made of.
     pub shape: &'s StructShape,
     /// What a layout costs.
     pub objective: &'s Objective<'m, 't>,
@@ -65,14 +69,14 @@ pub struct Search<'s, 'm, 't> {
 pub struct Scored {
     /// Cost relative to the original's in millionths, and what its moves have to be worth.
     pub score: u64,
-    /// The cost alone.
+    /// The cost without what moves have to be worth.
     pub cost: u64,
-    /// The layout.
+    /// The layout that is rated.
     pub candidate: Candidate,
 }
 
 impl<'s, 'm, 't> Search<'s, 'm, 't> {
-    /// Prepares a search.
+    /// Finds which members are worth moving and which may fill holes.
     pub fn new(
         shape: &'s StructShape,
         objective: &'s Objective<'m, 't>,
@@ -83,6 +87,7 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
             let events = objective.models.iter().map(|m| m.uses(number));
             uses[usize::from(atom.unit)] += events.sum::<usize>();
         }
+        // Members without events cost nothing wherever they are; moving them would only lengthen the patch.
         let least = (uses.iter().sum::<usize>() / 1000 * HOT_PERMILLE).max(1);
         let mut hot: Vec<usize> = (0..uses.len())
             .filter(|u| uses[*u] >= least && shape.movable(*u))
@@ -138,6 +143,7 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
         if self.fits(&candidate) {
             return Some(self.rate(candidate));
         }
+        // Both ways, the better result: lines take away few large members, holes take in many small ones.
         let lines = self.fill_lines(candidate.clone());
         let filled = [lines, self.fill(candidate)].into_iter().flatten();
         filled.map(|candidate| self.rate(candidate)).min()
@@ -173,12 +179,14 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
         if self.hot.is_empty() {
             return found;
         }
+        // None where what moves is not in one piece: then it is climbed like a large struct.
         if self.exhaustive() {
             if let Some(mut all) = self.exhaust() {
                 all.retain(|scored| scored.candidate != original);
                 return all;
             }
         }
+        // What anybody would try without a model. They are also starts, because a climb never gets worse.
         let baselines: Vec<Candidate> = vec![
             original.clone(),
             self.by_heat(),
@@ -199,9 +207,11 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
             }
         }
         found.sort();
+        // After sorting by score: a baseline with many moves may cost less and still rank below.
         self.guard(&baselines, &mut found);
         found.retain(|f| f.candidate != original);
         found.dedup();
+        // Fillers that are not needed any more go back, which may make two layouts equal or one the original.
         let mut found: Vec<Scored> = found.into_iter().map(|s| self.unfilled(s)).collect();
         found.retain(|f| f.candidate != original);
         found.dedup();
@@ -235,6 +245,7 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
                 .map(|n| at_price(self.rate(n)))
                 .filter(|n| n.score < here.score)
                 .collect();
+            // By score, then by layout: the result must not depend on which thread was first.
             rated.par_sort_unstable();
             rated.dedup();
             let best = rated

@@ -20,9 +20,6 @@ pub const BYTES_MAX: u64 = 1 << 20;
 /// The most units of a type that is searched.
 const UNITS_MAX: usize = 4000;
 
-/// No atom is there.
-pub(crate) const NO_ATOM: u16 = u16::MAX;
-
 /// The part of a unit that accesses are told apart by: at most 8 bytes that cannot be on two lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Atom {
@@ -49,10 +46,10 @@ pub struct StructShape {
     pub frozen: usize,
     /// Why the first unit stays, if it does by itself.
     pub first_stays: Option<String>,
-    /// By atom.
+    /// Parts of units that accesses touch as one.
     pub atoms: Vec<Atom>,
     /// By byte of the recorded layout.
-    atom_at: Vec<u16>,
+    atom_at: Vec<Option<u16>>,
 }
 
 /// Names of types that nobody converts an object's address to: what they guard or count is the object around them.
@@ -130,7 +127,7 @@ impl StructShape {
 
     fn make_atoms(&mut self, extents: &[Extent]) -> Result<(), AdviseError> {
         // Checked above: at most BYTES_MAX.
-        self.atom_at = vec![NO_ATOM; self.origin.size.0 as usize];
+        self.atom_at = vec![None; self.origin.size.0 as usize];
         for (number, (unit, extent)) in self.origin.units.iter().zip(extents).enumerate() {
             let grain = match unit.bytes.0 {
                 0..=8 => 8,
@@ -141,13 +138,12 @@ impl StructShape {
                 },
             };
             for within in (0..unit.bytes.0).step_by(grain as usize) {
-                let atom = self.atoms.len();
-                if atom >= usize::from(NO_ATOM) {
+                let Ok(atom) = u16::try_from(self.atoms.len()) else {
                     return Err(AdviseError::Type {
                         name: self.name.clone(),
                         why: "it has too many parts to be searched".into(),
                     });
-                }
+                };
                 self.atoms.push(Atom {
                     unit: number as u16,
                     within: within as u32,
@@ -155,7 +151,7 @@ impl StructShape {
                 let first = unit.start + ByteSize(within);
                 let end = (first + ByteSize(grain)).min(unit.end());
                 let end = end.min(self.origin.size.end()).max(first);
-                self.atom_at[first.0 as usize..end.0 as usize].fill(atom as u16);
+                self.atom_at[first.0 as usize..end.0 as usize].fill(Some(atom));
             }
         }
         Ok(())
@@ -179,11 +175,11 @@ impl StructShape {
     pub fn touched(&self, offset: u32, size: u8) -> impl Iterator<Item = u16> + '_ {
         let start = (offset as usize).min(self.atom_at.len());
         let end = (start + usize::from(size)).min(self.atom_at.len());
-        let mut last = NO_ATOM;
-        self.atom_at[start..end].iter().copied().filter(move |at| {
-            let new = *at != NO_ATOM && *at != last;
+        let mut last = None;
+        self.atom_at[start..end].iter().filter_map(move |at| {
+            let new = *at != last;
             last = *at;
-            new
+            at.filter(|_| new)
         })
     }
 
@@ -281,7 +277,7 @@ fn unit_of(
 /// What units ask of their places in a kernel that is built for one line size.
 #[derive(Clone, Debug)]
 pub struct Metrics {
-    /// That line size.
+    /// The line size that they are for.
     pub line: LineSize,
     extents: Vec<Extent>,
     plain: Vec<bool>,
@@ -296,11 +292,11 @@ pub struct Metrics {
 /// A layout: where units start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnitLayout {
-    /// By unit.
+    /// The first byte of each unit.
     pub starts: Vec<u32>,
-    /// `sizeof`.
+    /// What `sizeof` gives.
     pub size: ByteSize,
-    /// `_Alignof`.
+    /// What `_Alignof` gives.
     pub align: ByteAlign,
 }
 

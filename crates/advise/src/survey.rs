@@ -14,7 +14,7 @@ use linemate_study::scene::{Scene, Watch};
 use linemate_study::{Conditions, Experiment, Session};
 use linemate_types::TypeId;
 
-use crate::advise::{limits, metrics, models, recorded_cpus, shape};
+use crate::advise::{check_cpus, limits, metrics, models, shape};
 use crate::cost::Objective;
 use crate::error::AdviseError;
 use crate::search::Search;
@@ -40,7 +40,7 @@ pub fn survey(
     let mut sums: BTreeMap<String, CyclesByCause> = BTreeMap::new();
     let mut whole = 0u64;
     for analysis in analyses {
-        let cpus = recorded_cpus(analysis.analysis())?;
+        check_cpus(analysis.analysis())?;
         let watch = Watch {
             every: true,
             ..Watch::default()
@@ -56,7 +56,7 @@ pub fn survey(
                 sum.add(CyclesByCause::of(counts));
             }
         }
-        scenes.push((scene, cpus));
+        scenes.push(scene);
     }
     let mut rows: Vec<SurveyRow> = sums
         .into_iter()
@@ -165,7 +165,7 @@ impl CyclesByCause {
 struct Recordings<'a> {
     sessions: &'a [&'a Session<'a>],
     /// And the CPUs of each.
-    scenes: &'a [(Scene<'a>, usize)],
+    scenes: &'a [Scene<'a>],
     machines: &'a [Machine],
     seed: u64,
 }
@@ -230,7 +230,7 @@ impl Recordings<'_> {
 
     /// Accesses to objects of the type, and to what has one inside, in all recordings.
     fn accesses(&self, shape: &StructShape) -> u64 {
-        let of = |(session, (scene, _)): (&&Session<'_>, &(Scene<'_>, usize))| -> u64 {
+        let of = |(session, scene): (&&Session<'_>, &Scene<'_>)| -> u64 {
             let model = session.analysis().model();
             let has = |id: &TypeId| embeds(model, *id, &shape.ids);
             let holds: Vec<bool> = scene
@@ -252,9 +252,9 @@ impl Recordings<'_> {
             .first()
             .map_or(LineSize::B64, |machine| machine.line);
         let mut by_shape: Vec<Vec<Trace>> = shapes.iter().map(|_| Vec::new()).collect();
-        for (session, (scene, cpus)) in self.sessions.iter().zip(self.scenes) {
+        for (session, scene) in self.sessions.iter().zip(self.scenes) {
             let model = session.analysis().model();
-            let traces = Trace::extract(scene, model, shapes, (*cpus, self.seed), line)?;
+            let traces = Trace::extract(scene, model, shapes, self.seed, line)?;
             for (all, trace) in by_shape.iter_mut().zip(traces) {
                 all.push(trace);
             }

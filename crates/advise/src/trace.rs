@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use linemate_layout::nesting::{embeds, enclosing};
 use linemate_machine::LineSize;
-use linemate_recording::AccessKind;
+use linemate_recording::{AccessKind, GuestAddr};
 use linemate_replay::{Interleaving, SliceHead};
 use linemate_study::experiment::ExperimentError;
 use linemate_study::scene::{Scene, Step};
@@ -31,9 +31,9 @@ const USES_MAX: usize = 8 << 20;
 /// What an access does to a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// Reads it.
+    /// It reads the atom.
     Load,
-    /// Writes it.
+    /// It writes the atom without reading it.
     Store,
     /// Reads and writes it at once.
     Rmw,
@@ -61,15 +61,15 @@ pub struct Event {
     pub round: u32,
     /// Instructions from the round's start.
     pub at: u32,
-    /// What it touches.
+    /// The number of the atom that it touches.
     pub atom: u16,
-    /// By whom.
+    /// The recorded CPU that makes it.
     pub cpu: u8,
-    /// How.
+    /// Whether it reads or writes.
     pub kind: Kind,
 }
 
-/// One object's events.
+/// What CPUs do to one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectTrace {
     /// Its address modulo 128.
@@ -81,21 +81,21 @@ pub struct ObjectTrace {
 /// How often an instruction uses a unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Use {
-    /// Accesses.
+    /// How many accesses it makes.
     pub count: u64,
     /// By which CPUs, as a set.
     pub cpus: u64,
 }
 
 /// By unit, instruction and kind of access.
-pub type Uses = BTreeMap<(u16, u64, Kind), Use>;
+pub type Uses = BTreeMap<(u16, GuestAddr, Kind), Use>;
 
 /// The events of a type in one recording.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     /// In the order of their first use.
     pub objects: Vec<ObjectTrace>,
-    /// Recorded CPUs.
+    /// How many CPUs were recorded.
     pub cpus: usize,
     /// Accesses to the type in the recording.
     pub accesses: u64,
@@ -122,7 +122,7 @@ impl Trace {
         scene: &Scene<'_>,
         model: &TypeModel,
         shapes: &[&StructShape],
-        (cpus, seed): (usize, u64),
+        seed: u64,
         line: LineSize,
     ) -> Result<Vec<Trace>, ExperimentError> {
         let tables: Vec<Tables> = shapes
@@ -132,7 +132,7 @@ impl Trace {
         let only: Vec<bool> = (0..scene.types.len())
             .map(|subject| tables.iter().any(|tables| tables[subject].is_some()))
             .collect();
-        let of = |(shape, tables)| TraceInterleaver::new(shape, tables, cpus, seed);
+        let of = |(shape, tables)| TraceInterleaver::new(shape, tables, scene.cpus, seed);
         let mut interleavers: Vec<TraceInterleaver<'_>> =
             shapes.iter().copied().zip(&tables).map(of).collect();
         scene.rounds(line, &only, |rounds| {
@@ -149,13 +149,13 @@ impl Trace {
 }
 
 /// By subject: where its type's bytes are in the searched type.
-type Tables = Vec<Option<Arc<Vec<u32>>>>;
+type Tables = Vec<Option<Arc<Places>>>;
 
-/// Not inside of the searched type.
-const OUTSIDE: u32 = u32::MAX;
+/// By offset in a type: the offset in the searched type that is inside of it; `None` outside of that.
+type Places = Vec<Option<u32>>;
 
 fn tables(model: &TypeModel, types: &[Option<TypeId>], shape: &StructShape) -> Tables {
-    let mut known: FxHashMap<TypeId, Option<Arc<Vec<u32>>>> = FxHashMap::default();
+    let mut known: FxHashMap<TypeId, Option<Arc<Places>>> = FxHashMap::default();
     let mut table = |id: TypeId| {
         let make = || {
             let size = model
@@ -163,10 +163,11 @@ fn tables(model: &TypeModel, types: &[Option<TypeId>], shape: &StructShape) -> T
                 .filter(|s| *s <= crate::shape::BYTES_MAX)?;
             embeds(model, id, &shape.ids).then(|| {
                 let at = |offset| {
-                    enclosing(model, id, ByteOffset(offset), &|t| shape.ids.contains(&t))
-                        .map_or(OUTSIDE, |(_, at)| u32::try_from(at.0).unwrap_or(OUTSIDE))
+                    let wanted = |t| shape.ids.contains(&t);
+                    let (_, at) = enclosing(model, id, ByteOffset(offset), &wanted)?;
+                    u32::try_from(at.0).ok()
                 };
-                Arc::new((0..size).map(at).collect::<Vec<u32>>())
+                Arc::new((0..size).map(at).collect::<Places>())
             })
         };
         known.entry(id).or_insert_with(make).clone()
@@ -177,7 +178,7 @@ fn tables(model: &TypeModel, types: &[Option<TypeId>], shape: &StructShape) -> T
 /// An access to the type.
 #[derive(Clone, Copy, Debug)]
 struct Hit {
-    base: u64,
+    base: GuestAddr,
     offset: u32,
     size: u8,
     kind: Kind,
@@ -225,10 +226,10 @@ struct TraceInterleaver<'s> {
     interleaving: Interleaving,
     trace: Trace,
     objects: Vec<ObjectInProgress>,
-    numbers: FxHashMap<u64, u32>,
+    numbers: FxHashMap<GuestAddr, u32>,
     /// By (object, CPU, atom): the last touch and the last write.
     uses: FxHashMap<(u32, u8, u16), (u32, u32)>,
-    by_instruction: FxHashMap<(u16, u64, Kind), Use>,
+    by_instruction: FxHashMap<(u16, GuestAddr, Kind), Use>,
     kept: usize,
     rounds: u64,
     hits: Vec<Hit>,
@@ -287,8 +288,8 @@ impl<'s> TraceInterleaver<'s> {
 
     fn hit(&mut self, step: &Step, at: u64) {
         let table = self.tables[step.subject.0 as usize].as_ref();
-        let offset = table.and_then(|table| table.get(step.offset as usize).copied());
-        let Some(offset) = offset.filter(|offset| *offset != OUTSIDE) else {
+        let offset = table.and_then(|table| *table.get(step.offset as usize)?);
+        let Some(offset) = offset else {
             return;
         };
         self.trace.accesses += 1;
@@ -296,14 +297,14 @@ impl<'s> TraceInterleaver<'s> {
         let kind = Kind::of(access.kind);
         if let Some(atom) = self.shape.touched(offset, access.size).next() {
             let unit = self.shape.atoms[usize::from(atom)].unit;
-            let key = (unit, access.pc.0, kind);
+            let key = (unit, access.pc, kind);
             let sum = self.by_instruction.entry(key).or_default();
             sum.count += 1;
             sum.cpus |= 1 << (cpu % 64);
         }
         self.order.push((at, cpu, self.hits.len() as u32));
         self.hits.push(Hit {
-            base: access.addr.0.wrapping_sub(u64::from(offset)),
+            base: GuestAddr(access.addr.0.wrapping_sub(u64::from(offset))),
             offset,
             size: access.size,
             kind,
@@ -315,7 +316,7 @@ impl<'s> TraceInterleaver<'s> {
         let number = *self.numbers.entry(hit.base).or_insert_with(|| {
             objects.push(ObjectInProgress {
                 trace: ObjectTrace {
-                    residue: (hit.base % 128) as u8,
+                    residue: (hit.base.0 % 128) as u8,
                     events: Vec::new(),
                 },
                 uses: 0,

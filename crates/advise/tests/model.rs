@@ -1,4 +1,4 @@
-//! The fast model: exact cycles of short stories, and layouts that are what the edits say.
+//! The fast model: what lines cost is what the replay's machine says of the same events, and layouts are what the edits say.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -8,11 +8,13 @@ use std::collections::BTreeMap;
 
 use common::{Dice, machine, metrics, model, shape};
 use linemate_advise::candidate::Candidate;
-use linemate_advise::cost::CostModel;
+use linemate_advise::cost::{CostModel, STRETCH};
 use linemate_advise::shape::{Metrics, StructShape, UnitLayout};
 use linemate_advise::trace::{Event, Kind, ObjectTrace, Trace};
 use linemate_layout::{EditSubject, Plan, parse};
 use linemate_machine::Machine;
+use linemate_recording::AccessKind;
+use linemate_replay::{Piece, System};
 use linemate_types::{ByteSize, LineSize, TypeModel};
 
 const R: Kind = Kind::Load;
@@ -43,17 +45,153 @@ fn plain(name: &str) -> Machine {
 
 /// The cost of m0 and m1 on one line, and on two.
 fn costs(events: &[(u32, u8, u16, Kind)], machine: &Machine) -> (u64, u64) {
-    let types = model(&[8, 8]);
-    let shape = shape(&types);
     let trace = story(events);
+    (
+        checked(&trace, machine, &[0, 8]),
+        checked(&trace, machine, &[0, 64]),
+    )
+}
+
+/// The fast model's cost of a trace whose members start there, which has to be the replay's.
+fn checked(trace: &Trace, machine: &Machine, starts: &[u32]) -> u64 {
+    let types = model(&vec![8; starts.len()]);
+    let shape = shape(&types);
     let metrics = metrics(&types, &shape, LineSize::B64);
-    let model = CostModel::new(&trace, machine, metrics, &shape).unwrap();
-    let at = |second: u32| UnitLayout {
-        starts: vec![0, second],
+    let model = CostModel::new(trace, machine, metrics, &shape).unwrap();
+    let placed = UnitLayout {
+        starts: starts.to_vec(),
         size: ByteSize(256),
         align: LineSize::B64.into(),
     };
-    (model.cost(&shape, &at(8)), model.cost(&shape, &at(64)))
+    let cost = model.cost(&shape, &placed);
+    let replayed = replayed(trace, machine, starts);
+    let (name, pairs) = (&machine.name, machine.adjacent_line_pairs);
+    assert_eq!(cost, replayed, "{name} {pairs} {starts:?} {trace:?}");
+    cost
+}
+
+/// Cycles of accesses that leave their core on the replay's machine, when the events of the trace's object happen a second time. What waits
+/// for each other is a line, or a pair where the machine fetches pairs.
+fn replayed(trace: &Trace, machine: &Machine, starts: &[u32]) -> u64 {
+    let line_of = |event: &Event| u64::from(starts[usize::from(event.atom)]) / 64;
+    let block_of = |line: u64| line / (1 + u64::from(machine.adjacent_line_pairs));
+    let last = starts.iter().max().unwrap();
+    let blocks = 0..=block_of(u64::from(*last) / 64);
+    let of_block = |block: u64| {
+        let events = trace.objects[0].events.iter();
+        let inside = events.filter(|event| block_of(line_of(event)) == block);
+        let events: Vec<(Event, u64)> = inside.map(|event| (*event, line_of(event))).collect();
+        let mut system = System::new(machine);
+        let warm_up = run(&mut system, machine, trace.cpus, &events, 0);
+        run(&mut system, machine, trace.cpus, &events, warm_up.1).0
+    };
+    blocks.map(of_block).sum()
+}
+
+/// Cycles of the accesses that leave their core, and when the next round may begin. In a round a CPU is alone, or has one event.
+fn run(
+    system: &mut System,
+    machine: &Machine,
+    cpus: usize,
+    events: &[(Event, u64)],
+    mut begin: u64,
+) -> (u64, u64) {
+    let topology = &machine.topology;
+    let spread = topology.spread(cpus).unwrap();
+    let mut cycles = 0;
+    for round in events.chunk_by(|a, b| a.0.round == b.0.round) {
+        let mut stalls = vec![0; cpus];
+        for (event, line) in round {
+            let cpu = usize::from(event.cpu);
+            let piece = Piece {
+                line: 0x1000 + line,
+                words: 0xff << (8 * event.atom),
+                kind: match event.kind {
+                    Kind::Load => AccessKind::Load,
+                    Kind::Store => AccessKind::Store,
+                    Kind::Rmw => AccessKind::Rmw,
+                },
+            };
+            let now = begin + u64::from(event.at) * STRETCH + stalls[cpu];
+            let place = topology.place(spread[cpu]).unwrap();
+            let verdict = system.access(spread[cpu], place, piece, now);
+            if !verdict.source.is_private() {
+                stalls[cpu] += verdict.cycles;
+                cycles += verdict.cycles;
+            }
+        }
+        // No line is busy any more.
+        begin += 1 << 20;
+    }
+    (cycles, begin)
+}
+
+/// Rounds in which one CPU does several things, or several do one each, closely enough that they wait for each other.
+fn random_story(cpus: u8, atoms: u64, dice: &mut Dice) -> Trace {
+    let mut events = Vec::new();
+    for round in 0..6 + dice.below(20) as u32 {
+        let alone = dice.below(3) == 0;
+        let one = dice.below(u64::from(cpus)) as u8;
+        let doers: Vec<u8> = match alone {
+            true => vec![one; 1 + dice.below(4) as usize],
+            false => (0..cpus).filter(|_| dice.below(2) == 0).collect(),
+        };
+        let mut at = 0;
+        for cpu in doers {
+            at += dice.below(60) as u32;
+            let kind = [R, R, W, Kind::Rmw][dice.below(4) as usize];
+            let atom = dice.below(atoms) as u16;
+            events.push(Event {
+                round,
+                at,
+                atom,
+                cpu,
+                kind,
+            });
+        }
+    }
+    Trace {
+        objects: vec![ObjectTrace { residue: 0, events }],
+        cpus: usize::from(cpus),
+        ..Trace::default()
+    }
+}
+
+/// Ends a story with a round in which CPU 0 writes everything. The fast model warms up from the last write to each line on. What a line of a pair
+/// was before its last write decides which accesses miss there and fetch the other line, too: without such a round the two can begin in
+/// different states.
+fn write_all(trace: &mut Trace, atoms: u16) {
+    let events = &mut trace.objects[0].events;
+    let round = events.last().map_or(0, |last| last.round + 1);
+    events.extend((0..atoms).map(|atom| Event {
+        round,
+        at: u32::from(atom),
+        atom,
+        cpu: 0,
+        kind: W,
+    }));
+}
+
+#[test]
+fn the_fast_model_is_the_replays_machine_without_lack_of_room() {
+    for name in ["westmere-4s-80", "gnr-2s-480"] {
+        for pairs in [false, true] {
+            let mut machine = machine(name);
+            machine.adjacent_line_pairs = pairs;
+            let mut paid = 0;
+            for seed in 0..200 {
+                let mut dice = Dice(seed);
+                let mut trace = random_story(2 + dice.below(7) as u8, 4, &mut dice);
+                if pairs {
+                    write_all(&mut trace, 4);
+                }
+                for starts in [[0, 8, 16, 24], [0, 8, 64, 72], [0, 64, 128, 192]] {
+                    paid += u64::from(checked(&trace, &machine, &starts) > 0);
+                }
+            }
+            assert!(paid > 500, "{name} {pairs}: {paid} of 600 cost something");
+        }
+    }
 }
 
 #[test]

@@ -85,7 +85,7 @@ fn extracted(session: &Session<'_>) -> (StructShape, Trace) {
         ..Watch::default()
     };
     let scene = Scene::new(session, &watch).unwrap();
-    let traces = Trace::extract(&scene, model, &[&shape], (2, 1), machine().line).unwrap();
+    let traces = Trace::extract(&scene, model, &[&shape], 1, machine().line).unwrap();
     let trace = traces.into_iter().next().unwrap();
     (shape, trace)
 }

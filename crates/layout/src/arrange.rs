@@ -17,7 +17,7 @@ pub const MAX_PAD: ByteSize = ByteSize(1 << 20);
 /// Why an edit is impossible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// No such field.
+    /// A path that names no field of the type.
     #[error(
         "there is no field or group `{name}`{}",
         linemate_text::suggestion(nearest)
@@ -36,7 +36,7 @@ pub enum Refusal {
     Inside {
         /// What was asked for.
         path: String,
-        /// The member.
+        /// The member, by its path.
         member: String,
         /// The tag of the member's type; empty when it has none.
         type_name: String,
@@ -54,21 +54,21 @@ pub enum Refusal {
     /// The member that has to stay last.
     #[error("`{field}` is a flexible array (or ends in one): it stays last, with nothing after it")]
     Flexible {
-        /// The field.
+        /// The field, as the edit names it.
         field: String,
     },
     /// Twice in one statement.
     #[error("`{field}` is named twice")]
     Twice {
-        /// The field.
+        /// The field, as the edit names it.
         field: String,
     },
     /// In two groups, or pulled out of one.
     #[error("`{field}` is in group `{group}` already: leave it out here or there")]
     InGroup {
-        /// The field.
+        /// The field, as the edit names it.
         field: String,
-        /// Its group.
+        /// The group that it is in already.
         group: String,
     },
     /// Something is moved in between the fields of a group.
@@ -76,21 +76,21 @@ pub enum Refusal {
         "there `{field}` would be on the lines of group `{group}`: add it to the group, or name the group as the place"
     )]
     IntoGroup {
-        /// What moves.
+        /// The field that was to move.
         field: String,
-        /// The group.
+        /// The group that it would part.
         group: String,
     },
     /// A group's name that is taken.
     #[error("`{name}` names a field or group already: give the group another name")]
     GroupName {
-        /// The name.
+        /// The name that a field or group has already.
         name: String,
     },
     /// Moved relative to itself.
     #[error("`{field}` cannot be before or after itself")]
     Itself {
-        /// The field.
+        /// The field, as the edit names it.
         field: String,
     },
     /// Not a usable alignment.
@@ -100,20 +100,20 @@ pub enum Refusal {
     BadAlignment {
         /// What was asked for.
         bytes: ByteSize,
-        /// What is possible.
+        /// The nearest alignment that is possible, in bytes.
         nearest: u64,
     },
     /// Padding to less than the field has.
     #[error("`{field}` has {size} bytes: padding it to {bytes} would cut it")]
     PadCuts {
-        /// The field.
+        /// The field, as the edit names it.
         field: String,
         /// Its size in bytes.
         size: ByteSize,
         /// What was asked for.
         bytes: ByteSize,
     },
-    /// Too much padding.
+    /// More padding than [`MAX_PAD`] bytes.
     #[error("{bytes} bytes of padding are too many: {MAX_PAD} at most")]
     PadTooLong {
         /// What was asked for.
@@ -124,9 +124,9 @@ pub enum Refusal {
         "`{field}` and `{other}` are in one anonymous struct, which moves as a whole: their order in it stays"
     )]
     OneWhole {
-        /// What moves.
+        /// The field that was to move.
         field: String,
-        /// Where to.
+        /// The field that it was to go to.
         other: String,
     },
     /// Something that can be done to a field, asked of a group or of an anonymous member.
@@ -134,15 +134,15 @@ pub enum Refusal {
     NotAField {
         /// What was asked for.
         name: String,
-        /// What it is.
+        /// What it is: the predicate of the message.
         what: &'static str,
-        /// What to do.
+        /// What to edit in its place.
         advice: &'static str,
     },
-    /// It was removed.
+    /// An edit further up has removed it.
     #[error("`{field}` was removed further up")]
     Removed {
-        /// The field.
+        /// The field, as the edit names it.
         field: String,
     },
 }
@@ -639,7 +639,7 @@ fn anonymous_names(model: &TypeModel, id: linemate_types::TypeId) -> Vec<&str> {
     names
 }
 
-/// Checks an alignment.
+/// What an alignment asks of a place, if it is a power of two.
 pub(crate) fn forced(alignment: Alignment) -> Result<Forced, Refusal> {
     match alignment {
         Alignment::Line => Ok(Forced::Line),

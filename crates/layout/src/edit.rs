@@ -18,19 +18,19 @@ pub enum EditSubject {
     With(Vec<String>),
 }
 
-/// An alignment.
+/// How an edit asks for an alignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alignment {
     /// That of a line of the machine: 64 or 128.
     Line,
-    /// That many bytes.
+    /// A power of two, in bytes.
     Bytes(ByteSize),
 }
 
 /// Where a moved field or a group goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Before everything.
+    /// To the start of the struct.
     First,
     /// After everything but a flexible array.
     Last,
@@ -40,7 +40,7 @@ pub enum Target {
     Before(String),
 }
 
-/// One change.
+/// One change to a layout or to a placement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Edit {
     /// `order F G H`: F stays, G follows it directly, then H.
@@ -49,12 +49,12 @@ pub enum Edit {
     Move {
         /// The field or group that moves.
         field: String,
-        /// Where to.
+        /// The place that it goes to.
         target: Target,
     },
     /// `align F 64`
     Align {
-        /// The field.
+        /// The field, by its path in the type.
         field: String,
         /// What its offset becomes a multiple of.
         alignment: Alignment,
@@ -72,21 +72,21 @@ pub enum Edit {
     },
     /// `pad F to 64`: the next member starts at least that many bytes after F's start.
     PadTo {
-        /// The field.
+        /// The field, by its path in the type.
         field: String,
         /// Bytes from its start.
         bytes: ByteSize,
     },
     /// `pad after F 8`: that many unused bytes after F.
     PadAfter {
-        /// The field.
+        /// The field, by its path in the type.
         field: String,
-        /// Unused bytes.
+        /// How many unused bytes follow it.
         bytes: ByteSize,
     },
     /// `pad elements of F to 64`: from each element of the array F to the next there are at least that many bytes.
     PadElements {
-        /// The array.
+        /// The array whose elements are padded.
         field: String,
         /// Bytes from element to element; of lines as many as an element needs.
         stride: Alignment,
@@ -95,7 +95,7 @@ pub enum Edit {
     Remove(String),
     /// `reuse RMW of F in FUNCTION`: what an atomic read-modify-write of F gave is not loaded again in FUNCTION.
     Reuse {
-        /// The field.
+        /// The field, by its path in the type.
         field: String,
         /// The function whose loads vanish.
         function: String,
@@ -114,7 +114,7 @@ pub enum Edit {
     AllocatePercpu(String),
     /// `base-align T 64`: objects of type T start at multiples of that.
     BaseAlign {
-        /// The type.
+        /// The type whose objects are placed.
         type_name: String,
         /// What their addresses become multiples of.
         alignment: Alignment,
@@ -134,9 +134,9 @@ impl Edit {
 /// An [`Edit`] at its place in the text. Two are equal when they say the same, wherever they are.
 #[derive(Clone, Debug)]
 pub struct Statement {
-    /// What.
+    /// The change that it asks for.
     pub edit: Edit,
-    /// Where it starts.
+    /// Where the statement starts, for messages.
     pub at: Position,
 }
 

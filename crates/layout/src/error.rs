@@ -10,36 +10,36 @@ use crate::origin::OriginError;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{at}: {subject}: {reason}")]
 pub struct PlanError {
-    /// The statement.
+    /// Where the refused statement is.
     pub at: Position,
     /// The type it is about.
     pub subject: String,
-    /// Why.
+    /// Why the edit cannot be made.
     pub reason: PlanReason,
 }
 
 /// The reason of a [`PlanError`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanReason {
-    /// No such type.
+    /// A name that no type of the kernel has.
     #[error("there is no such struct{}", linemate_text::suggestion(.0))]
     NoType(Vec<String>),
     /// A `with` header that fits no struct, or several that differ.
     #[error("{count} different structs have these members: name one, or more members")]
     Ambiguous {
-        /// How many.
+        /// How many structs have these members.
         count: usize,
     },
     /// Unions have no order.
     #[error("it is a union: its members overlap and have no order")]
     Union,
-    /// The edit itself.
+    /// The edit contradicts the layout or another edit.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The type.
+    /// The layout of the type is not known well enough.
     #[error(transparent)]
     Origin(#[from] OriginError),
-    /// Another kernel's layout.
+    /// `layout-from` cannot follow the other kernel.
     #[error(transparent)]
     Foreign(#[from] ForeignError),
     /// Both another kernel's layout and edits of one's own.
@@ -50,9 +50,9 @@ pub enum PlanReason {
     /// A field that cannot point to an array.
     #[error("`{field}` {why}")]
     NoArray {
-        /// The field.
+        /// The field that a pointer was followed from.
         field: String,
-        /// Why not.
+        /// Why it does not lead to an array.
         why: String,
     },
     /// The image was not handed over.
@@ -66,7 +66,7 @@ pub enum ForeignError {
     /// The other kernel lacks the type.
     #[error("the other kernel has no {name}{}", linemate_text::suggestion(nearest))]
     NoType {
-        /// Its tag.
+        /// The tag that the other kernel lacks.
         name: String,
         /// The tags most like it.
         nearest: Vec<String>,
@@ -74,10 +74,10 @@ pub enum ForeignError {
     /// No tag to look for.
     #[error("a struct without a name cannot be found in another kernel")]
     Anonymous,
-    /// Nothing in common.
+    /// The two kernels share no field of the type.
     #[error("the other kernel's {0} has no field of the same path")]
     NothingInCommon(String),
-    /// Too many fields.
+    /// More fields than a layout can name.
     #[error("{0}")]
     Flatten(FlattenError),
 }

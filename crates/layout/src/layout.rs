@@ -21,9 +21,9 @@ use crate::origin::{Origin, OriginError, Origins, Unit, UnitKind};
 /// A struct or union laid out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Which.
+    /// The type that is laid out.
     pub id: TypeId,
-    /// `sizeof`, in bytes.
+    /// What `sizeof` gives, in bytes.
     pub size: ByteSize,
     /// `_Alignof`, in bytes, as far as it can be known.
     pub align: ByteAlign,
@@ -107,7 +107,7 @@ impl<'m> Layouts<'m> {
         }
     }
 
-    /// The types.
+    /// The types that are laid out.
     pub fn model(&self) -> &'m TypeModel {
         self.origins.model()
     }

@@ -15,7 +15,7 @@ use linemate_types::{ByteOffset, ByteSize};
 /// Where a byte goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum To {
-    /// To this offset.
+    /// It goes to this offset of the new layout.
     Byte(ByteOffset),
     /// Nowhere: its field was removed.
     Removed,
@@ -37,14 +37,14 @@ pub struct At {
 pub struct Part {
     /// Its first byte in the new layout.
     pub offset: ByteOffset,
-    /// Its bytes.
+    /// How many bytes move together.
     pub bytes: ByteSize,
 }
 
 /// What becomes of the inside of a piece.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Inner {
-    /// As it is.
+    /// All of it moves as one piece.
     Whole,
     /// A struct or union that changed inside.
     Nested(Arc<OffsetMap>),
@@ -52,7 +52,7 @@ pub enum Inner {
     Repeat {
         /// Bytes of an element before the move.
         old: ByteSize,
-        /// And after it.
+        /// The bytes of an element after the edit.
         new: ByteSize,
         /// What an element's bytes do.
         element: Arc<OffsetMap>,
@@ -72,7 +72,7 @@ pub struct MovedBytes {
     pub inner: Inner,
 }
 
-/// After everything.
+/// An offset after that of every field.
 pub const END: ByteOffset = ByteOffset(u64::MAX);
 
 impl MovedBytes {

@@ -67,7 +67,7 @@ pub enum UnitKind {
 pub struct Unit {
     /// Indices of its members in the composite; more than one only for bit-fields.
     pub members: Vec<usize>,
-    /// How it behaves.
+    /// What may be done with it.
     pub kind: UnitKind,
     /// First byte in the original.
     pub start: ByteOffset,
@@ -92,7 +92,7 @@ impl Unit {
 /// A struct or union, understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// Struct or union.
+    /// Whether members follow each other or overlap.
     pub kind: CompositeKind,
     /// In the order of their offsets.
     pub units: Vec<Unit>,
@@ -117,11 +117,11 @@ pub enum OriginError {
     /// Members of a struct that are on top of each other.
     #[error("members `{first}` and `{second}` overlap at byte {byte}")]
     Overlap {
-        /// The one before.
+        /// The member that ends too late.
         first: String,
         /// The one that starts inside of it.
         second: String,
-        /// Where.
+        /// The byte where the two overlap.
         byte: ByteOffset,
     },
 }
@@ -213,7 +213,7 @@ impl<'m> Origins<'m> {
         id
     }
 
-    /// The types.
+    /// The types that origins are taken from.
     pub fn model(&self) -> &'m TypeModel {
         self.model
     }

@@ -19,17 +19,17 @@ pub enum ParseError {
          skip, colocate, percpu, base-align, layout-from"
     )]
     UnknownStatement {
-        /// Where.
+        /// Where the statement starts in its text.
         at: Position,
-        /// Its first word.
+        /// The word that is no statement, as written.
         word: String,
     },
     /// A statement about fields without a type.
     #[error("{at}: `{word}` names fields, but there is no `type` line above it")]
     NoType {
-        /// Where.
+        /// Where the statement starts in its text.
         at: Position,
-        /// Its first word.
+        /// The word that is no statement, as written.
         word: String,
     },
 }

@@ -20,14 +20,14 @@ use crate::pointer::{PointerChase, pointer_chase};
 pub enum AccessRule {
     /// The load of the field in that function that follows an atomic read-modify-write of it by the same CPU vanishes.
     Reuse {
-        /// The field.
+        /// The field whose accesses change.
         field: Field,
-        /// The function's symbol.
+        /// The symbol of the function that loads it again.
         function: String,
     },
     /// A store that leaves the field as it was becomes the load that finds this out.
     SkipSilent {
-        /// The field.
+        /// The field whose accesses change.
         field: Field,
     },
     /// The array that a pointer leads to is not accessed.

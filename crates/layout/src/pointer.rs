@@ -8,18 +8,18 @@ use crate::nesting::size_of;
 /// Some bytes of all types with these ids (the variants of one type).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// The types.
+    /// The type that has it, with its variants.
     pub types: Vec<TypeId>,
-    /// First byte.
+    /// The offset of its first byte in them.
     pub offset: ByteOffset,
-    /// Bytes.
+    /// How many bytes it has.
     pub bytes: ByteSize,
 }
 
 /// A pointer that is followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PointerChase {
-    /// The pointer.
+    /// The pointer that is followed.
     pub field: Field,
     /// Bytes of what it points to: an element.
     pub element: ByteSize,

@@ -18,7 +18,7 @@ pub struct Slot {
     pub gap: ByteSize,
     /// Its place is at least that long.
     pub least: ByteSize,
-    /// Unused bytes after.
+    /// Bytes behind it that stay unused.
     pub after: ByteSize,
     /// Of an array: bytes from element to element, at least.
     pub stride: Option<Alignment>,

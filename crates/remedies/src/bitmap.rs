@@ -18,7 +18,7 @@ pub(crate) struct Bitmaps {
     inside: FxHashMap<FieldRef, BitmapId>,
     /// By subject and byte: the bitmap that the pointer there points to.
     pointed_to: FxHashMap<FieldRef, BitmapId>,
-    /// By number.
+    /// Bitmaps' names, by their number.
     names: Vec<String>,
 }
 

@@ -12,7 +12,7 @@ use linemate_study::scene::Step;
 use linemate_study::{Experiment, ExperimentError};
 use rustc_hash::FxHashMap;
 
-use super::apart::Neighbours;
+use super::apart::neighbours::Neighbours;
 use super::fields::{FieldId, Fields};
 use super::links::{ByCode, Follower};
 
@@ -27,15 +27,15 @@ const EXCHANGE_WINDOW: u64 = 16;
 /// What an access does, as far as remedies differ by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Act {
-    /// A load.
+    /// It only reads the field.
     Load,
     /// The first load after the CPU's own atomic on the same bytes, without a store of its own between.
     LoadBehindRmw,
-    /// A store.
+    /// It writes the field without reading it.
     Store,
     /// A store that left memory as it was.
     SilentStore,
-    /// An atomic read-modify-write.
+    /// It reads and writes the field in one atomic access.
     Rmw,
 }
 
@@ -86,7 +86,7 @@ impl Cost {
         }
     }
 
-    /// Adds another's figures.
+    /// Adds the figures of another cost.
     pub(crate) fn add(&mut self, other: &Cost) {
         self.accesses += other.accesses;
         self.misses += other.misses;
@@ -104,7 +104,7 @@ impl Cost {
         self.true_sharing_misses + self.false_sharing_misses
     }
 
-    /// Cycles of those.
+    /// Cycles of misses of true or false sharing.
     pub(crate) fn shared_cycles(&self) -> u64 {
         self.true_cycles + self.false_cycles
     }
@@ -122,7 +122,7 @@ pub(crate) struct Costs {
     pub(crate) exchanges: BTreeMap<(FieldId, u32), u64>,
     /// Where pointers led, by pointer field.
     pub(crate) meetings: BTreeMap<FieldId, ByCode>,
-    /// Everything.
+    /// What all accesses cost together.
     pub(crate) whole: Cost,
 }
 
@@ -172,7 +172,7 @@ impl Costs {
         self.met.get(&field).copied().unwrap_or_default()
     }
 
-    /// A field's rows.
+    /// What a field costs, by act and function.
     pub(crate) fn of(&self, field: FieldId) -> impl Iterator<Item = (Act, u32, &Cost)> {
         let range = (field, Act::Load, 0)..=(field, Act::Rmw, u32::MAX);
         self.rows

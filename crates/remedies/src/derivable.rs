@@ -8,8 +8,8 @@ use linemate_layout::Edit;
 use linemate_types::Type;
 
 use super::bitmap::BitmapId;
+use super::context::{Context, is_named, percent, stake, trial};
 use super::fields::{Field, FieldId};
-use super::{Context, is_named, percent, stake, trial};
 
 /// The share of a counter's writes that have to go along with the bitmap's: below that, it counts something else as well.
 const TOGETHER: (u64, u64) = (9, 10);

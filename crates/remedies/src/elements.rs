@@ -12,9 +12,10 @@ use linemate_layout::Edit;
 use linemate_layout::edit::Alignment;
 use linemate_recording::AccessKind;
 
+use super::apart;
+use super::context::{Context, is_named, trial};
 use super::costs::Cost;
 use super::fields::{Field, FieldId, Home, home};
-use super::{Context, apart, is_named, trial};
 
 /// An array: the type around it and the path to it, or a variable; and bytes from element to element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -20,9 +20,9 @@ pub(crate) struct FieldId(pub(crate) u32);
 /// The struct that declares a field, in the edit language's words.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Home {
-    /// The struct.
+    /// The struct that an edit names.
     pub(crate) subject: EditSubject,
-    /// The member's name.
+    /// The name of its member there.
     pub(crate) member: String,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Field {
     pub(crate) name: String,
     /// The outermost type, or the variable: what a user asks advice for.
     pub(crate) owner: String,
-    /// The outermost type.
+    /// The outermost type that it is in.
     pub(crate) outer: Option<TypeIndex>,
     /// The leaf, where there is a type.
     pub(crate) leaf: Option<Leaf>,
@@ -78,11 +78,11 @@ pub(crate) struct Field {
     pub(crate) home: Option<Home>,
     /// The innermost struct larger than a line around it: where a line of its own can be made for it.
     pub(crate) room: Option<Home>,
-    /// All accesses.
+    /// How often it is used, by kind and CPU.
     pub(crate) used: UseCounts,
 }
 
-/// All fields.
+/// All fields that were accessed.
 #[derive(Debug, Default)]
 pub(crate) struct Fields {
     pub(crate) list: Vec<Field>,

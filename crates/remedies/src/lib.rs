@@ -15,6 +15,7 @@
 mod apart;
 mod bitmap;
 mod collide;
+mod context;
 mod costs;
 mod derivable;
 mod elements;
@@ -32,15 +33,7 @@ mod sharing;
 mod silent;
 mod trials;
 
-use std::collections::BTreeMap;
-
-use linemate_answers::{
-    FunctionUse, Reasons, Remedy, RemedyEffect, RemedyKind, RemedyList, Stake, Trial,
-};
-use linemate_attribution::schema::TypeIndex;
-use linemate_attribution::tally::CpuSet;
-use linemate_attribution::{Analysis, Tally};
-use linemate_layout::{Edit, EditFile, EditSubject, Section, Statement};
+use linemate_answers::{Remedy, RemedyEffect, RemedyKind, RemedyList};
 use linemate_study::scene::{Scene, Watch};
 use linemate_study::whatif::INTERLEAVINGS_MIN;
 use linemate_study::{Cpus, Experiment, Session};
@@ -48,15 +41,17 @@ use linemate_study::{Cpus, Experiment, Session};
 pub use apart::allocated_apart;
 pub use model::{RemedyError, RemedyOptions};
 
-use apart::Neighbours;
+use apart::neighbours::Neighbours;
 use bitmap::Bitmaps;
-use collide::Collisions;
-use costs::{Classes, Cost, Costs};
+use collide::strides::Collisions;
+use context::{Context, stake};
+use costs::{Classes, Costs};
 use evidence::Evidence;
-use fields::{Field, FieldId, Fields};
+use fields::Fields;
 use focus::Focus;
 use links::Follower;
-use trials::{Pair, Trials};
+use partners::found::{Answer, answers};
+use trials::try_all;
 
 /// Looks for remedies.
 ///
@@ -90,10 +85,9 @@ pub fn find(session: &Session<'_>, options: &RemedyOptions) -> Result<RemedyList
     );
     let costs = Costs::measure(&experiment, classes, options.seed)?;
     let collisions = Collisions::new(analysis, &experiment)?;
-    let answers = partners::answers(analysis, &fields, &costs, &questions);
+    let answers = answers(analysis, &fields, &costs, &questions);
     // `colocate` pairs by these counts: what pointers tell is better than who is touched next to whom.
-    scene.neighbours = answers.iter().map(partners::Answer::neighbours).collect();
-    let pairs: Vec<Pair> = answers.iter().map(|answer| answer.pair.clone()).collect();
+    scene.neighbours = answers.iter().map(Answer::neighbours).collect();
     let context = Context {
         analysis,
         options,
@@ -114,15 +108,8 @@ pub fn find(session: &Session<'_>, options: &RemedyOptions) -> Result<RemedyList
         left_out,
         floor,
         below_floor,
-    } = context.candidates();
-    let trials = Trials {
-        analysis,
-        scene: &scene,
-        pairs: &pairs,
-        options,
-        cpus,
-    };
-    try_best(&mut remedies, &trials)?;
+    } = candidates(&context);
+    try_best(&mut remedies, &scene, options)?;
     rank(&mut remedies);
     Ok(RemedyList {
         machine: options.machine.name.clone(),
@@ -140,26 +127,9 @@ pub fn find(session: &Session<'_>, options: &RemedyOptions) -> Result<RemedyList
     })
 }
 
-/// All that the rules go by.
-struct Context<'a> {
-    analysis: &'a Analysis<'a>,
-    options: &'a RemedyOptions,
-    bitmaps: &'a Bitmaps,
-    tally: &'a Tally,
-    evidence: &'a Evidence,
-    fields: &'a Fields,
-    scene: &'a Scene<'a>,
-    costs: &'a Costs,
-    answers: &'a [partners::Answer],
-    collisions: &'a Collisions,
-    neighbours: &'a Neighbours,
-    recorded: usize,
-    focus: Option<&'a Focus>,
-}
-
 /// What the rules found.
 struct Candidates {
-    /// To list.
+    /// What is worth listing.
     remedies: Vec<Remedy>,
     /// More with as much at stake as is listed, by kind.
     left_out: Vec<(RemedyKind, usize)>,
@@ -169,133 +139,46 @@ struct Candidates {
     below_floor: usize,
 }
 
-impl Context<'_> {
-    /// The fields of a type outside of per-CPU memory, and what they cost together.
-    fn fields_of(&self, ty: TypeIndex) -> (Vec<FieldId>, Cost) {
-        let fields = self.fields.iter();
-        let ids: Vec<FieldId> = fields
-            .filter(|(_, field)| field.outer == Some(ty) && !field.owned && is_named(field))
-            .map(|(id, _)| id)
-            .collect();
-        let mut cost = Cost::default();
-        for id in &ids {
-            cost.add(&self.costs.sum(*id, |_| true));
-        }
-        (ids, cost)
-    }
-
-    /// The fewest cycles at stake that are worth a word: [`FLOOR_SHARE`] of what everything costs, or the type that is asked about.
-    fn floor(&self) -> u64 {
-        let of = |focus: &Focus| -> u64 {
-            let fields = focus.fields.iter();
-            fields.map(|id| self.costs.sum(*id, |_| true).cycles).sum()
+/// The most that is at stake first, in each kind.
+fn candidates(context: &Context<'_>) -> Candidates {
+    let mut all = Candidates {
+        remedies: Vec::new(),
+        left_out: Vec::new(),
+        floor: context.floor(),
+        below_floor: 0,
+    };
+    for kind in RemedyKind::ALL {
+        let mut found = match kind {
+            RemedyKind::SkipSilentStores => silent::find(context),
+            RemedyKind::ReuseResult => reuse::find(context),
+            RemedyKind::Derive => derivable::find(context),
+            RemedyKind::SplitPerCpu => percpu::find(context),
+            RemedyKind::CoAllocate => partners::find(context),
+            RemedyKind::OwnLine => own_line::find(context),
+            RemedyKind::PadElements => {
+                let mut found = apart::elements(context);
+                found.extend(elements::find(context));
+                found
+            }
+            RemedyKind::AllocateApart => apart::blocks(context),
+            RemedyKind::SpreadOverSets => collide::find(context),
+            RemedyKind::WriteLess => sharing::find(context),
         };
-        let cycles = self.focus.map_or(self.costs.whole.cycles, of);
-        cycles.div_ceil(FLOOR_SHARE).max(1)
-    }
-
-    /// The most that is at stake first, in each kind.
-    fn candidates(&self) -> Candidates {
-        let mut all = Candidates {
-            remedies: Vec::new(),
-            left_out: Vec::new(),
-            floor: self.floor(),
-            below_floor: 0,
-        };
-        for kind in RemedyKind::ALL {
-            let mut found = match kind {
-                RemedyKind::SkipSilentStores => silent::find(self),
-                RemedyKind::ReuseResult => reuse::find(self),
-                RemedyKind::Derive => derivable::find(self),
-                RemedyKind::SplitPerCpu => percpu::find(self),
-                RemedyKind::CoAllocate => partners::find(self),
-                RemedyKind::OwnLine => own_line::find(self),
-                RemedyKind::PadElements => {
-                    let mut found = apart::elements(self);
-                    found.extend(elements::find(self));
-                    found
-                }
-                RemedyKind::AllocateApart => apart::blocks(self),
-                RemedyKind::SpreadOverSets => collide::find(self),
-                RemedyKind::WriteLess => sharing::find(self),
-            };
-            if let Some(focus) = self.focus {
-                found.retain(|remedy| focus.concerns(remedy));
-            }
-            let before = found.len();
-            found.retain(|remedy| remedy.stake.cycles >= all.floor);
-            all.below_floor += before - found.len();
-            found.sort_by(by_stake);
-            let more = found.len().saturating_sub(self.options.per_kind);
-            if more > 0 {
-                all.left_out.push((kind, more));
-            }
-            found.truncate(self.options.per_kind);
-            all.remedies.extend(found);
+        if let Some(focus) = context.focus {
+            found.retain(|remedy| focus.concerns(remedy));
         }
-        all
-    }
-
-    /// The uses of some fields together, with the functions that pay most for `acts`.
-    fn reasons(&self, ids: &[FieldId], wanted: impl Fn(costs::Act) -> bool) -> Reasons {
-        let mut reasons = Reasons::default();
-        let (mut readers, mut writers) = (CpuSet::default(), CpuSet::default());
-        let mut functions: BTreeMap<u32, Cost> = BTreeMap::new();
-        for id in ids {
-            let used = &self.fields.get(*id).used;
-            reasons.loads += used.loads;
-            reasons.stores += used.stores;
-            reasons.silent_stores += used.silent_stores;
-            reasons.rmws += used.rmws;
-            readers.merge(&used.readers);
-            writers.merge(&used.writers);
-            for (act, function, cost) in self.costs.of(*id) {
-                if wanted(act) {
-                    functions.entry(function).or_default().add(cost);
-                }
-            }
+        let before = found.len();
+        found.retain(|remedy| remedy.stake.cycles >= all.floor);
+        all.below_floor += before - found.len();
+        found.sort_by(by_stake);
+        let more = found.len().saturating_sub(context.options.per_kind);
+        if more > 0 {
+            all.left_out.push((kind, more));
         }
-        reasons.readers = readers.len();
-        reasons.writers = writers.len();
-        reasons.functions = self.top_functions(&functions);
-        reasons
+        found.truncate(context.options.per_kind);
+        all.remedies.extend(found);
     }
-
-    fn top_functions(&self, costs: &BTreeMap<u32, Cost>) -> Vec<FunctionUse> {
-        let mut functions: Vec<FunctionUse> = costs
-            .iter()
-            .map(|(site, cost)| FunctionUse {
-                name: self.function(*site).to_owned(),
-                accesses: cost.accesses,
-                misses: cost.misses,
-                cycles: cost.cycles,
-            })
-            .collect();
-        let key = |f: &FunctionUse| std::cmp::Reverse((f.cycles, f.accesses));
-        functions.sort_by(|a, b| key(a).cmp(&key(b)).then_with(|| a.name.cmp(&b.name)));
-        functions.truncate(FUNCTIONS_NAMED);
-        functions
-    }
-
-    fn function(&self, site: u32) -> &str {
-        self.scene
-            .sites
-            .get(site as usize)
-            .map_or("", |site| &site.function)
-    }
-}
-
-/// What has less than this part at stake is not listed: half of a thousandth, which tables show as 0.0 %.
-const FLOOR_SHARE: u64 = 2000;
-
-/// How many functions a remedy names.
-const FUNCTIONS_NAMED: usize = 4;
-
-fn stake(cost: &Cost) -> Stake {
-    Stake {
-        misses: cost.misses,
-        cycles: cost.cycles,
-    }
+    all
 }
 
 fn by_stake(a: &Remedy, b: &Remedy) -> std::cmp::Ordering {
@@ -304,9 +187,13 @@ fn by_stake(a: &Remedy, b: &Remedy) -> std::cmp::Ordering {
 }
 
 /// The best of each kind are tried, then the second best, until there have been enough.
-fn try_best(remedies: &mut [Remedy], trials: &Trials<'_>) -> Result<(), RemedyError> {
+fn try_best(
+    remedies: &mut [Remedy],
+    scene: &Scene<'_>,
+    options: &RemedyOptions,
+) -> Result<(), RemedyError> {
     let mut chosen: Vec<usize> = Vec::new();
-    for rank in 0..trials.options.per_kind {
+    for rank in 0..options.per_kind {
         let of_rank = |kind: RemedyKind| {
             let of_kind = remedies.iter().enumerate().filter(|(_, r)| r.kind == kind);
             of_kind.map(|(number, _)| number).nth(rank)
@@ -316,7 +203,7 @@ fn try_best(remedies: &mut [Remedy], trials: &Trials<'_>) -> Result<(), RemedyEr
         best.sort_by(|a, b| by_stake(&remedies[*a], &remedies[*b]));
         chosen.extend(best);
     }
-    chosen.truncate(trials.options.trials);
+    chosen.truncate(options.trials);
     let texts: Vec<String> = chosen
         .iter()
         .flat_map(|number| remedies[*number].trials.iter().map(|t| t.edits.clone()))
@@ -324,7 +211,7 @@ fn try_best(remedies: &mut [Remedy], trials: &Trials<'_>) -> Result<(), RemedyEr
     if texts.is_empty() {
         return Ok(());
     }
-    let mut effects = trials.run(&texts)?.into_iter();
+    let mut effects = try_all(scene, options, &texts)?.into_iter();
     for number in chosen {
         for trial in &mut remedies[number].trials {
             trial.effect = effects.next().unwrap_or(RemedyEffect::NotTried);
@@ -339,36 +226,4 @@ fn rank(remedies: &mut [Remedy]) {
         let gain = |r: &Remedy| r.gain().unwrap_or(0.0);
         gain(b).total_cmp(&gain(a)).then_with(|| by_stake(a, b))
     });
-}
-
-/// A trial of edits of one type, or of edits that name theirs.
-fn trial(subject: Option<&EditSubject>, edits: Vec<Edit>) -> Trial {
-    let statement = |edit| Statement {
-        edit,
-        at: linemate_layout::Position::default(),
-    };
-    let file = EditFile {
-        sections: vec![Section {
-            subject: subject.cloned(),
-            statements: edits.into_iter().map(statement).collect(),
-        }],
-    };
-    Trial {
-        edits: file.to_string(),
-        effect: RemedyEffect::NotTried,
-    }
-}
-
-/// `part` of `whole` in percent.
-fn percent(part: u64, whole: u64) -> f64 {
-    if whole == 0 {
-        0.0
-    } else {
-        100.0 * part as f64 / whole as f64
-    }
-}
-
-/// Whether a field's outermost type has a tag or its variable a name: what nobody can find needs no advice.
-fn is_named(field: &Field) -> bool {
-    !field.owner.is_empty()
 }

@@ -91,12 +91,12 @@ type Code = (u64, u64);
 /// A pointer of one object that led to another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Meeting {
-    /// The pointer.
+    /// The pointer that leads there.
     field: FieldId,
     code: Code,
     /// The object with the pointer.
     from: u64,
-    /// The other one.
+    /// The object that it leads to.
     to: u64,
 }
 
@@ -116,7 +116,7 @@ pub(crate) struct Follower<'n> {
     targets: FxHashMap<FieldId, TypeIndex>,
     /// By type: whether something points to it.
     wanted: FxHashMap<TypeIndex, ()>,
-    /// By CPU.
+    /// Pointers that each CPU has loaded and not followed yet.
     waiting: Vec<Vec<LoadedPointer>>,
     meetings: FxHashMap<Meeting, u64>,
 }

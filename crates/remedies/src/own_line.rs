@@ -9,9 +9,9 @@ use linemate_answers::{Remedy, RemedyKind, Stake};
 use linemate_attribution::schema::TypeIndex;
 use linemate_layout::Edit;
 
+use super::context::{Context, is_named, trial};
 use super::costs::{Act, Cost};
 use super::fields::FieldId;
-use super::{Context, is_named, trial};
 
 pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
     let line = context.options.machine.line.bytes();

@@ -1,162 +1,19 @@
 //! Objects of two types that belong together one by one: they could be one allocation.
 
-use std::collections::BTreeMap;
+pub(crate) mod found;
 
 use linemate_answers::{Remedy, RemedyEffect, RemedyKind, Trial};
-use linemate_attribution::Analysis;
-use linemate_attribution::schema::TypeIndex;
 use linemate_layout::{Edit, EditFile, Position, Section, Statement};
+use linemate_study::scene::TypePair;
 use linemate_types::{Type, TypeId, TypeModel};
 
-use super::costs::{Cost, Costs};
-use super::fields::{Field, FieldId, Fields};
-use super::links::{ByCode, Meetings, Question};
-use super::trials::{Pair, ids_of};
-use super::{Context, percent, stake, trial};
-
-/// The share of a pointer's uses that have to lead from an object to the one it mostly leads to, and to an object that no other
-/// object's pointer mostly leads to. The rest is for pointers that were only compared, and for objects that came and went.
-const PARTNERS: (u64, u64) = (9, 10);
-
-/// One pair is not a population.
-const PAIRS_MIN: usize = 2;
-
-/// How often a pair's pointer has to be followed on average: setting up, one use and tearing down are not habit.
-const FOLLOWED_MIN: u64 = 4;
+use self::found::Answer;
+use super::context::{Context, percent, stake, trial};
+use super::costs::Cost;
+use super::fields::{Field, FieldId};
 
 /// How many pointers are named that lead to the objects, and how many arrays of such pointers.
 const POINTERS_NAMED: usize = 4;
-
-/// Which objects belong together by a pointer.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Partners {
-    /// From the object with the pointer to the one it mostly leads to, where no other object's pointer mostly leads there; how often.
-    pairs: BTreeMap<(u64, u64), u64>,
-    /// How often the pointer was followed.
-    steps: u64,
-    /// Of those, to the object it mostly leads to.
-    steady: u64,
-    /// From objects in `pairs`.
-    exclusive: u64,
-}
-
-impl Partners {
-    fn new(meetings: &Meetings) -> Partners {
-        // By object with the pointer: (most frequent, where to), and all.
-        let mut best: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
-        let mut sums: BTreeMap<u64, u64> = BTreeMap::new();
-        for ((from, to), count) in meetings {
-            *sums.entry(*from).or_default() += count;
-            let known = best.entry(*from).or_insert((*count, *to));
-            // Ascending order: of equals the first stays.
-            if *count > known.0 {
-                *known = (*count, *to);
-            }
-        }
-        let mut claims: BTreeMap<u64, usize> = BTreeMap::new();
-        for (_, to) in best.values() {
-            *claims.entry(*to).or_default() += 1;
-        }
-        let mut partners = Partners {
-            steps: meetings.values().sum(),
-            ..Partners::default()
-        };
-        for (from, (count, to)) in best {
-            partners.steady += count;
-            if claims.get(&to) == Some(&1) {
-                partners.pairs.insert((from, to), count);
-                partners.exclusive += sums.get(&from).copied().unwrap_or(0);
-            }
-        }
-        partners
-    }
-
-    /// What the code that follows the pointer agrees on. Code that leads elsewhere follows another pointer.
-    fn of_code(by_code: &ByCode) -> Partners {
-        let mut sum = Meetings::new();
-        for meetings in by_code.values() {
-            if Partners::new(meetings).one_each() {
-                for (pair, count) in meetings {
-                    *sum.entry(*pair).or_default() += count;
-                }
-            }
-        }
-        Partners::new(&sum)
-    }
-
-    /// Whether the pointer leads from each object to one of its own.
-    fn one_each(&self) -> bool {
-        let enough = |part: u64| part * PARTNERS.1 >= self.steps * PARTNERS.0;
-        enough(self.steady) && enough(self.exclusive)
-    }
-
-    fn belong_together(&self) -> bool {
-        let often = self.steps >= FOLLOWED_MIN * self.pairs.len() as u64;
-        self.pairs.len() >= PAIRS_MIN && often && self.one_each()
-    }
-}
-
-/// The partners that answer a question, and the pointer that tells them.
-#[derive(Debug)]
-pub(super) struct Answer {
-    pointer: FieldId,
-    partners: Partners,
-    types: (TypeIndex, TypeIndex),
-    /// The same types for edits: the one with the pointer first.
-    pub(super) pair: Pair,
-}
-
-impl Answer {
-    /// The partners as a scene counts neighbours.
-    pub(super) fn neighbours(&self) -> BTreeMap<(u64, u64), u64> {
-        self.partners.pairs.clone()
-    }
-}
-
-/// For each question, the pointer that is followed most of those that lead from one object to one other.
-pub(super) fn answers(
-    analysis: &Analysis<'_>,
-    fields: &Fields,
-    costs: &Costs,
-    questions: &[Question],
-) -> Vec<Answer> {
-    let (model, schema) = (analysis.model(), analysis.schema());
-    let mut answers = Vec::new();
-    for question in questions {
-        let mut best: Option<(FieldId, Partners)> = None;
-        for id in &question.pointers {
-            let partners = costs.meetings.get(id).map(Partners::of_code);
-            let Some(partners) = partners.filter(Partners::belong_together) else {
-                continue;
-            };
-            if best.as_ref().is_none_or(|(_, b)| partners.steps > b.steps) {
-                best = Some((*id, partners));
-            }
-        }
-        let Some((pointer, partners)) = best else {
-            continue;
-        };
-        let (a, b) = question.types;
-        let types = if fields.get(pointer).outer == Some(a) {
-            (a, b)
-        } else {
-            (b, a)
-        };
-        let pair = (
-            ids_of(model, schema.name(types.0)),
-            ids_of(model, schema.name(types.1)),
-        );
-        if !pair.0.is_empty() && !pair.1.is_empty() && pair.0 != pair.1 {
-            answers.push(Answer {
-                pointer,
-                partners,
-                types,
-                pair,
-            });
-        }
-    }
-    answers
-}
 
 pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
     let answers = context.answers.iter();
@@ -246,8 +103,8 @@ fn notes(context: &Context<'_>, answer: &Answer, of_one_cpu: usize) -> String {
 /// In how many pairs one CPU makes more than half of the accesses to either object.
 fn of_one_cpu(context: &Context<'_>, answer: &Answer) -> usize {
     let one_cpu = |(a, b): &&(u64, u64)| {
-        let first = main_user(context, &answer.pair.0, *a);
-        first.is_some() && first == main_user(context, &answer.pair.1, *b)
+        let first = main_user(context, &answer.pair.first, *a);
+        first.is_some() && first == main_user(context, &answer.pair.second, *b)
     };
     answer.partners.pairs.keys().filter(one_cpu).count()
 }
@@ -263,7 +120,7 @@ fn main_user(context: &Context<'_>, ids: &[TypeId], base: u64) -> Option<usize> 
 }
 
 /// Fields that point to objects of the two types, directly or through an array; most loaded first. The second: through an array.
-fn pointers(context: &Context<'_>, pair: &Pair) -> Vec<(FieldId, bool)> {
+fn pointers(context: &Context<'_>, pair: &TypePair) -> Vec<(FieldId, bool)> {
     let model = context.analysis.model();
     let mut found: Vec<(FieldId, bool)> = Vec::new();
     for (id, field) in context.fields.iter() {
@@ -280,12 +137,12 @@ fn pointers(context: &Context<'_>, pair: &Pair) -> Vec<(FieldId, bool)> {
 }
 
 /// 1 for a pointer to one of the two types, 2 for a pointer to such pointers.
-fn depth_of_pointer(model: &TypeModel, field: &Field, pair: &Pair) -> Option<usize> {
+fn depth_of_pointer(model: &TypeModel, field: &Field, pair: &TypePair) -> Option<usize> {
     let mut id = model.strip(field.leaf.as_ref()?.type_id);
     for depth in 0..=2 {
         match model.get(id) {
             Some(Type::Pointer { target }) => id = model.strip(*target),
-            _ => return (pair.0.contains(&id) || pair.1.contains(&id)).then_some(depth),
+            _ => return (pair.first.contains(&id) || pair.second.contains(&id)).then_some(depth),
         }
     }
     None
@@ -320,58 +177,4 @@ fn without_spare_arrays(
         edits: EditFile { sections }.to_string(),
         effect: RemedyEffect::NotTried,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn partners(steps: &[(u64, u64, u64)]) -> Partners {
-        let steps = steps.iter().map(|(a, b, count)| ((*a, *b), *count));
-        Partners::new(&steps.collect())
-    }
-
-    #[test]
-    fn a_pointer_that_leads_to_one_object_each_makes_partners() {
-        let one_to_one = partners(&[(1, 11, 19), (1, 12, 1), (2, 12, 20)]);
-        assert_eq!(one_to_one.pairs, [((1, 11), 19), ((2, 12), 20)].into());
-        assert_eq!(
-            (one_to_one.steps, one_to_one.steady, one_to_one.exclusive),
-            (40, 39, 40)
-        );
-        assert!(one_to_one.belong_together());
-    }
-
-    #[test]
-    fn what_many_point_to_is_nobodys_partner() {
-        // Two of twenty share one: a file's inode.
-        let shared = partners(&[(1, 11, 10), (2, 11, 10), (3, 12, 80)]);
-        assert_eq!(shared.pairs, [((3, 12), 80)].into());
-        assert_eq!((shared.steady, shared.exclusive), (100, 80));
-        assert!(!shared.belong_together());
-    }
-
-    #[test]
-    fn a_pointer_that_changes_makes_no_partners() {
-        let current = partners(&[(1, 11, 6), (1, 12, 4), (2, 13, 10)]);
-        assert_eq!((current.steady, current.exclusive), (16, 20));
-        assert!(!current.belong_together());
-    }
-
-    #[test]
-    fn code_that_only_compares_a_pointer_is_left_out() {
-        let own: Meetings = [((1, 11), 10), ((2, 12), 10)].into();
-        let parents: Meetings = [((1, 13), 50), ((2, 13), 50)].into();
-        let by_code: ByCode = [((100, 101), own), ((102, 103), parents)].into();
-        let partners = Partners::of_code(&by_code);
-        assert_eq!(partners.pairs, [((1, 11), 10), ((2, 12), 10)].into());
-        assert!(partners.belong_together());
-    }
-
-    #[test]
-    fn one_pair_is_no_population_and_once_no_habit() {
-        assert!(!partners(&[(1, 11, 100)]).belong_together());
-        assert!(!partners(&[(1, 11, 3), (2, 12, 4)]).belong_together());
-        assert!(partners(&[(1, 11, 4), (2, 12, 4)]).belong_together());
-    }
 }

@@ -6,9 +6,10 @@ use linemate_answers::{Remedy, RemedyKind};
 use linemate_attribution::schema::TypeIndex;
 use linemate_layout::Edit;
 
+use super::context::{Context, is_named, percent, stake, trial};
 use super::costs::{Act, Cost};
 use super::fields::FieldId;
-use super::{Context, derivable, is_named, locks, percent, stake, trial};
+use super::{derivable, locks};
 
 /// The share of the cost of sharing that writing has to make up: a CPU's own copy spares it the fetch before a write; what reads the sum
 /// has to visit all copies.

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use linemate_answers::{FunctionUse, Remedy, RemedyKind};
 use linemate_layout::Edit;
 
+use super::context::{Context, is_named, percent, stake, trial};
 use super::costs::{Act, Cost};
 use super::fields::FieldId;
-use super::{Context, is_named, locks, percent, stake, trial};
+use super::locks;
 
 pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
     let mut rows: BTreeMap<(FieldId, u32), Cost> = BTreeMap::new();

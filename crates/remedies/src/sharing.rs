@@ -1,13 +1,13 @@
 //! Words that are really exchanged between CPUs: what no layout cures.
 
+use super::context::{Context, is_named, percent};
+use super::fields::{Field, FieldId};
+use super::locks;
 use linemate_answers::{Remedy, RemedyKind, Stake};
-
-use super::fields::Field;
-use super::{Context, is_named, locks};
 
 pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
     let ids = context.fields.iter().filter(|(_, field)| is_named(field));
-    let remedy = |(id, field): (super::FieldId, &Field)| {
+    let remedy = |(id, field): (FieldId, &Field)| {
         let cost = context.costs.sum(id, |_| true);
         if cost.true_sharing_misses == 0 {
             return None;
@@ -17,7 +17,7 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
             1e6 * field.used.writes() as f64 / context.costs.whole.accesses.max(1) as f64;
         reasons.notes.push(format!(
             "written {per_million:.0} times per million accesses; {:.0} % of its cost is true sharing",
-            super::percent(cost.true_cycles, cost.cycles),
+            percent(cost.true_cycles, cost.cycles),
         ));
         Some(Remedy {
             kind: RemedyKind::WriteLess,

@@ -6,9 +6,9 @@ use linemate_answers::{Remedy, RemedyKind};
 use linemate_layout::Edit;
 use linemate_recording::AccessKind;
 
+use super::context::{Context, is_named, percent, stake, trial};
 use super::costs::Act;
 use super::fields::{FieldId, Home};
-use super::{Context, is_named, percent, stake, trial};
 
 /// An instruction belongs to a field if at least this share of its accesses go to the field's declaration. What serves many fields
 /// (clearing, copying, list helpers) cannot be changed for one of them.

@@ -65,8 +65,8 @@ pub use rounds::placement::{
 pub use rounds::replay::{Config, Item, Replay};
 pub use rounds::slices::{Begins, Cut, ROUND_ACCESSES_MAX, SliceHead, Slicer, Turned};
 pub use rounds::warm::WarmUp;
-pub use scale::join::join;
+pub use scale::join::{Copies, join};
 pub use scale::locks::LockWait;
 pub use scale::mixing::Mixing;
 pub use scale::scaled::{Scaled, Scaling};
-pub use scale::tape::{Code, Retention, Tape};
+pub use scale::tape::{Accounts, Code, Retention, Tape};

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use linemate_machine::{LogicalCpu, Machine, find};
 use linemate_recording::{Access, AccessKind, CpuId, GuestAddr, VirtualTime};
 use linemate_replay::{
-    Code, Config, Fate, Interleaving, KeyId, Mixing, NoClones, Outcome, Placed, Replay, Retention,
-    Scaled, Scaling, Sharing, SiteId, Tape, join,
+    Accounts, Code, Config, Copies, Fate, Interleaving, KeyId, Mixing, NoClones, Outcome, Placed,
+    Replay, Retention, Scaled, Scaling, Sharing, SiteId, Tape, join,
 };
 
 /// Memory of all, and each CPU's own.
@@ -83,7 +83,7 @@ fn taped(
     };
     let mut replay = Replay::new(machine, &config, place, NoClones)
         .unwrap()
-        .with_tape(retention, code, (2, 2))
+        .with_tape(retention, code, Accounts { keys: 2, sites: 2 })
         .with_group_share(machine, &all);
     for pass in 0..2 {
         let mut last = None;
@@ -115,7 +115,11 @@ fn scaled(
     let together = Scaled::new(machine, recorded.cpus, scaling, &tape, seed, None)
         .unwrap()
         .run();
-    join(machine, (&cpus, scaling.copies), &own, together)
+    let copies = Copies {
+        cpus: &cpus,
+        count: scaling.copies,
+    };
+    join(machine, copies, &own, together)
 }
 
 /// Numbers that look random.

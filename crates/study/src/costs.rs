@@ -12,14 +12,14 @@ use linemate_answers::{Cost, Costs, CpuPlace, PairCost, TypeSets, UnderCost};
 use linemate_attribution::Analysis;
 use linemate_machine::Machine;
 use linemate_recording::TimeGrid;
-use linemate_replay::{Counts, Mixing, Outcome};
+use linemate_replay::{Counts, Outcome};
 
 use crate::border;
+use crate::experiment::scene::{KeyName, Scene, Watch};
+use crate::experiment::under::{Under, UnderCounts};
+use crate::experiment::variant::Variant;
 use crate::experiment::{Conditions, Cpus, Experiment};
-use crate::scene::{KeyName, Scene, Watch};
 use crate::session::Session;
-use crate::under::{Under, UnderCounts};
-use crate::variant::Variant;
 use linemate_layout::edit::EditSubject;
 use linemate_layout::plan::{resolve, subject_name};
 
@@ -124,7 +124,6 @@ fn told(
     run: CostRun<'_>,
 ) -> Result<Costs, WhatIfError> {
     let (scene, cpus) = (experiment.scene, experiment.cpus);
-    let mixing = experiment.conditions.groups.mixing;
     let session = scene.session;
     let book = Book {
         analysis: session.analysis(),
@@ -140,7 +139,7 @@ fn told(
         return Err(absent(&only.name, experiment.under));
     }
     let under = experiment.under.zip(part);
-    let under = under.map(|(under, part)| under_cost(under, part, outcome, (run.machine, cpus)));
+    let under = under.map(|(under, part)| under_cost(under, part, experiment, outcome));
     let whole = cost_of("everything".to_owned(), &outcome.totals);
     let asked = only.map(|only| Cost::sum(&only.name, &fields));
     let types = book.types();
@@ -178,12 +177,12 @@ fn told(
         sources: book.sources(),
         pairs: match under {
             Some(_) => Vec::new(),
-            None => pairs(outcome, run.machine, (cpus, mixing)),
+            None => pairs(experiment, outcome),
         },
         pairs_by: border::places(outcome.transfers.places),
         time: border::time_grid(session.time_grid()),
         lines: lines::lines(&book),
-        groups: group_costs(scene, outcome, (cpus, mixing)),
+        groups: group_costs(experiment, outcome),
         fields,
         whole,
         under,
@@ -205,9 +204,10 @@ fn absent(name: &str, under: Option<&Under>) -> WhatIfError {
 fn under_cost(
     under: &Under,
     part: &UnderCounts,
+    experiment: &Experiment<'_>,
     all: &Outcome,
-    (machine, cpus): (&Machine, Cpus),
 ) -> UnderCost {
+    let (machine, cpus) = (experiment.machine, experiment.cpus);
     let total = part.total();
     UnderCost {
         cost: cost_of(under.function.clone(), &total),
@@ -249,9 +249,11 @@ fn known(
     }
 }
 
-fn pairs(outcome: &Outcome, machine: &Machine, (cpus, mixing): (Cpus, Mixing)) -> Vec<PairCost> {
+fn pairs(experiment: &Experiment<'_>, outcome: &Outcome) -> Vec<PairCost> {
+    let cpus = experiment.cpus;
     let copies = usize::from(cpus.copies);
-    let spread = cpus.places(machine, mixing).unwrap_or_default();
+    let mixing = experiment.conditions.groups.mixing;
+    let spread = cpus.places(experiment.machine, mixing).unwrap_or_default();
     let place = |cpu| {
         let number = spread.iter().position(|at| *at == cpu).unwrap_or(0);
         (number / copies, number % copies)

@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use linemate_answers::{DiffFigures, DiffSide};
 use linemate_replay::{Cause, Counts};
 
+use crate::experiment::scene::Scene;
+use crate::experiment::watch::Watch;
 use crate::experiment::{Conditions, Cpus, Experiment};
-use crate::scene::{Scene, Watch};
 use crate::session::Session;
 use crate::whatif::WhatIfError;
 use linemate_layout::edit::EditSubject;

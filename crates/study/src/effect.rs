@@ -14,11 +14,11 @@ use linemate_replay::{Cause, Counts, Outcome, Source};
 use linemate_types::{LineSize, TypeId, TypeModel};
 
 use crate::border;
+use crate::compare::measure;
+use crate::experiment::scene::Scene;
+use crate::experiment::under::Under;
+use crate::experiment::variant::Variant;
 use crate::experiment::{Conditions, Cpus};
-use crate::scene::Scene;
-use crate::stats::paired;
-use crate::under::Under;
-use crate::variant::Variant;
 
 /// The potential of that many cycles, which have the causes `cycles`.
 pub(crate) fn potential(cost: f64, cycles: impl Fn(Cause) -> f64) -> Potential {
@@ -96,23 +96,13 @@ pub(crate) struct Facts<'f> {
 }
 
 /// Cycles of accesses that left their core.
-fn cost(counts: &Counts) -> u64 {
+pub(crate) fn cost(counts: &Counts) -> u64 {
     counts.left_core().cycles
 }
 
 /// The cost of the reported types, whose keys alone an outcome has.
-pub(crate) fn types_cost(outcome: &Outcome) -> f64 {
-    sum(outcome, &cost) as f64
-}
-
-/// The cost while a function was on the stack.
-pub(crate) fn under_cost(counts: &Counts) -> f64 {
-    cost(counts) as f64
-}
-
-/// The cost of everything.
-pub(crate) fn whole_cost(outcome: &Outcome) -> f64 {
-    cost(&outcome.totals) as f64
+pub(crate) fn types_cost(outcome: &Outcome) -> u64 {
+    sum(outcome, &cost)
 }
 
 fn left(counts: &Counts) -> u64 {
@@ -143,14 +133,9 @@ impl Facts<'_> {
     fn under(&self) -> Option<UnderChange> {
         let (under, counts) = self.under.as_ref()?;
         let (machine, cpus) = (&self.run.machine, self.cpus);
-        let of = |kind, figure: &dyn Fn(&Counts) -> u64| -> Vec<f64> {
-            let counts = self.counts_under(counts, kind).iter();
-            counts.map(|counts| figure(counts) as f64).collect()
-        };
-        let measure = |figure: &dyn Fn(&Counts) -> u64| {
-            let without = of(VariantKind::Without, figure);
-            paired(&without, &of(VariantKind::All, figure))
-        };
+        let of = |kind| self.counts_under(counts, kind);
+        let (without, with) = (of(VariantKind::Without), of(VariantKind::All));
+        let measure = |figure: &dyn Fn(&Counts) -> u64| measure(without, with, figure);
         let pair = (VariantKind::Without, VariantKind::All);
         Some(UnderChange {
             function: under.function.clone(),
@@ -167,9 +152,7 @@ impl Facts<'_> {
         pair: (VariantKind, VariantKind),
         figure: &dyn Fn(&Outcome) -> u64,
     ) -> Measure {
-        let series =
-            |kind| -> Vec<f64> { self.of(kind).iter().map(|o| figure(o) as f64).collect() };
-        paired(&series(pair.0), &series(pair.1))
+        measure(self.of(pair.0), self.of(pair.1), figure)
     }
 
     /// The cost of the reported types.

@@ -1,4 +1,7 @@
-//! Why edits do not fit a recording.
+//! Why there is no outcome, and why edits do not fit a recording.
+
+use linemate_recording::Error as RecordingError;
+use linemate_replay::ReplayError;
 
 /// Why a plan does not fit a recording.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -9,7 +12,7 @@ pub enum VariantError {
         linemate_text::suggestion(nearest)
     )]
     NoFunction {
-        /// Its name.
+        /// The function that was asked for.
         name: String,
         /// The names most like it.
         nearest: Vec<String>,
@@ -22,9 +25,49 @@ pub enum VariantError {
         "no array of `{path}` to skip: of {owners} objects whose `{path}` is loaded, none can be identified by what is accessed next"
     )]
     NoArray {
-        /// The pointer.
+        /// The pointer, as `TYPE.FIELD`.
         path: String,
-        /// Objects.
+        /// Objects whose pointer was loaded.
         owners: usize,
     },
+}
+
+/// Why there is no outcome.
+#[derive(Debug, thiserror::Error)]
+pub enum ExperimentError {
+    /// The recording does not say how many CPUs it has.
+    #[error("the recording does not contain its number of CPUs")]
+    NoCpus,
+    /// A number of CPUs that cloning cannot give.
+    #[error(
+        "{wanted} CPUs are not a multiple of the {recorded} recorded ones: the nearest is {nearest}"
+    )]
+    Cpus {
+        /// What was asked for.
+        wanted: usize,
+        /// How many CPUs were recorded.
+        recorded: usize,
+        /// The nearest number that is possible.
+        nearest: usize,
+    },
+    /// Nothing says which of the kernel's memory more CPUs would share.
+    #[error("--cpus needs kernel types: record without `--kernel-types no`")]
+    Unnamed,
+    /// The recording cannot be read to its end.
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
+    /// More CPUs than were recorded are replayed warm only.
+    #[error("{0} CPUs, more than were recorded, are replayed warm only: leave out --cold")]
+    Cold(usize),
+    /// It has accesses now that it had not when it was opened.
+    #[error("the recording changed while it was read: run the command again")]
+    Changed,
+    /// What was kept of it.
+    #[error(
+        "the cached stream of the recording cannot be packed or unpacked: use --no-cache and --exact"
+    )]
+    Kept,
+    /// The replay refused the machine or an access.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
 }

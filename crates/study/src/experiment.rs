@@ -14,27 +14,49 @@
 //!
 //! Results do not depend on the number of threads.
 
+pub mod calls;
+mod code;
+mod conditions;
+mod cpus;
+pub mod follow;
+mod groups;
+mod known;
+mod names;
+pub mod order;
+pub mod relocate;
+mod runner;
+pub mod scene;
+mod series;
+mod setup;
+mod supply;
+pub mod under;
+pub mod variant;
+pub(crate) mod watch;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use linemate_machine::{LineSize, Machine};
-use linemate_recording::{Access, Error as RecordingError};
+use linemate_machine::LineSize;
+use linemate_recording::Access;
 use linemate_replay::{
-    AsRecorded, Config, Interleaving, NoClones, Outcome, Placed, Replay, ReplayError, keeps_exact,
+    AsRecorded, Config, Interleaving, NoClones, Outcome, Placed, Replay, keeps_exact,
 };
 use rayon::prelude::*;
 
-pub use crate::cpus::{Cpus, recorded_cpus};
-use crate::groups::Groups;
-use crate::known::KnownOutcomes;
-use crate::progress::{self, OneOf};
-use crate::rounds::{Cutter, LeftOut, Rounds};
-use crate::runner::{Job, Runner, counting, pairs, take_all};
-use crate::scene::{Scene, Step};
-use crate::steps;
-use crate::stream::{Reader, Tables, Wanted};
-use crate::supply::{self, Replays, Source, Supply};
-use crate::under::{Under, UnderMarker};
-use crate::variant::{Unedited, Variant};
+pub use self::conditions::{Conditions, Groups, line_of, seeds};
+pub use self::cpus::Cpus;
+use self::known::KnownOutcomes;
+use self::runner::{Job, Runner, counting, pairs, take_all};
+pub use self::setup::Experiment;
+use self::supply::{Replays, Source, Supply};
+use self::under::UnderMarker;
+use self::variant::{Unedited, Variant};
+pub use crate::error::ExperimentError;
+use crate::session::progress::{self, OneOf};
+pub use crate::session::recorded::recorded_cpus;
+use crate::session::rounds::{Cutter, LeftOut, Rounds};
+use crate::session::step::Step;
+use crate::session::steps;
+use crate::session::stream::{Reader, Wanted};
 
 /// After how many interleavings it is asked whether their figures are narrow enough (`stats::is_narrow`): with four, a mean that is four
 /// times as large as its 95 % interval is 12.7 standard errors away from none.
@@ -46,120 +68,23 @@ const FILLING: Interleaving = Interleaving::Aligned;
 /// How many steps are gathered before the replays take them: waking threads for fewer costs more than it gains.
 const STEPS_AT_ONCE: usize = 1 << 18;
 
-/// Why there is no outcome.
-#[derive(Debug, thiserror::Error)]
-pub enum ExperimentError {
-    /// The recording does not say how many CPUs it has.
-    #[error("the recording does not contain its number of CPUs")]
-    NoCpus,
-    /// A number of CPUs that cloning cannot give.
-    #[error(
-        "{wanted} CPUs are not a multiple of the {recorded} recorded ones: the nearest is {nearest}"
-    )]
-    Cpus {
-        /// What was asked for.
-        wanted: usize,
-        /// Recorded CPUs.
-        recorded: usize,
-        /// The nearest multiple.
-        nearest: usize,
-    },
-    /// Nothing says which of the kernel's memory more CPUs would share.
-    #[error("--cpus needs kernel types: record without `--kernel-types no`")]
-    Unnamed,
-    /// The recording.
-    #[error(transparent)]
-    Recording(#[from] RecordingError),
-    /// More CPUs than were recorded are replayed warm only.
-    #[error("{0} CPUs, more than were recorded, are replayed warm only: leave out --cold")]
-    Cold(usize),
-    /// It has accesses now that it had not when it was opened.
-    #[error("the recording changed while it was read: run the command again")]
-    Changed,
-    /// What was kept of it.
-    #[error(
-        "the cached stream of the recording cannot be packed or unpacked: use --no-cache and --exact"
-    )]
-    Kept,
-    /// The replay.
-    #[error(transparent)]
-    Replay(#[from] ReplayError),
+/// Replays to be done, in batches of about the same size.
+#[derive(Clone, Copy)]
+struct Batches {
+    /// How many batches, at most.
+    count: usize,
+    /// How many replays the first has.
+    replays: usize,
 }
 
-/// The line size of a machine as layouts know it.
-pub fn line_of(machine: &Machine) -> linemate_types::LineSize {
-    match machine.line {
-        LineSize::B64 => linemate_types::LineSize::B64,
-        LineSize::B128 => linemate_types::LineSize::B128,
-    }
-}
-
-/// The seeds of that many interleavings.
-pub fn seeds(first: u64, count: usize) -> Vec<u64> {
-    (0..count as u64).map(|i| first.wrapping_add(i)).collect()
-}
-
-/// How to replay, whatever the question.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Conditions {
-    /// How many CPUs; `None`: as many as were recorded.
-    pub cpus: Option<usize>,
-    /// Whether each last-level cache has only the share of the CPUs that are replayed on it, and each core's L1 and L2 that of its threads:
-    /// a machine all of whose CPUs do the same.
-    pub llc_share: bool,
-    /// Whether every access is replayed, also those that hit in L1 whatever happens: slower, for the same figures where layouts are as
-    /// recorded.
-    pub exact: bool,
-    /// Whether replays begin with empty caches, and what first fills them counts.
-    pub cold: bool,
-    /// What more CPUs than were recorded do; for as many as were recorded nothing.
-    pub groups: Groups,
-}
-
-/// A recording on a machine.
-#[derive(Clone, Copy, Debug)]
-pub struct Experiment<'a> {
-    /// What the recording's accesses are counted for.
-    pub scene: &'a Scene<'a>,
-    /// The machine.
-    pub machine: &'a Machine,
-    /// CPUs.
-    pub cpus: Cpus,
-    /// Caches, and what is replayed of the recording.
-    pub conditions: Conditions,
-    /// Whether lines are looked into ([`Outcome::lines`]).
-    pub lines: bool,
-    /// A function: what is accessed while it is on the stack counts for keys and sites of its own ([`crate::under::UnderCounts`]).
-    pub under: Option<&'a Under>,
-    /// How many bytes all replays that are held at a time may take, about; two are held in any case. Decides nothing but time.
-    pub memory: usize,
+impl Batches {
+    const ONE_REPLAY: Batches = Batches {
+        count: 1,
+        replays: 1,
+    };
 }
 
 impl<'a> Experiment<'a> {
-    /// Of a recording on a machine; lines are not looked into.
-    ///
-    /// # Errors
-    /// A recording that does not tell its CPUs; a number of CPUs that is not a multiple of the recorded ones.
-    pub fn new(
-        scene: &'a Scene<'a>,
-        machine: &'a Machine,
-        conditions: Conditions,
-    ) -> Result<Experiment<'a>, ExperimentError> {
-        let cpus = Cpus::new(scene.session.analysis(), conditions.cpus)?;
-        if conditions.cold && cpus.copies > 1 {
-            return Err(ExperimentError::Cold(cpus.replayed()));
-        }
-        Ok(Experiment {
-            scene,
-            machine,
-            cpus,
-            conditions,
-            lines: false,
-            under: None,
-            memory: supply::memory(),
-        })
-    }
-
     /// Replays variants under the seeds' interleavings, [`INTERLEAVINGS_AT_ONCE`] at a time: each until `enough`, given what the first one and
     /// it have and its number, says so, the first as long as another one needs more. `keep` takes from an outcome what is wanted, given the
     /// variant's number: outcomes are large. Gives that by variant, then by seed.
@@ -198,7 +123,13 @@ impl<'a> Experiment<'a> {
             if !jobs.is_empty() {
                 let supply = match &mut supply {
                     Some(supply) => supply,
-                    none => none.insert(self.supply(variants, (count, jobs.len()))?),
+                    none => none.insert(self.supply(
+                        variants,
+                        Batches {
+                            count,
+                            replays: jobs.len(),
+                        },
+                    )?),
                 };
                 for wave in jobs.chunks(supply.at_once) {
                     supply.waves = supply.waves.saturating_sub(1);
@@ -300,7 +231,7 @@ impl<'a> Experiment<'a> {
             return Ok(outcome.clone());
         }
         let variant = Variant::as_recorded(self.scene);
-        let supply = self.supply(&[&variant], (1, 1))?;
+        let supply = self.supply(&[&variant], Batches::ONE_REPLAY)?;
         let mut runner = self.one(&supply, &variant, seed)?;
         let left_out = self.feed(std::slice::from_mut(&mut runner), &supply, 1)?;
         let outcome = self.finish(runner.replayed(&left_out)?, seed)?;
@@ -327,7 +258,7 @@ impl<'a> Experiment<'a> {
             return Experiment { cpus, ..*self }.placed(seed, place);
         }
         let variant = Variant::as_recorded(self.scene);
-        let supply = self.supply(&[&variant], (1, 1))?;
+        let supply = self.supply(&[&variant], Batches::ONE_REPLAY)?;
         let mut replay = self.one(&supply, &variant, seed)?.replay;
         let analysis = self.scene.session.analysis();
         let names = analysis.names()?;
@@ -412,7 +343,7 @@ impl<'a> Experiment<'a> {
     fn supply(
         &self,
         variants: &[&Variant],
-        (batches, replays): (usize, usize),
+        batches: Batches,
     ) -> Result<Supply<'a>, ExperimentError> {
         // CPUs that do not fit the machine are refused before the recording is read.
         self.replay(FILLING)?;
@@ -434,18 +365,18 @@ impl<'a> Experiment<'a> {
         let source = match filter.filter(|_| typed && self.under.is_none()) {
             Some(line) => Source::Stream {
                 stream: self.scene.session.stream(line)?,
-                tables: Tables::new(self.scene),
+                tables: self.scene.tables(),
             },
             None => Source::Recording { filter },
         };
         let of = Replays {
             accesses: self.scene.accesses,
             cpus: (self.cpus.recorded, usize::from(self.cpus.copies)),
-            batches,
-            in_batch: replays,
-            of_variant: replays / variants.len().max(1),
+            batches: batches.count,
+            in_batch: batches.replays,
+            of_variant: batches.replays / variants.len().max(1),
         };
-        let supply = Supply::new((source, moved), &of, self.memory);
+        let supply = Supply::new(source, moved, &of, self.memory);
         let steps = supply.source.parts(of.accesses) * supply.waves * self.passes();
         let progress = self.scene.session.progress();
         progress.begin(progress::Step::Replaying, steps);
@@ -464,7 +395,7 @@ impl<'a> Experiment<'a> {
         match &supply.source {
             Source::Stream { stream, tables } => {
                 let wanted = Wanted::NeededAnd(moved);
-                let reader = Reader::new(stream, self.scene, tables, wanted)?;
+                let reader = Reader::new(stream, self.scene.ownership, tables, wanted);
                 self.feed_stream(runners, reader, progress)
             }
             Source::Recording { filter } => self.feed_recording(runners, *filter, moved, progress),

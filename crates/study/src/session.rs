@@ -7,6 +7,16 @@
 //!   later ones        shelf ─► counts, stream, outcomes             the recording is not read
 //! ```
 
+pub mod event;
+pub(crate) mod ownership;
+pub mod progress;
+pub(crate) mod recorded;
+pub(crate) mod rounds;
+pub mod shelf;
+pub mod step;
+pub(crate) mod steps;
+pub(crate) mod stream;
+
 use std::sync::{Arc, OnceLock};
 
 use linemate_answers::EventCount;
@@ -22,13 +32,14 @@ use linemate_types::kernel_image::CodeSection;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::event::{EventError, count_event};
-use crate::experiment::{ExperimentError, recorded_cpus};
+use self::event::{EventError, count_event};
+use self::ownership::Ownership;
+use self::progress::{Progress, Silent, Step};
+use self::recorded::recorded_cpus;
+use self::shelf::{Nothing, Part, Shelf};
+use self::stream::{Named, Stream};
+use crate::error::ExperimentError;
 use crate::growth::Growth;
-use crate::ownership::Ownership;
-use crate::progress::{Progress, Silent, Step};
-use crate::shelf::{self, Nothing, Part, Shelf};
-use crate::stream::Stream;
 
 /// A recording that is asked about.
 pub struct Session<'r> {
@@ -216,7 +227,7 @@ impl<'r> Session<'r> {
         )
     }
 
-    /// What it counts.
+    /// The counts of the whole recording.
     pub fn counted(&self) -> &Counted {
         &self.counted
     }
@@ -252,6 +263,17 @@ impl<'r> Session<'r> {
         Ok(self.ownership.get_or_init(make))
     }
 
+    /// What a stream is made from.
+    fn named(&self) -> Result<Named<'_>, ExperimentError> {
+        Ok(Named {
+            analysis: &self.analysis,
+            ownership: self.ownership()?,
+            rows: &self.rows,
+            tally: &self.counted.tally,
+            progress: self.progress(),
+        })
+    }
+
     /// The accesses that replays on machines with such lines need.
     ///
     /// # Errors
@@ -266,7 +288,7 @@ impl<'r> Session<'r> {
         let stream = match kept.and_then(|bytes| Stream::read(bytes, self.rows.len())) {
             Some(stream) => stream,
             None => {
-                let stream = Stream::make(self, line)?;
+                let stream = stream::make(&self.named()?, line)?;
                 self.shelf.store(part, stream.bytes());
                 stream
             }

@@ -8,13 +8,13 @@ use linemate_recording::GuestAddr;
 use linemate_replay::{Fate, Placed, Reach, SetsReached, sets_reached};
 use rustc_hash::FxHashSet;
 
+use crate::experiment::variant::{Memory, Variant};
 use crate::experiment::{Experiment, ExperimentError};
-use crate::variant::{Memory, Variant};
 
 /// Different lines that each CPU accesses, by their first bytes.
 #[derive(Clone, Debug, Default)]
 struct Lines {
-    by_cpu: Vec<FxHashSet<u64>>,
+    by_cpu: Vec<FxHashSet<GuestAddr>>,
 }
 
 impl Lines {
@@ -27,14 +27,13 @@ impl Lines {
         }
         let last = placed.addr.0.wrapping_add(u64::from(size.max(1)) - 1);
         for byte in [placed.addr.0, last] {
-            self.by_cpu[cpu].insert(byte - byte % line_bytes);
+            self.by_cpu[cpu].insert(GuestAddr(byte - byte % line_bytes));
         }
     }
 
     fn sets(&self, experiment: &Experiment<'_>) -> Option<TypeSets> {
-        let reach = |lines: &FxHashSet<u64>| {
-            sets_reached(experiment.machine, lines.iter().copied().map(GuestAddr))
-        };
+        let reach =
+            |lines: &FxHashSet<GuestAddr>| sets_reached(experiment.machine, lines.iter().copied());
         let cpus = self.by_cpu.iter().enumerate();
         let used: Vec<(usize, Reach)> = cpus
             .filter(|(_, lines)| !lines.is_empty())

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use linemate_answers::{SetsChange, TypeSets, WhatIf};
-use linemate_layout::edit::{Edit, EditFile, EditSubject};
+use linemate_layout::edit::{EditFile, EditSubject};
 use linemate_layout::plan::{
     AccessRule, ObjectRule, Plan, PlanError, PlanReason, resolve, subject_name,
 };
@@ -13,15 +13,16 @@ use linemate_recording::Error as RecordingError;
 use linemate_replay::{Counts, Outcome};
 use linemate_types::{LineSize, TypeId, TypeModel};
 
+use crate::compare::{Comparison, Edited, Figure};
 use crate::effect;
 pub use crate::effect::{Run, VariantKind};
-use crate::event::EventError;
+use crate::experiment::scene::Scene;
+use crate::experiment::under::{Under, UnderCounts};
+use crate::experiment::variant::{Variant, VariantError};
+use crate::experiment::watch::{TypePair, Watch};
 use crate::experiment::{Experiment, ExperimentError, line_of, recorded_cpus, seeds};
-use crate::scene::{Scene, Watch};
 use crate::session::Session;
-use crate::stats::all_narrow;
-use crate::under::{Under, UnderCounts};
-use crate::variant::{Setting, Variant, VariantError};
+use crate::session::event::EventError;
 
 /// The fewest interleavings that give a confidence interval worth the name.
 pub const INTERLEAVINGS_MIN: usize = 8;
@@ -29,7 +30,7 @@ pub const INTERLEAVINGS_MIN: usize = 8;
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum WhatIfError {
-    /// An impossible edit.
+    /// An edit that the types do not allow.
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// An edit that does not fit the recording.
@@ -38,12 +39,12 @@ pub enum WhatIfError {
     /// A type to report that does not exist.
     #[error("{name}: {reason}")]
     Type {
-        /// Its name.
+        /// The type, as it was asked for.
         name: String,
-        /// Why.
+        /// What the name means, or that it means nothing.
         reason: PlanReason,
     },
-    /// Nothing to compare.
+    /// Edits that are empty: there is nothing to compare.
     #[error("nothing to compare: there are no edits")]
     NoEdits,
     /// A type that no access touches.
@@ -54,9 +55,9 @@ pub enum WhatIfError {
     /// A type that is not accessed while a function is on the stack.
     #[error("the recording has no access to any {name} while {function} is on the stack")]
     AbsentUnder {
-        /// The type.
+        /// The type that was asked for.
         name: String,
-        /// The function.
+        /// The function that it is not accessed under.
         function: String,
     },
     /// Too few for a confidence interval.
@@ -67,16 +68,25 @@ pub enum WhatIfError {
     /// An event whose calls cannot be told.
     #[error(transparent)]
     Event(#[from] EventError),
-    /// The replays.
+    /// A replay of a variant failed.
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
-    /// The recording.
+    /// The recording cannot be read to its end.
     #[error(transparent)]
     Recording(#[from] RecordingError),
 }
 
 /// What a replay found, and what of it while a function was on the stack.
 type WithUnder = (Outcome, Counts);
+
+/// The variants of a run.
+#[derive(Default)]
+struct Built {
+    /// With why they are not possible.
+    variants: Vec<(VariantKind, Result<Variant, String>)>,
+    /// Sizes of the reported types: without edits, with all.
+    layouts: Vec<Vec<u64>>,
+}
 
 /// A recording and edits, checked, with what the recording holds of what they touch.
 #[derive(Debug)]
@@ -124,7 +134,10 @@ impl<'a> Study<'a> {
         }
         let recorded = recorded_cpus(session.analysis())?;
         let pairs = plan.objects.iter().filter_map(|rule| match rule {
-            ObjectRule::Colocate(a, b) => Some((a.clone(), b.clone())),
+            ObjectRule::Colocate(a, b) => Some(TypePair {
+                first: a.clone(),
+                second: b.clone(),
+            }),
             _ => None,
         });
         let chases = plan.accesses.iter().filter_map(|rule| match rule {
@@ -167,7 +180,7 @@ impl<'a> Study<'a> {
         self.recorded
     }
 
-    /// The recording's types.
+    /// The types of the recorded kernel and programs.
     pub(crate) fn model(&self) -> &'a TypeModel {
         self.session.analysis().model()
     }
@@ -194,29 +207,7 @@ impl<'a> Study<'a> {
             return Err(WhatIfError::Interleavings(run.interleavings));
         }
         let line = line_of(&run.machine);
-        let mut kinds = vec![VariantKind::Without, VariantKind::All];
-        if run.ablate && self.edits.len() > 1 {
-            kinds.extend((0..self.edits.len()).map(VariantKind::Alone));
-            kinds.extend((0..self.edits.len()).map(VariantKind::AllBut));
-        }
-        let mut variants: Vec<(VariantKind, Result<Variant, String>)> = Vec::new();
-        let mut layouts = Vec::new();
-        for kind in kinds {
-            let built = self.variant(kind, line, run.seed);
-            match (built, kind) {
-                (Ok((variant, sizes)), _) => {
-                    if matches!(kind, VariantKind::Without | VariantKind::All) {
-                        layouts.push(sizes);
-                    }
-                    variants.push((kind, Ok(variant)));
-                }
-                // An edit that needs another one cannot stand alone: that is an answer, too.
-                (Err(why), VariantKind::Alone(_) | VariantKind::AllBut(_)) => {
-                    variants.push((kind, Err(why.to_string())))
-                }
-                (Err(why), _) => return Err(why),
-            }
-        }
+        let Built { variants, layouts } = self.build(run, line)?;
         let usable: Vec<&Variant> = variants
             .iter()
             .filter_map(|(_, variant)| variant.as_ref().ok())
@@ -236,16 +227,19 @@ impl<'a> Study<'a> {
             outcome.keys = watched.iter().map(of).collect();
             (outcome, under)
         };
-        let enough = |without: &[WithUnder], with: &[WithUnder], _| {
-            let figures: [&dyn Fn(&WithUnder) -> f64; 3] = [
-                &|(outcome, _)| effect::types_cost(outcome),
-                &|(outcome, _)| effect::whole_cost(outcome),
-                &|(_, under)| effect::under_cost(under),
-            ];
-            // Each edit's share is told beside the whole: of the same interleavings.
-            !run.all_interleavings && !run.ablate && all_narrow(without, with, &figures)
+        let comparison = Comparison {
+            experiment: &experiment,
+            variants: &usable,
+            seeds: &seeds,
+            // Each edit's share is shown with the whole: of the same interleavings.
+            until_narrow: !run.all_interleavings && !run.ablate,
         };
-        let answers = experiment.run(&usable, &seeds, keep, enough)?;
+        let figures: [Figure<'_, WithUnder>; 3] = [
+            &|(outcome, _), _| effect::types_cost(outcome),
+            &|(outcome, _), _| effect::cost(&outcome.totals),
+            &|(_, under), _| effect::cost(under),
+        ];
+        let answers = comparison.run(keep, &figures)?;
         let (outcomes, under) = answers.into_iter().map(|of| of.into_iter().unzip()).unzip();
         let sets = self.sets(&experiment, &variants)?;
         let edited = self.types.iter().take(self.edited);
@@ -267,6 +261,32 @@ impl<'a> Study<'a> {
             under: self.under.as_ref().map(|function| (function, under)),
         };
         Ok(effect::whatif(&facts))
+    }
+
+    /// All variants that the run is to replay; those without edits and with all have to be possible.
+    fn build(&self, run: &Run, line: LineSize) -> Result<Built, WhatIfError> {
+        let mut kinds = vec![VariantKind::Without, VariantKind::All];
+        if run.ablate && self.edits.len() > 1 {
+            kinds.extend((0..self.edits.len()).map(VariantKind::Alone));
+            kinds.extend((0..self.edits.len()).map(VariantKind::AllBut));
+        }
+        let mut built = Built::default();
+        for kind in kinds {
+            match (self.variant(kind, line, run.seed), kind) {
+                (Ok((variant, sizes)), _) => {
+                    if matches!(kind, VariantKind::Without | VariantKind::All) {
+                        built.layouts.push(sizes);
+                    }
+                    built.variants.push((kind, Ok(variant)));
+                }
+                // An edit that needs another one has no effect of its own: that is an answer, too.
+                (Err(why), VariantKind::Alone(_) | VariantKind::AllBut(_)) => {
+                    built.variants.push((kind, Err(why.to_string())))
+                }
+                (Err(why), _) => return Err(why),
+            }
+        }
+        Ok(built)
     }
 
     /// The sets that the lines of the reported types reach, without edits and with all.
@@ -308,19 +328,8 @@ impl<'a> Study<'a> {
             VariantKind::Alone(chosen) => number == chosen,
             VariantKind::AllBut(left_out) => number != left_out,
         });
-        let mut plan = Plan::new(self.session.analysis().model(), line, &edits, self.images)?;
-        // The scene counted neighbours for the `colocate` edits of the whole file, in order.
-        let questions = self.questions(&plan);
-        let variant = Variant::new(
-            &mut plan,
-            &self.scene,
-            self.session.analysis(),
-            &Setting {
-                cpus: self.recorded,
-                seed,
-                questions: &questions,
-            },
-        )?;
+        let edited = Edited::new(&self.scene, &edits, self.images, line, seed)?;
+        let Edited { mut plan, variant } = edited;
         let size = |plan: &mut Plan<'_>, ids: &[TypeId]| {
             ids.first()
                 .and_then(|id| plan.layouts.of(*id).ok())
@@ -332,22 +341,5 @@ impl<'a> Study<'a> {
             .map(|(_, ids)| size(&mut plan, ids))
             .collect();
         Ok((variant, sizes))
-    }
-
-    /// Which of the scene's questions each `colocate` of the plan is.
-    fn questions(&self, plan: &Plan<'_>) -> Vec<usize> {
-        let all = self.edits.statements().filter_map(|(_, s)| match &s.edit {
-            Edit::Colocate(a, b) => Some((a, b)),
-            _ => None,
-        });
-        let model = self.session.analysis().model();
-        let ids =
-            |name: &String| resolve(model, &EditSubject::Named(name.clone())).unwrap_or_default();
-        let known: Vec<_> = all.map(|(a, b)| (ids(a), ids(b))).collect();
-        let asked = plan.objects.iter().filter_map(|rule| match rule {
-            ObjectRule::Colocate(a, b) => known.iter().position(|(x, y)| x == a && y == b),
-            _ => None,
-        });
-        asked.collect()
     }
 }

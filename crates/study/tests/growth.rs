@@ -241,10 +241,11 @@ fn a_row_that_no_curve_fits_has_an_interval_as_wide_as_its_fit_is_bad() {
     let trend = trends.get("f", "t.00000").unwrap();
     let residual = trend.residual();
     assert!(residual > 0.3, "{residual}");
+    // Three points and a curve of two parameters leave one degree of freedom, for which Student's t is 12.7; the others' would make it 1.96.
     for cpus in [16, 64, 480] {
         let predicted = trend.predict(cpus);
         let half = (predicted.high - predicted.mean) / predicted.mean;
-        assert!(half > residual, "{cpus}: {predicted:?}, {residual}");
+        assert!(half > 10.0 * residual, "{cpus}: {predicted:?}, {residual}");
     }
     // The others have what they had.
     let like = trends.get("f", "t.00100").unwrap().predict(16);

@@ -10,7 +10,7 @@ use linemate_recording::{AccessKind, Recording};
 use linemate_replay::Outcome;
 use linemate_study::experiment::{line_of, seeds};
 use linemate_study::scene::{Scene, Watch};
-use linemate_study::variant::{Setting, Variant};
+use linemate_study::variant::Variant;
 use linemate_study::{Conditions, Experiment, Session};
 use linemate_testkit::world::{F, RQ, UNITS, World};
 
@@ -45,12 +45,7 @@ fn outcomes(recording: &Recording, memory: usize) -> Vec<Vec<Outcome>> {
         let edits = parse_flags(subject, &[edit.to_owned()]).unwrap();
         let model = session.analysis().model();
         let mut plan = Plan::new(model, line_of(&machine), &edits, &images).unwrap();
-        let setting = Setting {
-            cpus: 2,
-            seed: 1,
-            questions: &[],
-        };
-        Variant::new(&mut plan, &scene, session.analysis(), &setting).unwrap()
+        Variant::new(&mut plan, &scene, 1).unwrap()
     };
     let edited = ["isolate nr_running", "remove nr_running"].map(variant);
     let recorded = Variant::as_recorded(&scene);

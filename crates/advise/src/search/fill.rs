@@ -24,6 +24,7 @@ impl Search<'_, '_, '_> {
                     next.take(*unit);
                     next.put_after(before, *unit);
                     let found = (self.excess(&next), self.slack(&next));
+                    // Strictly less, so that it ends: moving between equal holes could go on for ever.
                     (found < (excess, slack)).then_some((found, next))
                 })
             };
@@ -93,6 +94,7 @@ impl Search<'_, '_, '_> {
         let mut excess = self.excess(&candidate);
         while excess > ByteSize::ZERO {
             let mut runs = self.last_lines(&candidate);
+            // Fewest first: each member that leaves is a move that the patch has to justify.
             runs.sort_by_key(Vec::len);
             let (left, next) = runs.iter().find_map(|units| {
                 let next = self.with_holes_filled(candidate.clone(), units)?;

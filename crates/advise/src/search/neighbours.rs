@@ -7,7 +7,15 @@ use super::{HOT_UNITS, SEGMENTS_MAX, Search};
 use crate::candidate::Candidate;
 use crate::shape::UnitLayout;
 
+/// Structs of more members are not also searched by their order within lines: that has (hot members × all members) neighbours a step, where
+/// grouping has (hot members × segments), and what costs cycles is which members share a line. Where objects start no lines, order is all
+/// there is.
+const PERMUTED_UNITS: usize = 24;
+/// A line counts as full if no member of the commonest size, a pointer, fits behind its last.
+const SPARE_BYTES: ByteSize = ByteSize(8);
+
 impl Search<'_, '_, '_> {
+    /// What one step of a climb tries.
     pub(super) fn neighbours(&self, here: &Candidate) -> Vec<Candidate> {
         let mut all = Vec::new();
         let hot = &self.hot[..self.hot.len().min(HOT_UNITS)];
@@ -15,6 +23,7 @@ impl Search<'_, '_, '_> {
             for &unit in hot {
                 self.move_unit(here, unit, &mut all);
             }
+            // Cold members that filled a hole: back home, in case the hole has gone.
             for unit in here.segments.iter().flatten() {
                 if !hot.contains(unit) {
                     let mut next = here.clone();
@@ -26,7 +35,7 @@ impl Search<'_, '_, '_> {
             self.swap_units(here, hot, &mut all);
             self.change_segments(here, &mut all);
         }
-        if !self.lines || self.shape.units().len() <= 24 {
+        if !self.lines || self.shape.units().len() <= PERMUTED_UNITS {
             self.permute(here, hot, &mut all);
         }
         self.restore(here, &mut all);
@@ -51,9 +60,11 @@ impl Search<'_, '_, '_> {
             all.push(next);
         }
         if out.segments.len() < SEGMENTS_MAX {
+            // At either end only: exchanging segments is another step, so that all places are reached in two.
             for place in [0, out.segments.len()] {
                 let mut next = out.clone();
                 next.segments.insert(place, vec![unit]);
+                // The first segment starts a line and what follows goes on behind it; closing it is a neighbour of its own.
                 next.open |= next.segments.len() == 1;
                 all.push(next);
                 if place == out.segments.len() {
@@ -166,7 +177,7 @@ impl Search<'_, '_, '_> {
                 let flexible = self.shape.units()[last].kind == UnitKind::Flexible;
                 self.shape.names[last].is_some()
                     && !flexible
-                    && end.align_up(line) - end <= ByteSize(8)
+                    && end.align_up(line) - end <= SPARE_BYTES
             })
             .collect()
     }
@@ -189,6 +200,7 @@ impl Search<'_, '_, '_> {
                 let mut next = here.clone();
                 next.rest.remove(from);
                 next.rest.insert(to, unit);
+                // An edit says `after MEMBER`: what has no name cannot be one.
                 let named = to == 0 || self.shape.names[next.rest[to - 1]].is_some();
                 if named {
                     all.push(next);

@@ -132,7 +132,7 @@ impl Cause {
 /// How often, and for how many cycles in all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
-    /// Accesses.
+    /// How many accesses there were.
     pub count: u64,
     /// Core cycles of latency, waiting included.
     pub cycles: u64,
@@ -179,12 +179,12 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// All accesses.
+    /// Loads, stores and atomics together.
     pub fn accesses(&self) -> u64 {
         self.loads + self.stores + self.rmws
     }
 
-    /// All cycles.
+    /// What all accesses took, private hits included.
     pub fn cycles(&self) -> u64 {
         self.sources.iter().map(|tally| tally.cycles).sum()
     }

@@ -25,7 +25,7 @@ use crate::size;
 pub struct Cell {
     /// First byte touched, from the line's start.
     pub offset: u8,
-    /// The instruction.
+    /// The instruction that accessed it.
     pub pc: GuestAddr,
     /// What its accesses were accounted to.
     pub key: KeyId,
@@ -72,7 +72,7 @@ impl LineView {
 pub struct Uncontested {
     /// What they were accounted to.
     pub key: KeyId,
-    /// And what else.
+    /// The function, or the line of its source.
     pub site: SiteId,
     /// First byte touched, from the line's start.
     pub offset: u8,
@@ -103,7 +103,7 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// Bytes.
+    /// How many bytes the view of lines takes.
     pub(crate) fn size_in_memory(&self) -> usize {
         size::of_table(&self.index) + size::of_list(&self.cells) + size::of_table(&self.uncontested)
     }

@@ -12,7 +12,7 @@ use crate::scale::locks::LockWait;
 /// Lines that prefetchers fetched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FetchedAhead {
-    /// By L2s' streamers.
+    /// Lines that the L2s' streamers fetched.
     pub l2_streamer: u64,
     /// By L1s' stride prefetchers.
     pub l1_stride: u64,
@@ -54,7 +54,7 @@ pub struct Pair {
 /// What a replay found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Everything.
+    /// The sum of all keys.
     pub totals: Counts,
     /// By key: index = [`KeyId`](crate::KeyId).
     pub keys: Vec<Counts>,
@@ -74,7 +74,7 @@ pub struct Outcome {
     pub skipped: u64,
     /// Of those, the ones that went to devices, past all caches. They are in no [`Counts`].
     pub uncached: u64,
-    /// Rounds.
+    /// How many rounds were replayed.
     pub rounds: u64,
     /// From the first counted round's start to the last one's end, in cycles.
     pub cycles: u64,

@@ -70,9 +70,18 @@ pub struct Transfers {
     pub times: Vec<TransferTime>,
 }
 
+/// A place in lines.
+#[derive(Clone, Copy)]
+pub(crate) struct InLine {
+    /// What the access was accounted to.
+    pub(crate) key: KeyId,
+    /// First byte touched, from the line's start.
+    pub(crate) offset: u8,
+}
+
 type Sums = HashMap<(u32, u8, u16, u16), u64, BuildHasherDefault<LineHasher>>;
 
-/// Counts them.
+/// Counts transfers by place in the line while a replay runs.
 #[derive(Clone)]
 pub(crate) struct TransferCounter {
     grid: TimeGrid,
@@ -117,14 +126,9 @@ impl TransferCounter {
     }
 
     /// A line that `to`, the replayed CPU number `number`, fetched.
-    pub(crate) fn add(
-        &mut self,
-        (key, offset): (KeyId, u8),
-        from: LogicalCpu,
-        to: LogicalCpu,
-        number: usize,
-    ) {
+    pub(crate) fn add(&mut self, at: InLine, from: LogicalCpu, to: LogicalCpu, number: usize) {
         let place = |cpu: LogicalCpu| self.place_of[usize::from(cpu.0)];
+        let InLine { key, offset } = at;
         let pair = (key.0, offset, place(from), place(to));
         *self.pairs.entry(pair).or_default() += 1;
         let recorded = CpuId((number / usize::from(self.copies)) as u16);

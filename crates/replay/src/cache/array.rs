@@ -39,7 +39,7 @@ pub(crate) type Way = usize;
 pub(crate) struct Cache {
     ways: usize,
     set_mask: u64,
-    /// All sets' ways.
+    /// Ways of all sets together.
     size: usize,
     /// Line + 1, or zero for an empty way. Empty until a line comes.
     lines: Vec<u64>,
@@ -60,7 +60,7 @@ impl Cache {
         }
     }
 
-    /// Bytes.
+    /// How many bytes of the host the arrays take.
     pub(crate) fn size_in_memory(&self) -> usize {
         size::of_list(&self.lines) + size::of_list(&self.held)
     }
@@ -211,7 +211,7 @@ impl Llc {
         }
     }
 
-    /// Bytes.
+    /// How many bytes of the host the arrays take.
     pub(crate) fn size_in_memory(&self) -> usize {
         size::of_list(&self.used) + size::of_list(&self.sets_by_use)
     }

@@ -52,7 +52,7 @@ pub(crate) struct Entry {
 pub(crate) enum History {
     /// The core never had it.
     Never,
-    /// It has it.
+    /// The core's caches have a copy.
     Held,
     /// Its caches had no room for it.
     Evicted,
@@ -106,7 +106,7 @@ impl Directory {
         }
     }
 
-    /// Bytes.
+    /// How many bytes of the host the entries take.
     pub(crate) fn size_in_memory(&self) -> usize {
         size::of_table(&self.slots) + size::of_list(&self.entries) + size::of_list(&self.sharers)
     }

@@ -29,7 +29,7 @@ use crate::cache::address::Line;
 use crate::cache::directory::History;
 use crate::cache::verdict::{Asked, Verdict};
 
-/// Prefetchers do not leave the page.
+/// Prefetchers do not leave the page: its neighbour in memory may be anything. 4 KiB also where the kernel maps 2 MiB, as Intel documents.
 const PAGE_BITS: u32 = 12;
 
 /// The prefetchers of all cores.
@@ -175,6 +175,7 @@ impl Prefetchers {
             Level::L1 => self.stride.map(|stride| stride.outstanding),
             Level::L2 => self.streamer.map(|streamer| streamer.outstanding),
         };
+        // Flights that have arrived are dropped when the next is to be sent: at most `outstanding` are kept, so a list will do.
         let flights = &mut self.core(place).flights;
         flights.retain(|flight| flight.ready > now);
         let under_way = flights.iter().filter(|flight| flight.to == to).count();
@@ -183,6 +184,7 @@ impl Prefetchers {
 
     pub(crate) fn send(&mut self, place: CpuPlace, flight: Flight) {
         let flights = &mut self.core(place).flights;
+        // One flight a line: the L1's prefetcher may ask for what the streamer has under way.
         flights.retain(|other| other.line != flight.line);
         flights.push(flight);
         match flight.to {
@@ -197,6 +199,7 @@ impl Prefetchers {
         let bits = self.line.shift();
         let addr = seen.line << bits | u64::from(seen.offset);
         let next = follow_load(stride, &mut self.core(place).strides, seen.pc, addr)?;
+        // A step within the line fetches nothing, and must not take a buffer.
         (next >> bits != seen.line).then_some(next >> bits)
     }
 
@@ -206,6 +209,7 @@ impl Prefetchers {
             return;
         };
         let bits = PAGE_BITS - self.line.shift();
+        // Taken out so that the core's streams can be borrowed beside it.
         let mut wanted = std::mem::take(&mut self.wanted);
         let streams = &mut self.core(place).streams;
         follow_request(streamer, streams, bits, line, &mut wanted);
@@ -216,6 +220,7 @@ impl Prefetchers {
 /// An instruction loads a byte. Returns the byte one distance further, if that is known and on the page.
 fn follow_load(shape: L1Stride, strides: &mut Vec<Stride>, pc: u64, addr: u64) -> Option<u64> {
     let Some(at) = strides.iter().position(|stride| stride.pc == pc) else {
+        // Used longest ago goes: what real tables replace is not known.
         strides.truncate(shape.entries as usize - 1);
         let new = Stride {
             pc,
@@ -230,6 +235,7 @@ fn follow_load(shape: L1Stride, strides: &mut Vec<Stride>, pc: u64, addr: u64) -
     let stride = &mut strides[0];
     let distance = addr.wrapping_sub(stride.last) as i64;
     stride.last = addr;
+    // The same byte again, as of a spin: it neither trains nor untrains.
     if distance == 0 {
         return None;
     }
@@ -267,6 +273,7 @@ fn follow_request(
     };
     streams[..=at].rotate_right(1);
     let stream = &mut streams[0];
+    // A second request for a line (a store after a load) is no step in any direction.
     if stream.last == line {
         return;
     }
@@ -285,6 +292,7 @@ fn follow_request(
     let (first, last) = (page << bits, (page + 1) << bits);
     for _ in 0..shape.per_request {
         let next = match up {
+            // From the further of what was sent and what is asked for: a stream that overtakes its prefetches does not fetch behind itself.
             true => stream.sent.max(line) + 1,
             false => stream.sent.min(line).wrapping_sub(1),
         };

@@ -24,7 +24,7 @@ pub struct MissTag {
     pub key: u32,
     /// The second thing to account it to.
     pub site: u32,
-    /// What it cost.
+    /// Cycles of the miss, which go to its cause.
     pub cycles: u64,
 }
 
@@ -93,7 +93,7 @@ pub(crate) struct Sharing {
 }
 
 impl Sharing {
-    /// Bytes.
+    /// How many bytes of the host the records take.
     pub(crate) fn size_in_memory(&self) -> usize {
         let line = |line: &LineRecords| size::of_list(&line.records) + size::of_list(&line.table);
         size::of_list(&self.lines) + self.lines.iter().map(line).sum::<usize>()

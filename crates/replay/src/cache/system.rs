@@ -89,11 +89,13 @@ impl System {
         let cache = &mut self.l1[usize::from(core.0)];
         let way = cache.find_and_use(piece.line)?;
         let slot = cache.slot(way);
+        // Either flag needs the sharing records or the flights: kept off this way, which most accesses take.
         if cache.flags(way) & (CHECK | PREFETCHED) != 0 {
             return None;
         }
         let mut cycles = u64::from(self.latency.l1);
         if piece.kind != AccessKind::Load {
+            // E becomes M in silence: the owner asks nobody. S and F have to upgrade.
             let entry = self.directory.entry_mut(slot);
             if entry.owner() != Some(core) {
                 return None;
@@ -178,6 +180,7 @@ impl System {
     ) -> Verdict {
         let core = usize::from(place.core.0);
         let Some(way) = self.l2[core].find_and_use(piece.line) else {
+            // The pair's other line after the one that was asked for: the CPU waits for its own alone, and both may be in one set.
             let verdict = self.miss(cpu, place, piece, now);
             if self.pairs {
                 self.fetch_pair(place, piece.line ^ 1, now);
@@ -193,6 +196,7 @@ impl System {
                 self.arrival(place, slot, piece, now)
             }
         };
+        // DIRTY stays with the copy in L2, which is what has to be written back; L1's is clean until it is written.
         let flags = flags & CHECK;
         let way = self.fill_l1(
             place,
@@ -213,6 +217,7 @@ impl System {
         let Some(record) = self.sharing.find(entry, core) else {
             return;
         };
+        // Words that others wrote are still unread: the miss may yet turn out to be useful (Dubois' essential miss).
         if record.pending & words == 0 && record.pending != 0 {
             return;
         }
@@ -236,12 +241,14 @@ impl System {
         now: u64,
     ) -> Verdict {
         let slot = self.l1[usize::from(place.core.0)].slot(way);
+        // Dubois classes misses, not upgrades. What an upgrade takes away is of use where a reader used a word that is now written.
         let (farthest, readers) = self.invalidate_others(place, slot);
         let cause = match readers {
             None => Cause::Unshared,
             Some(touched) if touched & piece.words != 0 => Cause::TrueSharing,
             Some(_) => Cause::FalseSharing,
         };
+        // No data moves, but the farthest copy has to answer: as long as a HITM from there. With no copy left, the directory in the LLC answers.
         let latency = farthest.map_or(self.latency.llc, |distance| self.latency.hitm(distance));
         let (waited, cycles) = self.serve(slot, piece.kind, now, u64::from(latency), true);
         self.own_modified(cpu, place, piece, slot);
@@ -267,6 +274,7 @@ impl System {
             "line {:#x}: held, but in no cache",
             piece.line
         );
+        // Looked up before anything changes: invalidating first would hide where the data is.
         let supply = self.supply(place, slot);
         let (waited, cycles) = if piece.kind == AccessKind::Load {
             self.share(place, slot, &supply);
@@ -279,11 +287,13 @@ impl System {
                 slot,
                 piece.kind,
                 now,
+                // Data and invalidations are under way at once; the write is done when the later of them is.
                 supply.latency.max(u64::from(reach)),
                 true,
             )
         };
         let history = match history {
+            // Not cold: on a machine that has run for long the core had the line once, and lost it to who wrote it since.
             History::Never if self.old && self.directory.entry(slot).ever_written != 0 => {
                 self.sharing
                     .owe_all(self.directory.entry_mut(slot), place.core);
@@ -291,6 +301,7 @@ impl System {
             }
             history => history,
         };
+        // A lost copy is a capacity miss even if another core wrote the line since: it would have missed in any case.
         let pending = self.begin_lifetime(place.core, slot, piece.words);
         let (cause, undecided) = match (history, pending) {
             (History::Never, _) => (Some(Cause::Cold), false),
@@ -329,6 +340,7 @@ impl System {
         };
         let entry = self.directory.entry_mut(slot);
         let begin = now.max(entry.busy_until);
+        // Ownership cannot be handed on before it has arrived; a clean copy only occupies who answers.
         let kept = if exclusive {
             latency + atomic
         } else {
@@ -347,6 +359,7 @@ impl System {
                 self.directory.holders(slot) == 1 && self.directory.holds(slot, owner),
                 "line {line:#x}: an owner with other copies"
             );
+            // Words that the owner wrote become pending for those that had the line before.
             self.sharing.publish(self.directory.entry_mut(slot));
             if supply.exclusive {
                 self.write_back(self.topology.domain_of(owner), slot);
@@ -361,6 +374,7 @@ impl System {
             entry.set_owner(None);
             entry.dirty = false;
         }
+        // E needs every other copy to be gone, those in other domains' LLCs too: otherwise a silent write would leave them stale.
         let alone = self.directory.holders(slot) == 0
             && self.directory.entry(slot).llc & !(1 << place.domain.0) == 0;
         let entry = self.directory.entry_mut(slot);
@@ -403,6 +417,7 @@ impl System {
         let line = self.directory.entry(slot).line;
         let mut farthest: Option<Distance> = None;
         let mut readers: Option<u64> = None;
+        // Taken, not borrowed: the loop changes caches and directory, both fields of self.
         let mut others = std::mem::take(&mut self.others);
         self.directory.others(slot, place.core, &mut others);
         for &core in &others {
@@ -420,6 +435,7 @@ impl System {
         }
         self.others = others;
         let entry = self.directory.entry_mut(slot);
+        // The own domain's LLC keeps its copy: it is behind the core's own caches and is refreshed by the write-back.
         let mut copies = entry.llc & !(1 << place.domain.0);
         entry.llc &= 1 << place.domain.0;
         while copies != 0 {

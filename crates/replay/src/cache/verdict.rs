@@ -17,7 +17,7 @@ pub enum LineState {
     Forward,
     /// One of several copies.
     Shared,
-    /// No copy.
+    /// The core has no copy.
     Invalid,
 }
 

@@ -9,7 +9,7 @@ use linemate_recording::{AccessKind, CpuId};
 use crate::accounts::counts::{Cause, Counts, Source, Tally};
 use crate::accounts::lines::{Lines, Touch};
 use crate::accounts::outcome::{Outcome, Pair};
-use crate::accounts::transfers::TransferCounter;
+use crate::accounts::transfers::{InLine, TransferCounter};
 use crate::cache::address::{Span, instance_line, rest};
 use crate::cache::directory::LineHasher;
 use crate::cache::prefetch::Seen;
@@ -100,9 +100,11 @@ impl Engine {
         &mut self,
         taper: &mut Taper,
         waiting: &Waiting,
-        (slice, cpu): (usize, usize),
+        slice: usize,
+        cpu: usize,
         now: u64,
     ) -> u64 {
+        // During the warm-up the tape only learns which lines groups share.
         if !taper.takes() {
             taper.note(waiting, CpuId(cpu as u16));
             return self.step(waiting, cpu, 0, now);
@@ -112,6 +114,7 @@ impl Engine {
             taper.wait(slice, stall);
             return stall;
         }
+        // Performed all the same: the group's own caches have to be as if it had them alone.
         let aside = Waiting {
             key: self.aside.unwrap_or_default().0,
             site: self.aside_site.0,
@@ -146,6 +149,7 @@ impl Engine {
     #[inline]
     pub(crate) fn step(&mut self, waiting: &Waiting, cpu: usize, instance: u16, now: u64) -> u64 {
         let stall = self.perform(waiting, cpu, instance, now);
+        // Accesses that the filter left out hit in L1 whatever happens, so only the words that they used matter: they decide sharing.
         if waiting.later != Later::default() {
             let Cpu { logical, place } = self.cpus[cpu];
             let line = instance_line(waiting.span.line, instance, self.line);
@@ -161,6 +165,7 @@ impl Engine {
         let Cpu { logical, place } = self.cpus[cpu];
         let first = self.piece(waiting, &waiting.span, instance);
         self.met = (Source::L1, None);
+        // An access to two lines never takes the quick way: its second piece may miss.
         if waiting.span.beyond == 0 {
             if let Some((cycles, _)) = self.system.hit(logical, place.core, first) {
                 self.add_hit(waiting);
@@ -216,10 +221,12 @@ impl Engine {
         let stall = verdict.cycles - self.l1_cycles;
         verdict.cycles = self.l1_cycles + self.wait(waiting, cpu, stall);
         verdict.waited = verdict.waited.min(verdict.cycles);
+        // What goes onto the tape is accounted where all groups are replayed; here it would count twice.
         if self.aside != Some(KeyId(waiting.key)) {
             self.look_inside(offset, waiting, &verdict);
             self.note_transfer(offset, waiting, cpu, &verdict);
         }
+        // A hit that the quick way did not take: a permission or a flag had to be looked at, the account is the same.
         if verdict.source == Source::L1 && second.is_none() {
             self.add_hit(waiting);
             self.settle_if_needed();
@@ -263,6 +270,7 @@ impl Engine {
         if verdict.source.is_private() {
             return self.settle_if_needed();
         }
+        // Nobody waits for a line in a private cache: only what left its core can have.
         self.keys[waiting.key as usize].waited += verdict.waited;
         self.sites[waiting.site as usize].waited += verdict.waited;
         let tag = MissTag {
@@ -270,6 +278,7 @@ impl Engine {
             site: waiting.site,
             cycles: verdict.cycles,
         };
+        // True or false sharing is known when the lifetime ends; the miss is counted then, under the tag's key.
         if verdict.undecided {
             self.system.open(place, verdict, tag);
         } else if let Some(cause) = verdict.cause {
@@ -348,6 +357,7 @@ impl Engine {
         for (counts, &[loads, stores, rmws, _]) in keys.chain(sites) {
             counts.add_l1_hits([loads, stores, rmws], self.l1_cycles, self.atomic_cycles);
         }
+        // The account of what the tape took: it has no name and was only there so that `step` needs no branch.
         if let Some(aside) = self.aside {
             self.keys.truncate(aside.0 as usize);
             self.sites.truncate(self.aside_site.0 as usize);
@@ -363,6 +373,7 @@ impl Engine {
             .map(|cause| self.totals.cause(cause).count)
             .iter()
             .sum();
+        // In release, too: a lost miss would be a wrong figure in every table, and one comparison at the end costs nothing.
         assert!(
             private + causes == self.totals.accesses(),
             "{private} private hits and {causes} causes for {} accesses",
@@ -405,6 +416,7 @@ impl Engine {
     /// From here on a line that goes between cores is looked into by place.
     #[inline]
     fn watch_contested(&mut self, verdict: &Verdict) {
+        // Clean transfers within a domain are left out: a line that is only read is contended by nobody.
         let transfer = verdict.source.is_hitm()
             || matches!(
                 verdict.source,
@@ -423,7 +435,11 @@ impl Engine {
         };
         if let Some(writer) = verdict.writer {
             let to = self.cpus[cpu].logical;
-            transfers.add((KeyId(waiting.key), offset), writer, to, cpu);
+            let at = InLine {
+                key: KeyId(waiting.key),
+                offset,
+            };
+            transfers.add(at, writer, to, cpu);
         }
     }
 

@@ -14,7 +14,7 @@ pub enum ReplayError {
     /// An access by a CPU beyond those announced.
     #[error("access by CPU {cpu}, but the recording is said to have {recorded} CPUs")]
     Cpu {
-        /// Which.
+        /// The CPU that was not announced.
         cpu: CpuId,
         /// How many there should be.
         recorded: usize,
@@ -24,13 +24,13 @@ pub enum ReplayError {
     TooManyCpus {
         /// Recorded CPUs times copies.
         wanted: usize,
-        /// Recorded CPUs.
+        /// How many CPUs were recorded.
         recorded: usize,
-        /// Copies of each.
+        /// How many CPUs each of them stands for.
         copies: u16,
-        /// The machine.
+        /// The name of the machine.
         machine: String,
-        /// Its CPUs.
+        /// How many logical CPUs it has.
         cpus: usize,
     },
     /// No CPU, no copy, or too many copies.
@@ -38,9 +38,9 @@ pub enum ReplayError {
         "{recorded} recorded CPUs x {copies} copies; both must be at least 1, copies at most {COPIES_MAX}"
     )]
     Copies {
-        /// Recorded CPUs.
+        /// How many CPUs were recorded.
         recorded: usize,
-        /// Copies of each.
+        /// How many CPUs each of them stands for.
         copies: u16,
     },
     /// The list of logical CPUs does not have one for each CPU.
@@ -57,9 +57,9 @@ pub enum ReplayError {
     /// An access touches 1 to 64 bytes.
     #[error("access of {size} bytes at {addr:#x}; 1 to 64 are possible")]
     Size {
-        /// Its address.
+        /// Where the access begins.
         addr: u64,
-        /// Its size.
+        /// Its size in bytes, as recorded.
         size: u8,
     },
     /// A key or site beyond any sensible number.

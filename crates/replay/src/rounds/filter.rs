@@ -45,18 +45,18 @@ pub fn keeps_exact(machine: &Machine, cpus: usize) -> bool {
 pub struct Later {
     /// Words read or written.
     pub touched: u64,
-    /// Words written.
+    /// Of those, the words that were written.
     pub written: u64,
 }
 
 /// An access as the filter sees it: one that goes through the caches.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
-    /// Who.
+    /// The recorded CPU that made it.
     pub cpu: CpuId,
     /// First byte, as recorded.
     pub addr: GuestAddr,
-    /// Bytes.
+    /// How many bytes it touches.
     pub size: u8,
     /// Load, store or RMW.
     pub kind: AccessKind,

@@ -23,7 +23,7 @@ const CYCLES_PER_INSTRUCTION: u64 = 1;
 /// When the slices of a round start relative to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interleaving {
-    /// All start together.
+    /// All slices of a round start together.
     Aligned,
     /// Each starts at a pseudo-random time so that it still fits into the round's longest slice, give or
     /// take an eighth of that. The same seed gives the same times; several seeds give confidence intervals.
@@ -68,7 +68,7 @@ struct Runner {
     copy: u16,
 }
 
-/// Runs rounds.
+/// Merges a round's slices by their CPUs' clocks.
 #[derive(Clone)]
 pub(crate) struct Interleaver {
     interleaving: Interleaving,
@@ -76,7 +76,7 @@ pub(crate) struct Interleaver {
     now: u64,
     /// When counting began, in cycles.
     since: u64,
-    /// Rounds since then.
+    /// Rounds since counting began.
     rounds: u64,
     runners: Vec<Runner>,
     schedule: Schedule,

@@ -93,7 +93,7 @@ struct Window {
     round: u64,
     /// How long it has waited.
     now: u64,
-    /// Nothing begins before.
+    /// When everything `window` instructions before is over: no miss begins earlier.
     floor: u64,
     misses: VecDeque<Miss>,
     /// When each fill buffer is free.

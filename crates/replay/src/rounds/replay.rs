@@ -17,9 +17,9 @@ use crate::rounds::placement::{Cloner, Fate, KeyId, Placed, Placement, SiteId};
 use crate::rounds::slices::{Begins, SliceHead, Slicer};
 use crate::rounds::waiting::{Waiting, places};
 use crate::rounds::warm::{Growth, WarmUp};
-use crate::scale::tape::{Code, Retention, Tape, Taper};
+use crate::scale::tape::{Accounts, Code, Retention, Tape, Taper};
 
-/// How to replay.
+/// CPUs, places and interleaving of a replay.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// CPUs in the recording.
@@ -45,11 +45,11 @@ fn check_keys(placed: Placed) -> Result<(), ReplayError> {
 /// An access of a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// The instruction.
+    /// The instruction that makes the access.
     pub pc: GuestAddr,
     /// Instructions from the slice's first access.
     pub offset: u32,
-    /// Bytes.
+    /// How many bytes it touches.
     pub size: u8,
     /// Load, store or RMW.
     pub kind: AccessKind,
@@ -152,17 +152,17 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         self
     }
 
-    /// Makes a [`Tape`] of what the replay counts, of `keys` keys and `sites` sites: what is on the tape is in none of the outcome's counts but
+    /// Makes a [`Tape`] of what the replay counts in these accounts: what is on the tape is in none of the outcome's counts but
     /// `accesses`. To be called before the first access; the recording is to be replayed twice ([`Replay::begin_counting`]).
     #[must_use]
     pub fn with_tape(
         mut self,
         retention: Retention,
         code: Arc<Code>,
-        (keys, sites): (usize, usize),
+        accounts: Accounts,
     ) -> Replay<P, C> {
-        self.engine.aside = Some(KeyId(keys as u32));
-        self.engine.aside_site = SiteId(sites as u32);
+        self.engine.aside = Some(KeyId(accounts.keys as u32));
+        self.engine.aside_site = SiteId(accounts.sites as u32);
         self.taper = Some(Taper::new(retention, code, self.engine.line));
         self
     }
@@ -403,7 +403,7 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
                 let instance = cloner.instance(copy, waiting.sharing);
                 match taper {
                     None => engine.step(waiting, cpu, instance, now),
-                    Some(taper) => engine.taped(taper, waiting, (slice, cpu), now),
+                    Some(taper) => engine.taped(taper, waiting, slice, cpu, now),
                 }
             },
         );

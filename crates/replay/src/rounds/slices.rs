@@ -27,7 +27,7 @@ pub enum Begins {
 /// Where an access is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// What it begins.
+    /// Whether a slice or a round begins with it.
     pub begins: Begins,
     /// Instructions from its slice's start; never less than the one before it in the slice.
     pub offset: u32,
@@ -38,7 +38,7 @@ pub struct Cut {
 pub struct Turned {
     /// Instructions of the slice that it ends.
     pub ended: Option<u32>,
-    /// What it begins.
+    /// Whether a slice or a round begins with it.
     pub begins: Begins,
 }
 
@@ -130,7 +130,7 @@ impl Slicer {
 /// A slice of a round, as recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SliceHead {
-    /// The recorded CPU.
+    /// The recorded CPU whose turn it is.
     pub cpu: CpuId,
     /// Instructions from its start to its end; to its last access where the end is not told.
     pub span: u32,

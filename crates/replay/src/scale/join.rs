@@ -10,19 +10,30 @@ use crate::accounts::outcome::{Outcome, Pair};
 use crate::accounts::transfers::{MachinePlaces, Transfer, TransferTime, Transfers, numbered};
 use crate::rounds::placement::KeyId;
 
-/// The outcome of `copies` groups: `own` is what one of them does that others have no part in ([`crate::Replay::finish_taped`]), `together` the rest
-/// ([`crate::Scaled`]). `cpus`: where the CPUs sit, recorded CPU c's copy n at c x copies + n; the group of `own` is number 0.
+/// The CPUs of all groups.
+#[derive(Clone, Copy, Debug)]
+pub struct Copies<'c> {
+    /// Where they sit: recorded CPU c's copy n at c x count + n.
+    pub cpus: &'c [LogicalCpu],
+    /// How many groups there are.
+    pub count: u16,
+}
+
+impl<'c> Copies<'c> {
+    /// Where each group's CPU sits for group 0's.
+    fn of_first(self) -> BTreeMap<LogicalCpu, &'c [LogicalCpu]> {
+        let recorded = self.cpus.chunks(usize::from(self.count).max(1));
+        recorded.map(|all| (all[0], all)).collect()
+    }
+}
+
+/// The outcome of all groups: `own` is what one of them does that others have no part in ([`crate::Replay::finish_taped`]), `together` the rest
+/// ([`crate::Scaled`]). The group of `own` is number 0.
 ///
 /// Lines that are each group's own are shown once, with the sums of all groups.
 #[must_use]
-pub fn join(
-    machine: &Machine,
-    (cpus, copies): (&[LogicalCpu], u16),
-    own: &Outcome,
-    together: Outcome,
-) -> Outcome {
-    let times = u64::from(copies);
-    let copies = usize::from(copies);
+pub fn join(machine: &Machine, copies: Copies<'_>, own: &Outcome, together: Outcome) -> Outcome {
+    let times = u64::from(copies.count);
     let mut joined = together;
     add(&mut joined.keys, &own.keys, times);
     add(&mut joined.sites, &own.sites, times);
@@ -31,10 +42,10 @@ pub fn join(
         .keys
         .iter()
         .for_each(|counts| joined.totals.merge(counts));
-    joined.pairs = pairs(&own.pairs, &joined.pairs, (cpus, copies));
+    joined.pairs = pairs(&own.pairs, &joined.pairs, copies);
     joined.lines = lines(&own.lines, joined.lines, times);
     uncontested(&mut joined, own, times);
-    joined.transfers = transfers(machine, (cpus, copies), &own.transfers, joined.transfers);
+    joined.transfers = transfers(machine, copies, &own.transfers, joined.transfers);
     joined.accesses = own.accesses * times;
     joined.skipped = own.skipped * times;
     joined.uncached = own.uncached * times;
@@ -57,14 +68,8 @@ fn add(to: &mut Vec<Counts>, own: &[Counts], times: u64) {
     }
 }
 
-/// Where each group's CPU sits for group 0's.
-fn copies_of(cpus: &[LogicalCpu], copies: usize) -> BTreeMap<LogicalCpu, &[LogicalCpu]> {
-    let recorded = cpus.chunks(copies.max(1));
-    recorded.map(|all| (all[0], all)).collect()
-}
-
-fn pairs(own: &[Pair], together: &[Pair], (cpus, copies): (&[LogicalCpu], usize)) -> Vec<Pair> {
-    let places = copies_of(cpus, copies);
+fn pairs(own: &[Pair], together: &[Pair], copies: Copies<'_>) -> Vec<Pair> {
+    let places = copies.of_first();
     let mut sums: BTreeMap<(LogicalCpu, LogicalCpu), Tally> = BTreeMap::new();
     for pair in together {
         sums.entry((pair.from, pair.to))
@@ -123,10 +128,11 @@ fn uncontested(joined: &mut Outcome, own: &Outcome, times: u64) {
 
 fn transfers(
     machine: &Machine,
-    (cpus, copies): (&[LogicalCpu], usize),
+    copies: Copies<'_>,
     own: &Transfers,
     together: Transfers,
 ) -> Transfers {
+    let (cpus, copies) = (copies.cpus, usize::from(copies.count));
     let (places, place_of) = numbered(machine, cpus);
     let place = |cpu: u16, group: usize| match own.places {
         MachinePlaces::Cpu => {

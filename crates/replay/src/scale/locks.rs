@@ -21,7 +21,7 @@ pub(crate) type LockId = (Line, u8);
 /// What waiting for locks took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockWait {
-    /// The lock.
+    /// What the lock's word is accounted to.
     pub key: KeyId,
     /// Where it was asked for.
     pub site: SiteId,

@@ -40,6 +40,16 @@ pub(crate) struct Mixer {
     levels: Vec<Level>,
 }
 
+/// An access of a group's CPU, among all that it makes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub(crate) group: u16,
+    /// The number of its slice.
+    pub(crate) slice: u64,
+    /// How often it has been made in that slice.
+    pub(crate) again: u32,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
     Domain,
@@ -88,13 +98,13 @@ impl Mixer {
         }
     }
 
-    /// The group whose CPU `owner` the group's `cpu` meets in its slice number `slice`, there for the `again`th time.
-    pub(crate) fn group(
-        &self,
-        (cpu, group): (&Cpu, u16),
-        owner: CpuId,
-        (slice, again): (u64, u32),
-    ) -> u16 {
+    /// The group whose CPU `owner` the group's `cpu` meets.
+    pub(crate) fn group(&self, cpu: &Cpu, owner: CpuId, moment: Moment) -> u16 {
+        let Moment {
+            group,
+            slice,
+            again,
+        } = moment;
         let owner = usize::from(owner.0);
         if owner >= self.recorded {
             return group;

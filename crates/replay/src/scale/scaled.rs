@@ -21,7 +21,7 @@ use crate::rounds::placement::Sharing;
 use crate::rounds::schedule::Schedule;
 use crate::rounds::waiting::{Cpu, places};
 use crate::scale::locks::{Asked, LockId, Locks};
-use crate::scale::mixing::{Mixer, Mixing};
+use crate::scale::mixing::{Mixer, Mixing, Moment};
 use crate::scale::tape::{Own, Tape, Taped};
 
 /// Cycles from one of several accesses to the next where the recording has one: the time before it on the tape, but no more than this, which is
@@ -35,7 +35,7 @@ pub struct Scaling {
     pub copies: u16,
     /// Whether each group begins at a place of its own on the tape; else all begin where the recording does.
     pub phases: bool,
-    /// Whom CPUs meet.
+    /// Whose copies CPUs meet where they touch another CPU's memory.
     pub mixing: Mixing,
     /// Whether CPUs wait for locks.
     pub locks: bool,
@@ -153,6 +153,7 @@ impl<'t> Scaled<'t> {
         let cpus = places(machine, recorded, scaling.copies, Some(&logical))?;
         let mixer = Mixer::new(scaling.mixing, seed, &cpus, scaling.copies);
         let mut engine = Engine::new(machine, cpus, scaling.copies, lines.is_some());
+        // The warm-up touches each line once a CPU, so most CPUs meet lines for the first time while counting; they are not cold.
         engine.system.set_old();
         if let (Some(transfers), Some(grid)) = (&mut engine.transfers, lines) {
             transfers.set_grid(grid);
@@ -184,7 +185,12 @@ impl<'t> Scaled<'t> {
                 // Another group comes last each time.
                 let group = (group + (turn % u64::from(groups)) as u16) % groups;
                 let number = usize::from(cpu.0) * usize::from(groups) + usize::from(group);
-                let instance = self.instance(taped, (number, group), (turn, 0));
+                let moment = Moment {
+                    group,
+                    slice: turn,
+                    again: 0,
+                };
+                let instance = self.instance(taped, number, moment);
                 self.engine.step(&taped.access, number, instance, 0);
             }
         }
@@ -202,12 +208,8 @@ impl<'t> Scaled<'t> {
 
     /// Whose memory an access goes to.
     #[inline]
-    fn instance(
-        &self,
-        taped: &Taped,
-        (number, group): (usize, u16),
-        (turn, again): (u64, u32),
-    ) -> u16 {
+    fn instance(&self, taped: &Taped, number: usize, moment: Moment) -> u16 {
+        let group = moment.group;
         match taped.access.sharing {
             Sharing::Shared => 0,
             Sharing::Cloned => group,
@@ -216,8 +218,7 @@ impl<'t> Scaled<'t> {
                 if usize::from(owner.0) == own {
                     return group;
                 }
-                let cpu = &self.engine.cpus[number];
-                self.mixer.group((cpu, group), owner, (turn, again))
+                self.mixer.group(&self.engine.cpus[number], owner, moment)
             }
         }
     }
@@ -245,6 +246,7 @@ impl<'t> Scaled<'t> {
         if !self.scaling.phases || whole == 0 {
             return 0;
         }
+        // By time, not by number: rounds differ in length by orders of magnitude, and groups would begin in the many short ones.
         let time = mix(self.seed ^ mix(group as u64)) % whole;
         self.tape.ends.partition_point(|end| *end <= time)
     }
@@ -252,6 +254,7 @@ impl<'t> Scaled<'t> {
     /// Begins a group's next round, and those after it as long as none has an access.
     fn begin_rounds(&mut self, group: usize) {
         let rounds = self.tape.rounds.len();
+        // A loop, not a call from end_round: thousands of rounds in a row may have nothing on the tape.
         while self.groups[group].active == 0 && self.groups[group].done < rounds {
             self.begin_round(group);
             if self.groups[group].active == 0 {
@@ -277,6 +280,7 @@ impl<'t> Scaled<'t> {
         for slice in &tape.slices[slices] {
             let index = number * self.recorded + usize::from(slice.cpu.0);
             // Anywhere that it ends with the longest at the latest: a later start would make rounds longer than they were.
+            // A function of round and CPU, not a generator: the draw must not depend on the order in which groups come here.
             let random = mix(self.seed ^ mix(done as u64) ^ mix((index as u64) << 32));
             let late = random % u64::from(longest - slice.span + 1);
             self.groups[number].turns += 1;
@@ -287,6 +291,7 @@ impl<'t> Scaled<'t> {
                 end: slice.end,
                 span: slice.span,
                 turn: self.groups[number].turns,
+                // Empty: its last slice let go of all. Taken over for its allocation.
                 held: std::mem::take(&mut runner.held),
                 ..GroupCpu::default()
             };
@@ -307,6 +312,7 @@ impl<'t> Scaled<'t> {
                 mix(self.seed ^ mix(runner.turn << 16 ^ index as u64) ^ u64::from(runner.next));
             (runner.made, runner.wanted) = (0, times(taped.growth, random));
             if runner.wanted > 0 {
+                // The tape has times as recorded; what the runner waited for since comes on top.
                 let due = runner.shift + u64::from(taped.access.offset);
                 self.schedule.set(index, Some(due));
                 return true;
@@ -324,16 +330,24 @@ impl<'t> Scaled<'t> {
         let taped = &tape.accesses[runner.next as usize];
         let group = index / self.recorded;
         let number = index % self.recorded * usize::from(self.scaling.copies) + group;
-        let instance = self.instance(taped, (number, group as u16), (runner.turn, runner.made));
+        let moment = Moment {
+            group: group as u16,
+            slice: runner.turn,
+            again: runner.made,
+        };
+        let instance = self.instance(taped, number, moment);
         let span = taped.access.span;
+        // The address of the word that is written, in its group's copy: what a kernel locks is a word, not a line.
         let lock = (
             instance_line(span.line, instance, self.engine.line),
             span.offset,
         );
+        // Asked before the access is performed: a waiter spins on a copy of its own and does not move the line.
         if self.scaling.locks && taped.acquires && !self.may_take(index, lock, now) {
             return;
         }
         let stall = self.perform(taped, number, instance, now);
+        // Any write to the word by its holder lets go: an unlock may be a plain store.
         let writes = taped.access.kind != AccessKind::Load;
         if writes && !taped.acquires && self.runners[index].lets_go(lock) {
             self.release(lock, now + stall);
@@ -342,6 +356,7 @@ impl<'t> Scaled<'t> {
         runner.made += 1;
         runner.shift += stall;
         if runner.made < runner.wanted {
+            // Repeated accesses keep the distance that the scan which made them had.
             let step = u64::from(tape.step(runner.next).clamp(1, STEP_CYCLES_MAX));
             runner.shift += step;
             self.schedule.set(index, Some(now + stall + step));
@@ -384,6 +399,7 @@ impl<'t> Scaled<'t> {
             return;
         };
         let runner = &mut self.runners[next];
+        // Saturating: who asked later than the holder let go has not waited, though it was queued in call order.
         let waited = at.saturating_sub(runner.asked);
         runner.shift += waited;
         runner.granted = true;
@@ -396,6 +412,8 @@ impl<'t> Scaled<'t> {
     /// Performs an access, where its CPU's own caches are as the recorded group's were. Returns for how long the CPU stalls.
     #[inline]
     fn perform(&mut self, taped: &Taped, number: usize, instance: u16, now: u64) -> u64 {
+        // The tape knows where the access was served from when its group ran alone. This machine does not have what evicted the line there, so the eviction
+        // is repeated.
         if taped.own != Own::Whatever {
             let Cpu { place, .. } = self.engine.cpus[number];
             let line = instance_line(taped.access.span.line, instance, self.engine.line);
@@ -429,6 +447,7 @@ impl<'t> Scaled<'t> {
             circles,
             unreleased,
         });
+        // The tape's accesses, as often as they were made: growth makes that differ from its length.
         outcome.accesses = outcome.totals.accesses();
         outcome.rounds = self.groups.iter().map(|group| group.done as u64).sum();
         outcome.cycles = self.groups.iter().map(|group| group.end).max().unwrap_or(0);

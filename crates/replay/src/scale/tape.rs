@@ -22,6 +22,15 @@ use crate::rounds::placement::{KeyId, Sharing, SiteId};
 use crate::rounds::waiting::Waiting;
 use crate::size;
 
+/// How many keys and sites have accounts of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accounts {
+    /// [`KeyId`]s below that number.
+    pub keys: usize,
+    /// [`SiteId`]s below that number.
+    pub sites: usize,
+}
+
 /// Which accesses a tape has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Retention {
@@ -76,7 +85,7 @@ impl Taped {
 #[derive(Clone, Copy)]
 pub(crate) struct TapedSlice {
     pub(crate) cpu: CpuId,
-    /// Its accesses.
+    /// The first of its accesses on the tape.
     pub(crate) begin: u32,
     pub(crate) end: u32,
     /// Cycles from its start to its end, without what its accesses on the tape cost.

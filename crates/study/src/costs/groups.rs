@@ -2,18 +2,14 @@
 
 use linemate_answers::{GroupCosts, LockCost};
 use linemate_recording::Version;
-use linemate_replay::{Mixing, Outcome};
+use linemate_replay::Outcome;
 
 use crate::border;
-use crate::experiment::Cpus;
-use crate::scene::Scene;
+use crate::experiment::Experiment;
 
 /// What groups of CPUs do together; none of a replay of the recorded CPUs alone.
-pub(super) fn group_costs(
-    scene: &Scene<'_>,
-    outcome: &Outcome,
-    (cpus, mixing): (Cpus, Mixing),
-) -> Option<GroupCosts> {
+pub(super) fn group_costs(experiment: &Experiment<'_>, outcome: &Outcome) -> Option<GroupCosts> {
+    let scene = experiment.scene;
     let counts = outcome.scaled?;
     let mut locks: Vec<LockCost> = Vec::new();
     let mut under = 0;
@@ -45,8 +41,8 @@ pub(super) fn group_costs(
     }
     locks.sort_by(|a, b| (b.cycles, &a.name, &a.function).cmp(&(a.cycles, &b.name, &b.function)));
     Some(GroupCosts {
-        groups: usize::from(cpus.copies),
-        mixing: border::mixing(mixing),
+        groups: usize::from(experiment.cpus.copies),
+        mixing: border::mixing(experiment.conditions.groups.mixing),
         accesses: counts.taped,
         locks,
         circles: counts.circles,

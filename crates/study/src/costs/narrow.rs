@@ -9,7 +9,7 @@ use linemate_layout::plan::{resolve, subject_name};
 use linemate_types::{ByteOffset, FlatType};
 
 use super::owner;
-use crate::scene::{KeyName, Place, Scene};
+use crate::experiment::scene::{KeyName, Place, Scene};
 
 /// A type that costs are narrowed to, by its name.
 pub(super) struct Narrowed {

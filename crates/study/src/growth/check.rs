@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use linemate_answers::GrowthBy;
 
 use super::fit::Prediction;
+use super::model::{Growth, sum_by};
 use super::series::{SeriesCounts, SeriesError};
-use super::{Growth, sum_by};
 
 /// A row of a recording that the series does not have, and what the series predicts for it.
 #[derive(Clone, Debug, PartialEq)]

@@ -24,7 +24,7 @@ impl Exponent {
     /// All but 0, whose curve has no b.
     const GROWING: [Exponent; 3] = [Exponent::MinusOne, Exponent::Half, Exponent::One];
 
-    /// The number.
+    /// The exponent as a number.
     pub fn value(self) -> f64 {
         match self {
             Exponent::MinusOne => -1.0,
@@ -48,7 +48,7 @@ impl Exponent {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Observed {
     pub(crate) cpus: f64,
-    /// By all CPUs.
+    /// Accesses of all CPUs together.
     pub(crate) accesses: f64,
 }
 
@@ -270,11 +270,11 @@ pub(crate) fn freedom(observed: &[Observed]) -> f64 {
 /// A prediction and its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prediction {
-    /// The curves' mean.
+    /// The mean of all curves, by their shares.
     pub mean: f64,
-    /// 0 or more.
+    /// The lower end of the interval, 0 or more.
     pub low: f64,
-    /// The other end.
+    /// The upper end of the interval.
     pub high: f64,
 }
 
@@ -319,9 +319,9 @@ impl Trend {
         let points = weighted(&observed, noise);
         let mut curves = curves(&points);
         let own = freedom(&observed);
-        let freedom = noise.freedom + own;
+        let pooled = noise.freedom + own;
         let nearest = best(&curves).chi_square;
-        let likely = ((noise.freedom + nearest) / freedom).max(1.0);
+        let likely = ((noise.freedom + nearest) / pooled).max(1.0);
         // QAIC (Burnham & Anderson 2002, section 2.5) and the weights that it gives (section 2.9).
         let criterion = |curve: &Curve| curve.chi_square / likely + 2.0 * curve.parameters();
         let least = curves.iter().map(criterion).fold(f64::INFINITY, f64::min);
@@ -332,12 +332,17 @@ impl Trend {
         for curve in &mut curves {
             curve.share /= sum;
         }
+        // A row that no curve fits is not held to the noise of the others, however alike those are: its interval is as wide as its fit is bad,
+        // and a fit of so few points is worth no more degrees of freedom than they leave.
+        let (dispersion, freedom) = match nearest / own {
+            bad if bad > likely => (bad, own),
+            _ => (likely, pooled),
+        };
         Trend {
             observed,
             curves,
             noise,
-            // A row that no curve fits is not held to the noise of the others, however alike those are: its interval is as wide as its fit is bad.
-            dispersion: likely.max(nearest / own),
+            dispersion,
             freedom,
             stretch,
         }

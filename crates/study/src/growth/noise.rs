@@ -71,7 +71,7 @@ pub(crate) fn largest<'r>(rows: &[&'r [Observed]]) -> Vec<&'r [Observed]> {
     rows.into_iter().map(|(_, row)| row).collect()
 }
 
-/// Sorted.
+/// How far each row is from its curve, ascending.
 fn spreads(rows: &[&[Observed]], noise: Noise) -> Vec<f64> {
     let mut spreads: Vec<f64> = rows.par_iter().map(|row| spread(row, noise)).collect();
     spreads.sort_by(f64::total_cmp);

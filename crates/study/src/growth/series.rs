@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use linemate_text::shown;
 
-use super::names::FieldNames;
-use crate::experiment::ExperimentError;
-use crate::session::Session;
+use crate::error::ExperimentError;
 
 /// Most recordings of a series.
 pub const RECORDINGS_MAX: usize = 32;
@@ -25,9 +23,9 @@ pub enum SeriesError {
     /// One that does not tell its CPUs, kernel or command.
     #[error("{}: the recording does not contain its {what}", shown(name))]
     Unknown {
-        /// Which.
+        /// What messages call the recording.
         name: String,
-        /// What.
+        /// What its description lacks.
         what: &'static str,
     },
     /// Two of the same number of CPUs.
@@ -37,11 +35,11 @@ pub enum SeriesError {
         shown(b)
     )]
     SameCpus {
-        /// One of them.
+        /// What messages call the first.
         a: String,
-        /// The other.
+        /// What messages call the second.
         b: String,
-        /// The number.
+        /// How many CPUs both have.
         cpus: usize,
     },
     /// Two of different kernels, or one of them with and one without user code.
@@ -53,15 +51,15 @@ pub enum SeriesError {
         shown(of_b)
     )]
     Differ {
-        /// One of them.
+        /// What messages call the first.
         a: String,
-        /// The other.
+        /// What messages call the second.
         b: String,
-        /// In what.
+        /// In what they differ.
         what: &'static str,
-        /// The one's.
+        /// The first one's value.
         of_a: String,
-        /// The other's.
+        /// The second one's value.
         of_b: String,
     },
     /// Two of different commands.
@@ -73,9 +71,9 @@ pub enum SeriesError {
     /// One whose objects cannot be told.
     #[error("{}: {why}", shown(name))]
     Recording {
-        /// Which.
+        /// What messages call the recording.
         name: String,
-        /// Why.
+        /// Why its objects are not known.
         why: ExperimentError,
     },
 }
@@ -100,31 +98,6 @@ pub struct RunOfSeries {
 }
 
 impl RunOfSeries {
-    fn of(name: &str, session: &Session<'_>) -> Result<RunOfSeries, SeriesError> {
-        let recording = session.analysis().recording();
-        if recording.cut().is_some() {
-            return Err(SeriesError::Cut(name.to_owned()));
-        }
-        let about = recording.description();
-        let unknown = |what| SeriesError::Unknown {
-            name: name.to_owned(),
-            what,
-        };
-        let kernel = about.kernel_sha256.as_ref().or(about.kernel.as_ref());
-        Ok(RunOfSeries {
-            name: name.to_owned(),
-            cpus: about
-                .cpus
-                .map(usize::from)
-                .ok_or(unknown("number of CPUs"))?,
-            kernel: kernel.cloned().ok_or(unknown("kernel"))?,
-            command: about.command.clone().ok_or(unknown("command"))?,
-            user: about.user,
-            kernel_unnamed: about.kernel_unnamed,
-            accesses: session.counted().tally.ledger().total(),
-        })
-    }
-
     /// Whether another recording is one of the same series.
     ///
     /// # Errors
@@ -201,7 +174,7 @@ pub(crate) type CountsByName = BTreeMap<String, BTreeMap<String, u64>>;
 /// What a recording of a series counted, by names: ids differ from recording to recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeriesCounts {
-    /// Its run.
+    /// What the recording says about its run.
     pub run: RunOfSeries,
     /// By function and field.
     pub(crate) fields: CountsByName,
@@ -210,31 +183,6 @@ pub struct SeriesCounts {
 }
 
 impl SeriesCounts {
-    /// Of a recording that messages call `name`.
-    ///
-    /// # Errors
-    /// A recording that is cut or does not tell its CPUs, kernel or command.
-    pub fn of(name: &str, session: &Session<'_>) -> Result<SeriesCounts, SeriesError> {
-        let run = RunOfSeries::of(name, session)?;
-        let names = FieldNames::new(session).map_err(|why| SeriesError::Recording {
-            name: name.to_owned(),
-            why,
-        })?;
-        let mut counts = SeriesCounts {
-            run,
-            ..SeriesCounts::default()
-        };
-        for (key, count) in session.counted().tally.rows() {
-            let function = names.function(key.pc);
-            let field = names.field(key.field());
-            counts.add(function, field, count.count);
-            if let Some(whole) = names.subject(key.subject).filter(|whole| *whole != field) {
-                add(&mut counts.types, function, whole, count.count);
-            }
-        }
-        Ok(counts)
-    }
-
     /// Of a run whose counts are added one by one.
     pub fn new(run: RunOfSeries) -> SeriesCounts {
         SeriesCounts {

@@ -1,0 +1,157 @@
+//! What the rules go by, and what their advice is made of.
+
+use std::collections::BTreeMap;
+
+use linemate_answers::{FunctionUse, Reasons, RemedyEffect, Stake, Trial};
+use linemate_attribution::schema::TypeIndex;
+use linemate_attribution::tally::CpuSet;
+use linemate_attribution::{Analysis, Tally};
+use linemate_layout::{Edit, EditFile, EditSubject, Section, Statement};
+use linemate_study::scene::Scene;
+
+use super::apart::neighbours::Neighbours;
+use super::bitmap::Bitmaps;
+use super::collide::strides::Collisions;
+use super::costs::{Act, Cost, Costs};
+use super::evidence::Evidence;
+use super::fields::{Field, FieldId, Fields};
+use super::focus::Focus;
+use super::model::RemedyOptions;
+use super::partners::found::Answer;
+
+/// All that the rules go by.
+pub(crate) struct Context<'a> {
+    pub(crate) analysis: &'a Analysis<'a>,
+    pub(crate) options: &'a RemedyOptions,
+    pub(crate) bitmaps: &'a Bitmaps,
+    pub(crate) tally: &'a Tally,
+    pub(crate) evidence: &'a Evidence,
+    pub(crate) fields: &'a Fields,
+    pub(crate) scene: &'a Scene<'a>,
+    pub(crate) costs: &'a Costs,
+    pub(crate) answers: &'a [Answer],
+    pub(crate) collisions: &'a Collisions,
+    pub(crate) neighbours: &'a Neighbours,
+    pub(crate) recorded: usize,
+    pub(crate) focus: Option<&'a Focus>,
+}
+
+impl Context<'_> {
+    /// The fields of a type outside of per-CPU memory, and what they cost together.
+    pub(crate) fn fields_of(&self, ty: TypeIndex) -> (Vec<FieldId>, Cost) {
+        let fields = self.fields.iter();
+        let ids: Vec<FieldId> = fields
+            .filter(|(_, field)| field.outer == Some(ty) && !field.owned && is_named(field))
+            .map(|(id, _)| id)
+            .collect();
+        let mut cost = Cost::default();
+        for id in &ids {
+            cost.add(&self.costs.sum(*id, |_| true));
+        }
+        (ids, cost)
+    }
+
+    /// The fewest cycles at stake that are worth a word: [`FLOOR_SHARE`] of what everything costs, or the type that is asked about.
+    pub(crate) fn floor(&self) -> u64 {
+        let of = |focus: &Focus| -> u64 {
+            let fields = focus.fields.iter();
+            fields.map(|id| self.costs.sum(*id, |_| true).cycles).sum()
+        };
+        let cycles = self.focus.map_or(self.costs.whole.cycles, of);
+        cycles.div_ceil(FLOOR_SHARE).max(1)
+    }
+
+    /// The uses of some fields together, with the functions that pay most for `acts`.
+    pub(crate) fn reasons(&self, ids: &[FieldId], wanted: impl Fn(Act) -> bool) -> Reasons {
+        let mut reasons = Reasons::default();
+        let (mut readers, mut writers) = (CpuSet::default(), CpuSet::default());
+        let mut functions: BTreeMap<u32, Cost> = BTreeMap::new();
+        for id in ids {
+            let used = &self.fields.get(*id).used;
+            reasons.loads += used.loads;
+            reasons.stores += used.stores;
+            reasons.silent_stores += used.silent_stores;
+            reasons.rmws += used.rmws;
+            readers.merge(&used.readers);
+            writers.merge(&used.writers);
+            for (act, function, cost) in self.costs.of(*id) {
+                if wanted(act) {
+                    functions.entry(function).or_default().add(cost);
+                }
+            }
+        }
+        reasons.readers = readers.len();
+        reasons.writers = writers.len();
+        reasons.functions = self.top_functions(&functions);
+        reasons
+    }
+
+    fn top_functions(&self, costs: &BTreeMap<u32, Cost>) -> Vec<FunctionUse> {
+        let mut functions: Vec<FunctionUse> = costs
+            .iter()
+            .map(|(site, cost)| FunctionUse {
+                name: self.function(*site).to_owned(),
+                accesses: cost.accesses,
+                misses: cost.misses,
+                cycles: cost.cycles,
+            })
+            .collect();
+        let key = |f: &FunctionUse| std::cmp::Reverse((f.cycles, f.accesses));
+        functions.sort_by(|a, b| key(a).cmp(&key(b)).then_with(|| a.name.cmp(&b.name)));
+        functions.truncate(FUNCTIONS_NAMED);
+        functions
+    }
+
+    pub(crate) fn function(&self, site: u32) -> &str {
+        self.scene
+            .sites
+            .get(site as usize)
+            .map_or("", |site| &site.function)
+    }
+}
+
+/// What has less than this part at stake is not listed: half of a thousandth, which tables show as 0.0 %.
+const FLOOR_SHARE: u64 = 2000;
+
+/// How many functions a remedy names.
+const FUNCTIONS_NAMED: usize = 4;
+
+/// What is lost to all misses.
+pub(crate) fn stake(cost: &Cost) -> Stake {
+    Stake {
+        misses: cost.misses,
+        cycles: cost.cycles,
+    }
+}
+
+/// A trial of edits of one type, or of edits that name theirs.
+pub(crate) fn trial(subject: Option<&EditSubject>, edits: Vec<Edit>) -> Trial {
+    let statement = |edit| Statement {
+        edit,
+        at: linemate_layout::Position::default(),
+    };
+    let file = EditFile {
+        sections: vec![Section {
+            subject: subject.cloned(),
+            statements: edits.into_iter().map(statement).collect(),
+        }],
+    };
+    Trial {
+        edits: file.to_string(),
+        effect: RemedyEffect::NotTried,
+    }
+}
+
+/// `part` of `whole` in percent.
+pub(crate) fn percent(part: u64, whole: u64) -> f64 {
+    if whole == 0 {
+        0.0
+    } else {
+        100.0 * part as f64 / whole as f64
+    }
+}
+
+/// Whether a field's outermost type has a tag or its variable a name: what nobody can find needs no advice.
+pub(crate) fn is_named(field: &Field) -> bool {
+    !field.owner.is_empty()
+}

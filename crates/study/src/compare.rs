@@ -1,0 +1,218 @@
+//! Edits against the recorded layout: the one way in which what-ifs, advice and remedies replay edits and measure what they change.
+//!
+//! The layout without edits and those with edits are replayed under the same interleavings, as many as it takes until the figures that are asked
+//! for are narrow; differences are paired by interleaving (see [`crate::stats`]).
+
+use std::collections::BTreeMap;
+
+use linemate_answers::Measure;
+use linemate_attribution::SubjectId;
+use linemate_layout::edit::EditFile;
+use linemate_layout::nesting::embeds;
+use linemate_layout::plan::{ObjectRule, Plan};
+use linemate_replay::Outcome;
+use linemate_types::{LineSize, TypeId, TypeModel};
+
+use crate::experiment::scene::Scene;
+use crate::experiment::variant::Variant;
+use crate::experiment::{Experiment, ExperimentError, line_of};
+use crate::stats::{all_narrow, paired};
+use crate::whatif::WhatIfError;
+
+/// What edits change on a machine.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Effect {
+    /// Interleavings replayed: fewer than allowed if their figures are narrow enough.
+    pub interleavings: usize,
+    /// Cycles of the concerned types' accesses that left their core.
+    pub types: Measure,
+    /// How many such accesses.
+    pub misses: Measure,
+    /// Cycles of all accesses that left their core.
+    pub whole: Measure,
+    /// Cycles from the replay's start to its end.
+    pub duration: Measure,
+    /// Recorded accesses that did not happen, under the first interleaving.
+    pub skipped: u64,
+}
+
+/// Replays the layout without edits and with each of `edits`. Gives by edits what they change, or why they cannot be applied to the recording.
+///
+/// What they are measured by is the types that the scene watches; where it watches none, the types that the edits are about.
+///
+/// # Errors
+/// CPUs that do not fit the machine, a damaged recording.
+pub fn compare(
+    experiment: &Experiment<'_>,
+    edits: &[EditFile],
+    seeds: &[u64],
+) -> Result<Vec<Result<Effect, WhatIfError>>, WhatIfError> {
+    let scene = experiment.scene;
+    let line = line_of(experiment.machine);
+    let images = BTreeMap::new();
+    let first = seeds.first().copied().unwrap_or_default();
+    let edited = |edits: &EditFile| Edited::new(scene, edits, &images, line, first);
+    let without = edited(&EditFile::default())?;
+    let built: Vec<Result<Edited<'_>, WhatIfError>> = edits.iter().map(edited).collect();
+    let mut variants = vec![&without.variant];
+    let mut concerned = vec![Vec::new()];
+    for edited in built.iter().flatten() {
+        variants.push(&edited.variant);
+        concerned.push(edited.concerned(scene));
+    }
+    let comparison = Comparison {
+        experiment,
+        variants: &variants,
+        seeds,
+        until_narrow: true,
+    };
+    let keep = |_, outcome: Outcome| Figures::new(&outcome, &concerned);
+    let types = |figures: &Figures, number: usize| figures.concerned[number].cycles;
+    let kept = comparison.run(keep, &[&types, &|figures, _| figures.whole])?;
+    let mut number = 0;
+    let mut effect = |edited: Result<Edited<'_>, WhatIfError>| {
+        edited.map(|_| {
+            number += 1;
+            effect(&kept[0], &kept[number], number)
+        })
+    };
+    Ok(built.into_iter().map(&mut effect).collect())
+}
+
+/// Edits, applied to a recording.
+pub(crate) struct Edited<'m> {
+    pub(crate) plan: Plan<'m>,
+    pub(crate) variant: Variant,
+}
+
+impl<'m> Edited<'m> {
+    /// For a kernel built for such lines. `seed` decides in which frames pages of per-CPU memory are.
+    pub(crate) fn new(
+        scene: &Scene<'m>,
+        edits: &EditFile,
+        images: &BTreeMap<String, TypeModel>,
+        line: LineSize,
+        seed: u64,
+    ) -> Result<Edited<'m>, WhatIfError> {
+        let model = scene.session.analysis().model();
+        let mut plan = Plan::new(model, line, edits, images)?;
+        let variant = Variant::new(&mut plan, scene, seed)?;
+        Ok(Edited { plan, variant })
+    }
+
+    /// The keys that the edits are measured by.
+    fn concerned(&self, scene: &Scene<'_>) -> Vec<usize> {
+        let watched = scene.watched();
+        if !watched.is_empty() {
+            return watched;
+        }
+        // Whole objects move or are copied; fields change wherever their type is inside another one.
+        let mut moved: Vec<TypeId> = Vec::new();
+        for rule in &self.plan.objects {
+            match rule {
+                ObjectRule::Colocate(a, b) => moved.extend(a.iter().chain(b)),
+                ObjectRule::Percpu(ids)
+                | ObjectRule::AllocatePercpu(ids)
+                | ObjectRule::BaseAlign(ids, _) => moved.extend(ids),
+            }
+        }
+        let named = self.plan.types.iter().flat_map(|(_, ids)| ids).copied();
+        let edited: Vec<TypeId> = named.filter(|id| !moved.contains(id)).collect();
+        let model = self.plan.layouts.model();
+        let is_concerned = |id: TypeId| moved.contains(&id) || embeds(model, id, &edited);
+        // Keys are whole subjects here: fine enough to tell the edited types from all others.
+        let subjects = (0u32..).map(SubjectId).zip(scene.types);
+        let subjects = subjects.filter(|(_, id)| id.is_some_and(is_concerned));
+        let keys = subjects.filter_map(|(subject, _)| scene.subject_key(subject));
+        keys.map(|key| key.0 as usize).collect()
+    }
+}
+
+/// Variants that are replayed against the first of them.
+pub(crate) struct Comparison<'c, 'a> {
+    pub(crate) experiment: &'c Experiment<'a>,
+    pub(crate) variants: &'c [&'c Variant],
+    pub(crate) seeds: &'c [u64],
+    /// Whether to stop before the last seed where the figures are narrow enough.
+    pub(crate) until_narrow: bool,
+}
+
+/// A figure of a replay, given the number of the variant that it is compared for.
+pub(crate) type Figure<'f, T> = &'f dyn Fn(&T, usize) -> u64;
+
+impl Comparison<'_, '_> {
+    /// What `keep` takes from each outcome, by variant, then by seed. Each variant is replayed until its `figures` are narrow.
+    pub(crate) fn run<T>(
+        &self,
+        keep: impl FnMut(usize, Outcome) -> T,
+        figures: &[Figure<'_, T>],
+    ) -> Result<Vec<Vec<T>>, ExperimentError> {
+        let enough = |without: &[T], with: &[T], number: usize| {
+            let narrow = |figure: &Figure<'_, T>| {
+                all_narrow(without, with, &[&|kept| figure(kept, number) as f64])
+            };
+            self.until_narrow && figures.iter().all(narrow)
+        };
+        self.experiment.run(self.variants, self.seeds, keep, enough)
+    }
+}
+
+/// The change of a figure from one variant's replays to another's.
+pub(crate) fn measure<T>(without: &[T], with: &[T], figure: impl Fn(&T) -> u64) -> Measure {
+    let series = |kept: &[T]| {
+        kept.iter()
+            .map(|kept| figure(kept) as f64)
+            .collect::<Vec<f64>>()
+    };
+    paired(&series(without), &series(with))
+}
+
+/// Misses of the types that edits concern.
+#[derive(Clone, Copy, Debug, Default)]
+struct Misses {
+    cycles: u64,
+    count: u64,
+}
+
+/// What is kept of a replay: its counts by key are thousands of times larger.
+struct Figures {
+    /// By variant: of the keys that it is measured by.
+    concerned: Vec<Misses>,
+    whole: u64,
+    duration: u64,
+    skipped: u64,
+}
+
+impl Figures {
+    /// `concerned`: by variant, the keys that it is measured by.
+    fn new(outcome: &Outcome, concerned: &[Vec<usize>]) -> Figures {
+        let sum = |keys: &Vec<usize>| {
+            let counts = keys.iter().filter_map(|key| outcome.keys.get(*key));
+            counts.fold(Misses::default(), |sum, counts| {
+                let left = counts.left_core();
+                Misses {
+                    cycles: sum.cycles + left.cycles,
+                    count: sum.count + left.count,
+                }
+            })
+        };
+        Figures {
+            concerned: concerned.iter().map(sum).collect(),
+            whole: outcome.totals.left_core().cycles,
+            duration: outcome.cycles,
+            skipped: outcome.skipped,
+        }
+    }
+}
+
+/// What the variant of that number changes.
+fn effect(without: &[Figures], with: &[Figures], number: usize) -> Effect {
+    Effect {
+        interleavings: with.len(),
+        types: measure(without, with, |f| f.concerned[number].cycles),
+        misses: measure(without, with, |f| f.concerned[number].count),
+        whole: measure(without, with, |f| f.whole),
+        duration: measure(without, with, |f| f.duration),
+        skipped: with.first().map_or(0, |figures| figures.skipped),
+    }
+}

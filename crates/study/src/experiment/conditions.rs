@@ -1,0 +1,69 @@
+//! How a recording is replayed, whatever the question.
+
+use linemate_machine::{LineSize, Machine};
+use linemate_replay::{Mixing, Scaling};
+
+use crate::experiment::cpus::Cpus;
+
+/// How to replay, whatever the question.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Conditions {
+    /// How many CPUs; `None`: as many as were recorded.
+    pub cpus: Option<usize>,
+    /// Whether each last-level cache has only the share of the CPUs that are replayed on it, and each core's L1 and L2 that of its threads:
+    /// a machine all of whose CPUs do the same.
+    pub llc_share: bool,
+    /// Whether every access is replayed, also those that hit in L1 whatever happens: slower, for the same figures where layouts are as
+    /// recorded.
+    pub exact: bool,
+    /// Whether replays begin with empty caches, and what first fills them counts.
+    pub cold: bool,
+    /// What more CPUs than were recorded do; for as many as were recorded nothing.
+    pub groups: Groups,
+}
+
+/// What more CPUs than were recorded do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Groups {
+    /// Whether each group of CPUs begins at a place of its own in the recording.
+    pub phases: bool,
+    /// Whom CPUs meet where they touch another one's memory.
+    pub mixing: Mixing,
+    /// Whether CPUs wait for locks.
+    pub locks: bool,
+}
+
+impl Default for Groups {
+    fn default() -> Groups {
+        Groups {
+            phases: true,
+            mixing: Mixing::Domains,
+            locks: true,
+        }
+    }
+}
+
+impl Groups {
+    /// The same for the replay.
+    pub(crate) fn scaling(self, cpus: Cpus) -> Scaling {
+        Scaling {
+            copies: cpus.copies,
+            phases: self.phases,
+            mixing: self.mixing,
+            locks: self.locks,
+        }
+    }
+}
+
+/// The line size of a machine as layouts know it.
+pub fn line_of(machine: &Machine) -> linemate_types::LineSize {
+    match machine.line {
+        LineSize::B64 => linemate_types::LineSize::B64,
+        LineSize::B128 => linemate_types::LineSize::B128,
+    }
+}
+
+/// The seeds of that many interleavings.
+pub fn seeds(first: u64, count: usize) -> Vec<u64> {
+    (0..count as u64).map(|i| first.wrapping_add(i)).collect()
+}

@@ -1,0 +1,29 @@
+//! What a scene looks for in a recording.
+
+use linemate_layout::pointer::PointerChase;
+use linemate_types::TypeId;
+
+/// Two types whose objects are matched, each with its variants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TypePair {
+    /// The first type, with its variants.
+    pub first: Vec<TypeId>,
+    /// The second type, with its variants.
+    pub second: Vec<TypeId>,
+}
+
+/// What to look for.
+#[derive(Clone, Debug, Default)]
+pub struct Watch {
+    /// Types (each with its variants) whose fields are told apart.
+    pub types: Vec<Vec<TypeId>>,
+    /// Instead of those: every type that the recording has objects of. Keys are then called `TYPE.PATH`, variables without a type
+    /// by their names.
+    pub every: bool,
+    /// Pairs of types whose objects are matched.
+    pub pairs: Vec<TypePair>,
+    /// Pointers whose arrays are looked for.
+    pub chases: Vec<PointerChase>,
+    /// Whether lines of programs' source are told apart.
+    pub sources: bool,
+}

@@ -1,0 +1,78 @@
+//! The accesses that replays need, kept: the recording's rounds without what hits in L1 whatever the interleaving, but with every
+//! access to an object that has a type, because an edit may move it.
+//!
+//! An access is a row of the tally (its instruction, subject, offset, kind and size), an address, a time and what was left out after it.
+//! [`pack`] writes those as what a guess from the accesses before gets wrong; the rest is zstd's.
+
+mod guess;
+mod pack;
+mod packed;
+#[cfg(test)]
+mod tests;
+mod unpack;
+
+use linemate_attribution::tally::Key;
+use linemate_attribution::{Analysis, Tally};
+use linemate_machine::LineSize;
+use linemate_recording::Access;
+use linemate_replay::Fate;
+
+use crate::error::ExperimentError;
+use crate::session::ownership::Ownership;
+use crate::session::progress::{self, Progress};
+use crate::session::recorded::recorded_cpus;
+use crate::session::rounds::{Cutter, Rounds};
+use crate::session::steps;
+
+use pack::Packer;
+pub(crate) use packed::Stream;
+pub(crate) use unpack::{Reader, Tables, Wanted};
+
+/// How many steps are packed together.
+const BLOCK: usize = 1 << 16;
+
+/// A recording whose accesses have been counted and have names.
+pub(crate) struct Named<'r> {
+    pub(crate) analysis: &'r Analysis<'r>,
+    pub(crate) ownership: &'r Ownership,
+    /// The tally's rows, in order.
+    pub(crate) rows: &'r [Key],
+    pub(crate) tally: &'r Tally,
+    pub(crate) progress: &'r dyn Progress,
+}
+
+/// Reads the recording once.
+pub(crate) fn make(named: &Named<'_>, line: LineSize) -> Result<Stream, ExperimentError> {
+    let Named {
+        analysis,
+        ownership,
+        ..
+    } = *named;
+    let cpus = recorded_cpus(analysis)?;
+    let names = analysis.names()?;
+    let name = |access: &Access| ownership.step(names, access);
+    let typed = ownership.typed();
+    let mut cutter = Cutter::new(cpus, Some(line), &typed);
+    let mut packer = Packer::new(cpus, named.rows, line);
+    let mut rounds = Rounds::default();
+    let accesses = named.tally.ledger().total();
+    named.progress.begin(progress::Step::Choosing, accesses);
+    steps::for_each(analysis.recording(), &name, |block| {
+        named.progress.advance(block.len() as u64);
+        cutter.take(block, &mut rounds)?;
+        if rounds.size() >= BLOCK {
+            packer.add(&rounds)?;
+            rounds.clear();
+        }
+        Ok::<(), ExperimentError>(())
+    })?;
+    let uncached = cutter.finish(&mut rounds).uncached;
+    packer.add(&rounds)?;
+    let cached = |key: &Key| ownership.fate(key.subject) == Fate::Cached;
+    let rows = named.tally.rows();
+    let counts = rows.iter().map(|(key, count)| match cached(key) {
+        true => count.count,
+        false => 0,
+    });
+    packer.finish(counts, uncached)
+}
