@@ -93,7 +93,7 @@ fn advice_is_read_back_with_its_layouts_and_remedies() {
     let text = |document: &AdviceDocument| {
         let paths = ["r.data".to_owned()];
         let shown = advice_text(
-            &document,
+            document,
             &AdviceText {
                 paths: &paths,
                 choice: advice.choice,
@@ -166,7 +166,7 @@ fn a_survey_is_read_back_with_and_without_estimates() {
     let remedies = remedies(&session);
     let document = survey_document("1.2.3", &recordings, machines, 1, rows, remedies);
     let text =
-        |document: &SurveyDocument| survey_text(&document, &["r.data".to_owned()]).to_string();
+        |document: &SurveyDocument| survey_text(document, &["r.data".to_owned()]).to_string();
     assert_eq!(text(&read_back(&document)), text(&document));
 }
 
@@ -188,7 +188,7 @@ fn a_difference_is_read_back_with_and_without_costs() {
     ] {
         assert!(!sides[0].fields.is_empty());
         let document = diff_document("1.2.3", Some("rq".to_owned()), name, 1, sides);
-        let text = |document: &DiffDocument| diff_text(&document, ["a", "b"], 20).to_string();
+        let text = |document: &DiffDocument| diff_text(document, ["a", "b"], 20).to_string();
         assert_eq!(text(&read_back(&document)), text(&document));
         let text = text(&document);
         let touched: u64 = document.a.fields.values().map(|f| f.loads + f.stores).sum();
