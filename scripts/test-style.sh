@@ -91,7 +91,11 @@ int main(void)
 }
 END
 printf '\t/* %0100d */\n' 0 >>workloads/good.c
-mkdir -p docs/guide evidence crates/{base,top,lost}
+mkdir -p docs/guide evidence crates/{base,top,lost}/src
+echo 'mod a; mod b; mod c; mod d;' >crates/base/src/lib.rs
+for arrow in ab bc cd da; do
+	echo "use crate::${arrow:1:1}::X${arrow:1:1}; pub struct X${arrow:0:1};" >"crates/base/src/${arrow:0:1}.rs"
+done
 touch crates/{base,lost}/Cargo.toml
 printf '[dependencies]\nlinemate-base.workspace = true\n\n[dev-dependencies]\nlinemate-lost.workspace = true\n' >crates/top/Cargo.toml
 cat >ARCHITECTURE.md <<'END'
@@ -176,6 +180,7 @@ crates/a/src/lib.rs:4: error: \"cannot be told\": say inconclusive
 crates/a/src/lib.rs:9: error: \"is no\": say is not a
 crates/a/src/lib.rs:12: error: \"whoever\": say who, or the function
 crates/a/src/lib.rs:16: error: \"tell\": say $told
+crates/base: error: 4 files import each other, 3 are the most: a, b, c, d
 crates/linemate/src/verbs/self_test.rs:1: error: README.md does not say what \`linemate self-test\` does
 crates/untested/src/lib.rs:5: error: an example that no test compiles: take \`doctest = false\` out of crates/untested/Cargo.toml
 docs/README.md:3: error: docs/guide/a.md has no heading #numbers

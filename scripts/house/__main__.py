@@ -5,6 +5,7 @@ beyond a bound that may not get worse, `file: error: what`, and ends with 1 if t
 """
 
 import argparse
+import os
 import re
 import statistics
 import sys
@@ -14,7 +15,8 @@ from pathlib import Path
 
 from . import document, imports, rust
 
-ROOT = Path(__file__).resolve().parents[2]
+# Another tree is measured where HOUSE_ROOT says so: the test of the rules makes one.
+ROOT = Path(os.environ.get("HOUSE_ROOT") or Path(__file__).parents[2]).resolve()
 HOUSE = ROOT / "docs/internals/house.md"
 # Counted where the measure is about one crate's values: offsets, objects and instructions that are bare integers.
 BARE = ("study", "advise", "attribution", "replay")
