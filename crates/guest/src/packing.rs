@@ -302,7 +302,7 @@ mod tests {
         }
         let note = packing.note().unwrap();
         assert!(
-            note.starts_with("taken into the guest, but cannot run there: "),
+            note.starts_with("copied into the guest, but cannot run there: "),
             "{note}"
         );
         assert!(note.ends_with(" (and 1 more)"), "{note}");

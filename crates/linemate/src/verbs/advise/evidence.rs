@@ -291,7 +291,7 @@ mod tests {
     fn the_problem_is_one_that_the_type_has() {
         let several = "on several cache lines";
         let beside = "cost less on lines of their own";
-        let address = "need not start a cache line";
+        let address = "need not start on a cache line";
         // Of one line: no two members are on several.
         let one = shape(8);
         let original = Candidate::original(&one);
