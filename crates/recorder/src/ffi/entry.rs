@@ -242,7 +242,7 @@ extern "C" fn on_translate(_id: raw::PluginId, tb: *mut raw::Tb) {
     }
 }
 
-/// A block that [`TranslatedBlock::count`] was called for is entered in parallel mode; `data` is its number of instructions.
+/// A block that [`crate::view::CodeBlock::count`] was called for is entered in parallel mode; `data` is its number of instructions.
 pub(super) extern "C" fn on_block_of(cpu: c_uint, data: *mut c_void) {
     let Some(tap) = tap::<true>(cpu) else { return };
     if tap.add(data.addr() as u32) {
@@ -257,7 +257,7 @@ unsafe extern "C" {
     /// a called function must preserve: it is passed on as a third argument.
     #[link_name = "linemate_on_any_block"]
     pub(super) safe fn on_any_block(cpu: c_uint, data: *mut c_void);
-    /// An instruction that [`super::guest::BlockInstruction::watch_execution`] was called for is about to run. The CPU's state
+    /// An instruction that [`crate::view::Instrument::watch_execution`] was called for is about to run. The CPU's state
     /// is found as in [`on_any_block`].
     #[link_name = "linemate_on_hook"]
     pub(super) safe fn on_hook(cpu: c_uint, data: *mut c_void);
@@ -334,7 +334,7 @@ fn change_cpu(state: usize, instructions: u32) {
     SHARED.cpu(instructions, number);
 }
 
-/// A load or store by an instruction that [`super::guest::BlockInstruction::watch_memory`] was called for.
+/// A load or store by an instruction that [`crate::view::Instrument::watch_memory`] was called for.
 pub(super) extern "C" fn on_memory<const STORE: bool, const PARALLEL: bool>(
     cpu: c_uint,
     info: raw::MemInfo,
