@@ -20,7 +20,7 @@ pub struct Experiment<'a> {
     pub cpus: Cpus,
     /// Caches, and what is replayed of the recording.
     pub conditions: Conditions,
-    /// Whether lines are looked into ([`Outcome::lines`]).
+    /// Whether lines are looked into ([`linemate_replay::Outcome::lines`]).
     pub lines: bool,
     /// A function: what is accessed while it is on the stack counts for keys and sites of its own ([`crate::experiment::under::UnderCounts`]).
     pub under: Option<&'a Under>,
