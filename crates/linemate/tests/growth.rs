@@ -96,7 +96,7 @@ fn a_series_is_recorded_and_read() {
         story(&other)
     );
     let other = folder.path().join("o-4.data");
-    let mixed = linemate(&["growth", two, four, other.to_str().unwrap()]);
+    let mixed = linemate(&["growth", two, eight, other.to_str().unwrap()]);
     assert_eq!(mixed.status.code(), Some(2));
     let said = String::from_utf8_lossy(&mixed.stderr);
     assert!(
