@@ -9,6 +9,8 @@ pub(crate) fn of_list<T>(list: &Vec<T>) -> usize {
 
 /// Bytes of a table: one entry and one byte of control a place, of which at most seven eighths are taken.
 pub(crate) fn of_table<K, V, S>(table: &HashMap<K, V, S>) -> usize {
+    // hashbrown's layout, which std does not promise: the figure only decides how many replays run
+    // at a time.
     table.capacity() / 7 * 8 * (size_of::<(K, V)>() + 1)
 }
 

@@ -32,6 +32,8 @@ pub enum Source {
 
 impl Source {
     /// All of them, in the order of their numbers.
+    // [`Counts`] indexes its sums by `as usize`, so the order here is that of the declaration; an
+    // entry that is left out is counted and never shown.
     pub const ALL: [Source; 11] = [
         Source::L1,
         Source::L2,
@@ -104,6 +106,8 @@ pub enum Cause {
     /// Another core's access took it away, and no word that one wrote is used by the other.
     FalseSharing,
     /// Permission to write was asked for though no other core held the line any more.
+    // The last sharer of a line stays S or F when the others evict their copies: nothing reports to
+    // it that it is alone, so its write has to ask.
     Unshared,
 }
 
@@ -202,6 +206,8 @@ impl Counts {
     /// Accesses that left their core, and their cycles: what a layout can change, and what reports call cost.
     pub fn left_core(&self) -> Tally {
         let mut sum = Tally::default();
+        // By cause: sources count L1 and L2, too. An access has a cause exactly if it left its
+        // core, which `Engine::settle` asserts over the whole recording.
         for cause in &self.causes {
             sum.merge(*cause);
         }

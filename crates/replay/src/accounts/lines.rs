@@ -119,6 +119,8 @@ impl Lines {
 
     /// An access that left its core, to a line that went between cores.
     pub(crate) fn add(&mut self, touch: &Touch) {
+        // The key is part of the index: memory is reused, so one instruction at one offset of one
+        // line may touch different objects over a recording.
         let next = self.cells.len() as u32;
         let index = *self
             .index
@@ -153,6 +155,8 @@ impl Lines {
         size: LineSize,
     ) -> Vec<LineView> {
         let mut cells = self.cells;
+        // Slots are numbered by first touch, which the interleaving decides: they group the cells
+        // of a line, and readers get the order of addresses.
         cells.sort_by_key(|(slot, cell)| (*slot, cell.offset, cell.pc, cell.key));
         let mut views: Vec<LineView> = Vec::new();
         let mut last = None;
@@ -196,6 +200,8 @@ impl Cell {
             Source::HitmRemote => self.hitm[2] += 1,
             Source::ForwardSocket | Source::ForwardRemote => self.forwards += 1,
             Source::Upgrade => self.upgrades += 1,
+            // Memory and the domain's own LLC: no core had the line to itself and none was asked
+            // outside of the domain. They are in the sums of loads and stores alone.
             _ => {}
         }
         if touch.kind == AccessKind::Load {

@@ -14,6 +14,8 @@ use crate::cache::directory::LineHasher;
 use crate::rounds::placement::KeyId;
 
 /// The most places on the machine that transfers are told apart by.
+// Pairs grow with its square: 1,024 counts for each place in a line at 32. Not measured; beyond it
+// CPUs are put together by domain, then by socket.
 const PLACES_MAX: usize = 32;
 
 /// Between what transfers are counted: the finest of them of which a replay has at most 32.
@@ -122,6 +124,8 @@ impl TransferCounter {
 
     /// What follows happens then.
     pub(crate) fn set_time(&mut self, time: VirtualTime) {
+        // By the recording's time at the round's beginning. The replay's own clock would differ
+        // between interleavings and from that of the accesses, which are shown on the same axis.
         self.bin = self.grid.bin(time);
     }
 
@@ -159,6 +163,7 @@ impl TransferCounter {
 
 fn sorted<T>(sums: Sums, row: impl Fn((u32, u8, u16, u16), u64) -> T) -> Vec<T> {
     let mut sums: Vec<_> = sums.into_iter().collect();
+    // A table's order depends on how it grew; equal replays have to give equal bytes.
     sums.sort_unstable();
     sums.into_iter()
         .map(|(key, count)| row(key, count))

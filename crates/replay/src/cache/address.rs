@@ -31,6 +31,7 @@ pub(crate) struct Span {
 /// The part of an access of `bytes` (1 to 64) in its first line.
 #[inline]
 pub(crate) fn span(addr: u64, bytes: u8, size: LineSize) -> Span {
+    // The bits above repeat the sign, which `address` restores; they make room for the instance.
     let addr = addr & ((1 << ADDRESS_BITS) - 1);
     let offset = addr & (size.bytes() - 1);
     let end = offset + u64::from(bytes);
@@ -46,6 +47,7 @@ pub(crate) fn span(addr: u64, bytes: u8, size: LineSize) -> Span {
 pub(crate) fn rest(first: &Span, size: LineSize) -> Span {
     let lines = 1 << (ADDRESS_BITS - size.shift());
     Span {
+        // The line after the last one is the first: the sum must not reach the instance's bits.
         line: (first.line + 1) & (lines - 1),
         words: words(0, u64::from(first.beyond), size),
         offset: 0,
@@ -56,6 +58,10 @@ pub(crate) fn rest(first: &Span, size: LineSize) -> Span {
 /// The line of an instance that stands for a line of instance 0.
 #[inline]
 pub(crate) fn instance_line(line: Line, instance: u16, size: LineSize) -> Line {
+    // Exclusive or, because doing it twice undoes it and nothing carries into the instance. The
+    // factor is odd, so no two instances flip the same bits. Only page-number bits change:
+    // `Filter` relies on a clone's line being in the same set of an L1 whose index is within the
+    // page.
     let above = u64::from(instance) << (ADDRESS_BITS - size.shift());
     (line ^ (u64::from(instance.wrapping_mul(0x9e37)) << (PAGE_BITS - size.shift()))) | above
 }
@@ -66,6 +72,7 @@ fn words(start: u64, end: u64, size: LineSize) -> u64 {
     let per_word = size.shift() - 6;
     let first = start >> per_word;
     let last = (end - 1) >> per_word;
+    // By the last word and not the number of words: all 64 would be a shift by 64.
     (u64::MAX >> (63 - (last - first))) << first
 }
 

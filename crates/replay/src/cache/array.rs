@@ -76,6 +76,8 @@ impl Cache {
         let base = self.base(line);
         let set = self.lines.get(base..base + self.ways)?;
         set.iter()
+            // Plus one because zeroed memory has to mean empty. The sum fits: a line number with
+            // its instance leaves bits free.
             .position(|held| *held == line + 1)
             .map(|way| base + way)
     }
@@ -85,11 +87,13 @@ impl Cache {
     pub(crate) fn find_and_use(&mut self, line: Line) -> Option<Way> {
         let base = self.base(line);
         let set = self.lines.get_mut(base..base + self.ways)?;
+        // Most hits are to the line used last: nothing has to move then.
         if set[0] == line + 1 {
             return Some(base);
         }
         let at = set.iter().position(|held| *held == line + 1)?;
         set[..=at].rotate_right(1);
+        // Both arrays in step: `held[way]` belongs to `lines[way]` at all times.
         self.held[base..=base + at].rotate_right(1);
         Some(base)
     }
@@ -146,6 +150,8 @@ impl Cache {
         }
         let base = self.base(line);
         let (way, end) = (base + at, base + self.ways);
+        // The rotation brings the set's last way, which is empty or used longest ago, to where the
+        // new line goes.
         self.lines[way..end].rotate_right(1);
         self.held[way..end].rotate_right(1);
         let new = [
@@ -169,6 +175,8 @@ impl Cache {
         let gone = held(self.held[way]);
         self.lines[way..end].rotate_left(1);
         self.held[way..end].rotate_left(1);
+        // The freed way goes to the set's end: `insert_second` takes a set whose first way is empty
+        // for an empty one.
         self.lines[end - 1] = 0;
         Some(gone)
     }
@@ -225,6 +233,9 @@ impl Llc {
             // No more than there were, which fitted.
             slices: sets.max(1) as u32,
             slice: CacheShape {
+                // Slices of one set: the number of slices need not be a power of two, as that of
+                // sets must. Plain indexing is lost by it, so a share's sets are hashed on every
+                // machine.
                 sets: 1,
                 ways: shape.slice.ways,
             },
@@ -240,6 +251,8 @@ impl Llc {
         if self.used[set] == 0 {
             self.sets_by_use
                 .resize(self.sets_by_use.len() + self.ways, 0);
+            // A described cache of hundreds of megabytes costs four bytes a set until the set is
+            // used, and its ways only then.
             // As many as sets at most, whose number fits 32 bits.
             self.used[set] = (self.sets_by_use.len() / self.ways) as u32;
         }
@@ -279,6 +292,7 @@ impl Llc {
 #[inline]
 pub(crate) fn llc_set(index: LlcIndex, slices: u64, sets: u64, line: Line) -> u64 {
     match index {
+        // The description's check allows this with one slice alone.
         LlcIndex::Plain => line & (sets - 1),
         LlcIndex::Hashed => {
             // Fibonacci hashing: the product's high bits depend on all bits of the line. The high half

@@ -16,6 +16,8 @@ pub(crate) type Slot = u32;
 
 /// What is known of a line, apart from the set of cores that hold it.
 #[derive(Clone, Debug)]
+// Never removed, because what became of copies and which words were written outlive the copies:
+// without them a miss would always be a cold one.
 // One line of the host each.
 #[repr(align(64))]
 pub(crate) struct Entry {
@@ -82,6 +84,8 @@ impl Entry {
     }
 
     pub(crate) fn in_llc(&self, domain: DomainId) -> bool {
+        // A description has at most 64 domains (`DOMAINS_MAX` in linemate_machine), so one word
+        // holds them.
         self.llc & (1 << domain.0) != 0
     }
 }
@@ -117,6 +121,8 @@ impl Directory {
     }
 
     /// No line is being handed over.
+    // Between a warm-up and the replay of groups, whose clock begins at 0 again: a time left over
+    // from the warm-up would make the first requests wait for it.
     pub(crate) fn end_transfers(&mut self) {
         for entry in &mut self.entries {
             entry.busy_until = 0;
@@ -151,6 +157,8 @@ impl Directory {
             watched: false,
             home,
         });
+        // Apart from the entry, which fills a line of the host: machines of up to 64 cores need one
+        // word, those of 1,024 sixteen.
         self.sharers.resize(self.sharers.len() + self.words, 0);
         slot
     }
@@ -230,6 +238,10 @@ impl Hasher for LineHasher {
     }
 
     fn write_u64(&mut self, value: u64) {
+        // The rotation keeps the parts of a key of several numbers from cancelling out; that it is
+        // 26 is a choice. The high half is folded into the low one because the table takes the
+        // bucket from the low bits, which in a product depend on the value's low bits alone: lines
+        // of one offset in many pages would collide.
         let mixed = (self.0.rotate_left(26) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = mixed ^ (mixed >> 32);
     }

@@ -31,6 +31,8 @@ impl System {
         let Some(all) = &mut self.prefetchers else {
             return;
         };
+        // The stride prefetcher before the streamer: what it asks of L2 is a request that the
+        // streamer sees.
         let next = match seen.kind {
             AccessKind::Load => all.load(place, seen),
             AccessKind::Store | AccessKind::Rmw => None,
@@ -56,10 +58,14 @@ impl System {
     /// The stride prefetcher's line: from L2, or through it.
     fn fetch_to_l1(&mut self, place: CpuPlace, line: Line, now: u64) {
         let core = usize::from(place.core.0);
+        // With one way there is no second place: the fetched line would displace the one used last,
+        // which the filter takes to be in L1.
         if self.l1[core].find(line).is_some() || self.l1[core].ways() == 1 {
             return;
         }
         if let Some(all) = &mut self.prefetchers {
+            // L2 cannot distinguish a prefetch of L1 from a load's request: Intel's manual names
+            // both as the streamer's input.
             all.request(place, line);
         }
         let Some(way) = self.l2[core].find(line) else {
@@ -108,6 +114,8 @@ impl System {
     /// Brings a line that the core does not have to L2, and to L1 if that is asked for.
     fn fetch(&mut self, place: CpuPlace, line: Line, to: Level, now: u64) {
         let slot = self.directory.slot(line, place.core, place.socket);
+        // A line in E or M stays with its core: taking it would cost the owner a permission that
+        // the filter takes it to have.
         if self.directory.holds(slot, place.core) || self.directory.entry(slot).owner().is_some() {
             return;
         }
@@ -118,6 +126,8 @@ impl System {
         let supply = self.supply(place, slot);
         let history = self.sharing.history(self.directory.entry(slot), place.core);
         self.share(place, slot, &supply);
+        // No CPU waits, but the line is busy while it is served: a prefetch delays other cores'
+        // requests as a load does.
         let (_, cycles) = self.serve(slot, AccessKind::Load, now, supply.latency, false);
         let pending = self.begin_lifetime(place.core, slot, 0);
         self.fill_llc(place.domain, slot);
@@ -172,9 +182,12 @@ impl System {
             AccessKind::Rmw => u64::from(self.latency.atomic),
             AccessKind::Load | AccessKind::Store => 0,
         };
+        // From L2 into L1 the line never left the core, so there is no cause.
         let (cause, undecided) = if flight.source.is_private() {
             (None, false)
         } else {
+            // Before the access uses the line: its use takes delivery of the pending words that
+            // decide the class.
             let record = self.sharing.find(self.directory.entry(slot), place.core);
             let taken = record.is_some_and(|record| record.pending & piece.words != 0);
             match flight.history {
@@ -185,6 +198,8 @@ impl System {
             }
         };
         Arrival::Late {
+            // The whole rest of the way, not beyond L1's latency: `Arrival::delay` takes the longer
+            // of this and the hit.
             cycles: flight.ready - now + atomic,
             source: flight.source,
             cause,
@@ -194,12 +209,16 @@ impl System {
 
     /// The other line of a pair, fetched into L2 as if read, without anybody waiting for it.
     pub(crate) fn fetch_pair(&mut self, place: CpuPlace, line: Line, now: u64) {
+        // A pair is within a page, so a line that nobody has touched gets its home from the CPU
+        // that touches the page, as it would by a load.
         let slot = self.directory.slot(line, place.core, place.socket);
         if self.directory.holds(slot, place.core) {
             return;
         }
         let supply = self.supply(place, slot);
         self.prefetched.0 += 1;
+        // Modified lines are taken as well: false sharing between the lines of a pair is what this
+        // mechanism is for.
         self.prefetched.1 += u64::from(supply.exclusive);
         self.share(place, slot, &supply);
         self.serve(

@@ -15,6 +15,9 @@ impl System {
     /// been done ([`crate::Filter`]).
     pub(crate) fn use_later(&mut self, cpu: LogicalCpu, core: CoreId, line: u64, later: Later) {
         let cache = &mut self.l1[usize::from(core.0)];
+        // Found, not used: the line is the one used last in its set when the filter leaves accesses
+        // out, so the order of use does not change. It may be gone where an edit moved the line's
+        // other accesses, which stay.
         let Some(way) = cache.find(line) else {
             return;
         };
@@ -23,6 +26,8 @@ impl System {
         let check = cache.flags(way) & CHECK != 0;
         if later.written != 0 {
             let entry = self.directory.entry_mut(slot);
+            // The core owns the line: the filter leaves stores out only after one that stays, with
+            // no other CPU between them.
             entry.dirty = true;
             entry.written |= later.written;
             entry.last_writer = cpu;
@@ -42,6 +47,8 @@ impl System {
             flags,
             touched: 0,
         };
+        // From outside in: L2's victim is looked up in an L1 from which nothing has been displaced
+        // yet, and L1's victim then falls back to L2.
         self.insert_l2(place, piece.line, new);
         let way = self.fill_l1(place, piece.line, new);
         let l1 = &mut self.l1[usize::from(place.core.0)];
@@ -64,6 +71,8 @@ impl System {
         let entry = self.directory.entry_mut(slot);
         entry.llc |= 1 << domain.0;
         let line = entry.line;
+        // Cores keep their copies of what the LLC drops: it does not include them. A write-back to
+        // memory takes no time of any CPU, and memory has no queue here, so nothing else happens.
         if let Some(gone) = self.llc[usize::from(domain.0)].insert(line, slot) {
             self.directory.entry_mut(gone).llc &= !(1 << domain.0);
         }
@@ -89,11 +98,16 @@ impl System {
         let core = usize::from(place.core.0);
         let Some((line, gone)) = victim else { return };
         if let Some(at) = self.l2[core].find(line) {
+            // The lifetime goes on in L2, and an invalidation asks which words the core used in
+            // either level. A `CHECK` that L2 has and L1 had cleared stays: it costs a look at the
+            // record, which then clears it.
             self.l2[core].add_touched(at, gone.touched);
             self.l2[core].set_flags(at, gone.flags & DIRTY);
         } else if gone.flags & DIRTY != 0 {
             self.insert_l2(place, line, gone);
         } else {
+            // L2 is no victim cache: a clean line that it dropped while L1 had it is gone with L1's
+            // copy.
             self.lose(place, line, gone.slot, false);
         }
     }
@@ -107,9 +121,12 @@ impl System {
         let Some(way) = self.l1[core].find(line) else {
             return self.lose(place, line, gone.slot, dirty);
         };
+        // L2 does not include L1: the copy there stays, and the core still holds the line.
         self.l1[core].add_touched(way, gone.touched);
         if dirty {
             self.write_back(place.domain, gone.slot);
+            // L1's clean copy now equals the LLC's: M has become E, and another core's read of it
+            // is no HITM.
             if self.l1[core].flags(way) & DIRTY == 0 {
                 self.directory.entry_mut(gone.slot).dirty = false;
             }
@@ -128,11 +145,14 @@ impl System {
         self.directory.remove_sharer(slot, place.core);
         let entry = self.directory.entry_mut(slot);
         if entry.owner() == Some(place.core) {
+            // While the core is still the owner: `publish` exempts the owner from what it wrote.
             self.sharing.publish(entry);
             entry.set_owner(None);
             entry.dirty = false;
         }
         if entry.forwarder() == Some(place.core) {
+            // No S copy takes over: MESIF's F is given with data only. Until the next read the line
+            // comes from an LLC or from memory.
             entry.set_forwarder(None);
         }
         self.end_lifetime(place.core, slot, History::Evicted);

@@ -25,10 +25,15 @@ impl System {
                 writer: None,
             }
         };
+        // The owner before the LLCs: while a core has the line in E or M, an LLC's copy of its own
+        // domain may be stale.
         if let Some(owner) = entry.owner() {
             let distance = self
                 .topology
                 .distance(place.domain, self.topology.domain_of(owner));
+            // E answers like any clean copy. That a transfer of clean data between domains takes as
+            // long as one of modified data is an approximation: 5 to 25 % apart in David, Guerraoui
+            // and Trigonakis (SOSP 2013, table 2).
             if !entry.dirty {
                 return clean(distance);
             }
@@ -44,11 +49,14 @@ impl System {
                 writer: Some(entry.last_writer),
             };
         }
+        // Of several clean copies in cores only F answers, as in MESIF; where it was evicted, those
+        // in S are as good as absent.
         let forwarder = entry.forwarder().map(|core| self.topology.domain_of(core));
         let mut nearest = forwarder.map(|domain| self.topology.distance(place.domain, domain));
         let mut copies = entry.llc;
         if entry.in_llc(place.domain) {
             nearest = Some(Distance::Domain);
+            // Nothing is nearer than the own domain.
             copies = 0;
         }
         while copies != 0 {

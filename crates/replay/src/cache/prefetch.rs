@@ -133,6 +133,8 @@ impl Arrival {
         else {
             return verdict;
         };
+        // The longer of both: an upgrade of the line that is under way can take longer than its
+        // arrival, and keeps its own class.
         verdict.cycles = verdict.cycles.max(cycles);
         if verdict.source.is_private() {
             verdict.source = source;
@@ -277,6 +279,8 @@ fn follow_request(
     if stream.last == line {
         return;
     }
+    // A page has one stream, which the last step's direction decides: a turn trains anew from that
+    // step on.
     let up = line > stream.last;
     stream.last = line;
     if stream.run == 1 || stream.up != up {

@@ -39,6 +39,8 @@ pub struct Reach {
 /// How the lines of these addresses, which one CPU accesses, fall into the sets of its caches. Each cache is taken whole.
 pub fn sets_reached(machine: &Machine, addrs: impl IntoIterator<Item = GuestAddr>) -> Reach {
     let line = |addr: GuestAddr| span(addr.0, 1, machine.line).line;
+    // Each line once: an access that reaches into the next line counts where it begins, as
+    // everywhere in the report.
     let lines: BTreeSet<u64> = addrs.into_iter().map(line).collect();
     let private = |shape: CacheShape| {
         let sets = u64::from(shape.sets);

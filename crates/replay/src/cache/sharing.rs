@@ -135,6 +135,8 @@ impl Sharing {
             let mut line = LineRecords::default();
             line.push(first);
             line.push(new(core, history));
+            // Most lines are touched by one core only. Their history is in the directory's entry,
+            // so that they need no list of their own.
             self.lines.push(line);
             // One record at most per directory entry, whose number fits 32 bits.
             entry.record = self.lines.len() as u32;
@@ -151,6 +153,8 @@ impl Sharing {
         if written == 0 {
             return;
         }
+        // Without a record no other core has had the line, so nobody can have missed a word. What
+        // it would have missed is in `ever_written`, for machines that have run for long.
         for record in &mut self.lines[index as usize].records {
             if record.core != owner {
                 record.pending |= written;
@@ -161,6 +165,8 @@ impl Sharing {
     /// The core is taken for one that had the line before: all that was ever written is pending.
     pub(crate) fn owe_all(&mut self, entry: &mut Entry, core: CoreId) {
         self.set_history(entry, core, History::Invalidated);
+        // Which of the words were written since the core had the line is not known; all of them
+        // errs towards true sharing.
         let pending = entry.ever_written;
         if let Some(record) = self.find(entry, core) {
             record.pending = pending;

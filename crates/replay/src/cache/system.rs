@@ -87,6 +87,8 @@ impl System {
         piece: Piece,
     ) -> Option<(u64, Slot)> {
         let cache = &mut self.l1[usize::from(core.0)];
+        // Moves the line to the front even if `access` has to do the rest: it finds it there at the
+        // first look.
         let way = cache.find_and_use(piece.line)?;
         let slot = cache.slot(way);
         // Either flag needs the sharing records or the flights: kept off this way, which most accesses take.
@@ -124,6 +126,8 @@ impl System {
         };
         if self.l1[core].flags(way) & PREFETCHED != 0 {
             self.l1[core].clear_flags(way, PREFETCHED);
+            // Before `use_l1`, which takes delivery of the pending words that the class of a late
+            // prefetch depends on.
             let early = self.arrival(place, self.l1[core].slot(way), piece, now);
             let verdict = self.use_l1(cpu, place, piece, way, now, Source::L1);
             return early.delay(verdict, Asked::FirstUse);
@@ -158,6 +162,8 @@ impl System {
         if piece.kind != AccessKind::Load {
             let entry = self.directory.entry_mut(slot);
             if entry.owner() != Some(place.core) {
+                // In S or F, in whichever level it was found: the upgrade's latency replaces the
+                // hit's.
                 return self.upgrade(cpu, place, piece, way, now);
             }
             entry.dirty = true;
@@ -294,6 +300,8 @@ impl System {
         };
         let history = match history {
             // Not cold: on a machine that has run for long the core had the line once, and lost it to who wrote it since.
+            // After `share` or `invalidate_others`, which publish what the last owner wrote:
+            // `ever_written` has all of it now.
             History::Never if self.old && self.directory.entry(slot).ever_written != 0 => {
                 self.sharing
                     .owe_all(self.directory.entry_mut(slot), place.core);
@@ -302,13 +310,18 @@ impl System {
             history => history,
         };
         // A lost copy is a capacity miss even if another core wrote the line since: it would have missed in any case.
+        // Also after them: what the last owner wrote is pending for this core only since then.
         let pending = self.begin_lifetime(place.core, slot, piece.words);
         let (cause, undecided) = match (history, pending) {
             (History::Never, _) => (Some(Cause::Cold), false),
             (History::Evicted, _) => (Some(Cause::Capacity), false),
             (_, Pending::Taken) => (Some(Cause::TrueSharing), false),
+            // Nothing pending is undecided all the same: the owner may have written no word, and
+            // the class is then false sharing when the lifetime ends.
             (_, Pending::Left | Pending::Nothing) => (None, true),
         };
+        // Without pending words no later touch can decide anything, so hits need no look at the
+        // records.
         self.fill(place, slot, piece, pending == Pending::Left);
         Verdict {
             source: supply.source,
@@ -339,6 +352,8 @@ impl System {
             0
         };
         let entry = self.directory.entry_mut(slot);
+        // First come, first served, by the order of calls: no home agent's priorities or retries
+        // are modelled.
         let begin = now.max(entry.busy_until);
         // Ownership cannot be handed on before it has arrived; a clean copy only occupies who answers.
         let kept = if exclusive {
@@ -362,10 +377,15 @@ impl System {
             // Words that the owner wrote become pending for those that had the line before.
             self.sharing.publish(self.directory.entry_mut(slot));
             if supply.exclusive {
+                // MESIF has no owned state: to serve a read, modified data is cleaned, and the
+                // owner's LLC gets it. Under MOESI (AMD's O) it would stay dirty with the owner,
+                // which would keep answering.
                 self.write_back(self.topology.domain_of(owner), slot);
                 for cache in [&mut self.l1, &mut self.l2] {
                     let cache = &mut cache[usize::from(owner.0)];
                     if let Some(way) = cache.find(line) {
+                        // In both levels: L2's copy may be dirty under a clean one in L1, and
+                        // neither is newer than the LLC's any more.
                         cache.clear_flags(way, DIRTY);
                     }
                 }
@@ -383,6 +403,8 @@ impl System {
             entry.set_forwarder(None);
             entry.written = 0;
         } else {
+            // The newest reader forwards, as in MESIF: its copy is likely to stay longest. The old
+            // forwarder is in S without a message.
             entry.set_forwarder(Some(place.core));
         }
         self.directory.add_sharer(slot, place.core);
@@ -427,7 +449,10 @@ impl System {
             farthest = farthest.max(Some(distance));
             let touched = [&mut self.l1, &mut self.l2]
                 .into_iter()
+                // Dirty data is not written back: it goes to the new owner with the line.
                 .filter_map(|cache| cache[usize::from(core.0)].remove(line))
+                // Both levels: words that the core used before L1 dropped the line are with L2's
+                // copy.
                 .fold(0, |touched, gone| touched | gone.touched);
             readers = Some(readers.unwrap_or(0) | touched);
             self.directory.remove_sharer(slot, core);
@@ -441,6 +466,8 @@ impl System {
         while copies != 0 {
             let domain = DomainId(copies.trailing_zeros() as u16);
             copies &= copies - 1;
+            // A domain's LLC has to answer like a core there: the writer may not proceed while a
+            // stale copy can be read.
             farthest = farthest.max(Some(self.topology.distance(place.domain, domain)));
             self.llc[usize::from(domain.0)].remove(line, slot);
         }
@@ -452,6 +479,7 @@ impl System {
         let entry = self.directory.entry_mut(slot);
         self.sharing.set_history(entry, core, History::Held);
         let Some(record) = self.sharing.find(entry, core) else {
+            // No record: no second core has touched the line yet.
             return Pending::Nothing;
         };
         if record.pending & words != 0 {
@@ -483,6 +511,8 @@ impl System {
     pub fn open(&mut self, place: CpuPlace, verdict: &Verdict, tag: MissTag) {
         let entry = self.directory.entry(verdict.slot);
         if let Some(record) = self.sharing.find(entry, place.core) {
+            // A coherence miss always finds a record: it follows an invalidation, which made one
+            // for each core that had the line.
             record.open = Some(tag);
         }
     }
@@ -509,6 +539,8 @@ impl System {
 
     /// Forgets what was counted and the misses whose class is not known; caches and directory stay as they are.
     pub(crate) fn begin_counting(&mut self) {
+        // Their misses belong to the warm-up, whose accounts are gone. Histories and pending words
+        // stay: they are what the warm-up is for.
         self.sharing.drain_open().for_each(drop);
         self.closed.clear();
         self.prefetched = (0, 0);
@@ -545,6 +577,8 @@ impl System {
         if let Some(gone) = gone {
             let core = usize::from(place.core.0);
             if self.l2[core].find(line).is_none() {
+                // As if room had been needed in L1 alone: even a clean line goes to L2, where the
+                // tape says that it was found.
                 self.insert_l2(place, line, gone);
             } else {
                 self.fall_back(place, Some((line, gone)));

@@ -80,6 +80,8 @@ impl Engine {
     pub(crate) fn make_room(&mut self, key: KeyId, site: SiteId) {
         if key.0 as usize >= self.keys.len() {
             self.keys.resize_with(key.0 as usize + 1, Counts::default);
+            // Four counters for three kinds: a power of two makes the index of the hottest store of
+            // a replay a shift.
             self.hits.resize(key.0 as usize + 1, [0; 4]);
         }
         if site.0 as usize >= self.sites.len() {
@@ -203,6 +205,8 @@ impl Engine {
         let second = (waiting.span.beyond > 0).then(|| rest(&waiting.span, self.line));
         let second = second.map(|span| (span, self.piece(waiting, &span, instance)));
         let mut offset = waiting.span.offset;
+        // Prefetchers see each piece after it has been served, as they see real requests: what they
+        // fetch cannot serve the access that made them fetch it.
         let mut verdict = self.system.access(logical, place, first, now);
         self.tell_prefetchers(waiting, first, offset, place, &verdict, now);
         self.watch_contested(&verdict);
@@ -220,6 +224,7 @@ impl Engine {
         self.met = (verdict.source, verdict.cause);
         let stall = verdict.cycles - self.l1_cycles;
         verdict.cycles = self.l1_cycles + self.wait(waiting, cpu, stall);
+        // With overlap the CPU may wait for less than the line's queue took.
         verdict.waited = verdict.waited.min(verdict.cycles);
         // What goes onto the tape is accounted where all groups are replayed; here it would count twice.
         if self.aside != Some(KeyId(waiting.key)) {
@@ -285,6 +290,7 @@ impl Engine {
             self.settle_one(tag, cause);
         }
         let counts = self.aside != Some(KeyId(waiting.key));
+        // `pairs` counts HITM alone: a clean line says nothing about who wrote it.
         if let Some(writer) = verdict.writer.filter(|_| counts) {
             self.pairs
                 .entry((writer.0, logical.0))
@@ -304,6 +310,7 @@ impl Engine {
             tally,
         });
         let mut pairs: Vec<Pair> = pairs.collect();
+        // A table's order depends on how it grew.
         pairs.sort_by_key(|pair| (pair.from, pair.to));
         let (prefetched, prefetched_modified) = self.system.prefetched();
         let mut lines = self.lines.unwrap_or_default();
@@ -362,6 +369,7 @@ impl Engine {
             self.keys.truncate(aside.0 as usize);
             self.sites.truncate(self.aside_site.0 as usize);
         }
+        // Totals are summed once at the end instead of counted with each access.
         for counts in &self.keys {
             self.totals.merge(counts);
         }
@@ -385,6 +393,8 @@ impl Engine {
     #[inline]
     fn wait(&mut self, waiting: &Waiting, cpu: usize, stall: u64) -> u64 {
         match &mut self.windows {
+            // Only the stall overlaps: the hit's own cycle is that of the instruction, which is
+            // never hidden.
             Some(windows) => windows.wait(cpu, waiting, stall),
             None => stall,
         }
@@ -460,6 +470,8 @@ impl Engine {
             source: verdict.source,
             cycles: verdict.cycles,
         };
+        // From the moment of the first transfer on, so both sums depend on the interleaving;
+        // together they do not lose an access.
         if self.system.is_watched(verdict) {
             lines.add(&touch);
         } else {

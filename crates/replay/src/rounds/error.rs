@@ -5,6 +5,7 @@ use linemate_recording::CpuId;
 use crate::rounds::placement::COPIES_MAX;
 
 /// The most keys, and the most sites: a placement that makes more has gone wrong.
+// At 300 bytes a key, 16 million take 5 GB; real questions have thousands.
 pub(crate) const KEYS_MAX: u32 = 1 << 24;
 
 /// Why a replay cannot be.

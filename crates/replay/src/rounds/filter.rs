@@ -164,6 +164,8 @@ impl Filter {
     pub fn round(&mut self, accesses: &[Seen], kept: &mut Vec<Kept>) {
         kept.clear();
         self.round += 1;
+        // The whole round first: an interleaving may put any other CPU's access before any of this
+        // CPU's.
         self.survey(accesses);
         for (index, access) in (0u32..).zip(accesses) {
             self.access(index, access, kept);
@@ -194,6 +196,7 @@ impl Filter {
         let cpu = access.cpu;
         let (at, tag) = (self.at(cpu, line), tag(line, access.sharing));
         let known = self.known[at];
+        // Most accesses repeat the last one to their set: this saves the look-up in `users`.
         if known.0 == tag && (known.1 || !writes) {
             return;
         }
@@ -209,6 +212,8 @@ impl Filter {
         let tag = tag(span.line, access.sharing);
         if span.beyond > 0 {
             let second = self.at(access.cpu, rest(&span, self.line).line);
+            // Which of its two lines is used last in its set depends on nothing that is known here,
+            // so both are forgotten; the next access to either stays.
             self.recent[at] = Recent::default();
             self.recent[second] = Recent::default();
             return keep(index, kept);
@@ -218,6 +223,8 @@ impl Filter {
         let round = self.round;
         let recent = &mut self.recent[at];
         if leaves {
+            // The words were used in the same lifetime by an access that stays, so sharing is
+            // decided as with this one.
             let covered = match writes {
                 true => recent.written & span.words == span.words,
                 false => recent.touched & span.words == span.words,
@@ -225,6 +232,8 @@ impl Filter {
             if covered {
                 return;
             }
+            // Only in the same round: a carrier of an earlier one has been handed over, and may be
+            // followed by a transfer.
             if let Some((_, carrier)) = recent.carrier.filter(|(when, _)| *when == round) {
                 recent.touched |= span.words;
                 let later = &mut kept[carrier as usize].later;
@@ -236,6 +245,8 @@ impl Filter {
                 return;
             }
         }
+        // Another line is the one used last now; of the former nothing is known any more, whether
+        // it is still in L1 or not.
         if recent.tag != tag {
             *recent = Recent {
                 tag,
@@ -257,14 +268,18 @@ impl Filter {
         let users = |line: Line| self.users.get(&line);
         match access.kind {
             AccessKind::Load => {
+                // Other readers do no harm: E becomes S, which a load does not notice.
                 users(span.line).is_none_or(|users| !users.writer_other_than(access.cpu))
             }
             AccessKind::Store => {
                 self.recent[at].owned
+                    // A read of the pair's other line by another core fetches this one with it,
+                    // which makes M to S.
                     && [span.line, span.line ^ 1]
                         .into_iter()
                         .all(|line| users(line).is_none_or(|users| !users.other_than(access.cpu)))
             }
+            // An atomic costs more than a hit, stalls its CPU, and may acquire a lock.
             AccessKind::Rmw => false,
         }
     }
@@ -275,6 +290,8 @@ impl Filter {
             for recent in recents.iter_mut().filter(|recent| recent.tag != 0) {
                 let line = (recent.tag - 1) >> 1;
                 let users = |line: Line| self.users.get(&line);
+                // Whether before or after this CPU's last access is for the interleaving to say, so
+                // the line counts as taken away.
                 if users(line).is_some_and(|users| users.writer_other_than(cpu)) {
                     *recent = Recent::default();
                 } else if recent.owned {

@@ -39,7 +39,11 @@ impl Interleaving {
             Interleaving::Aligned => 0,
             Interleaving::Seeded(seed) => {
                 let room = u64::from(longest.saturating_sub(span)) + u64::from(longest) / 8;
+                // A function of seed, round and slice, no generator: an edit that removes accesses
+                // must not shift the starts of all later slices, because a what-if compares two
+                // replays under the same starts.
                 let random = mix(seed ^ mix(round) ^ mix(runner << 32));
+                // The bias of the remainder is at most 2^-30: room has 34 bits at most.
                 random % (room * CYCLES_PER_INSTRUCTION + 1)
             }
         }
@@ -124,6 +128,7 @@ impl Interleaver {
         while let Some((at, index)) = self.schedule.first() {
             let runner = &mut self.runners[index];
             let stall = step(runner.next as usize, runner.slice as usize, runner.copy, at);
+            // Its clock alone: others are delayed through lines that are busy, nothing else.
             runner.shift += stall;
             runner.next += 1;
             let due = if runner.next == runner.end {
@@ -134,6 +139,8 @@ impl Interleaver {
             };
             self.schedule.set(index, due);
         }
+        // The barrier between rounds: it keeps what was recorded later later, at the price that a
+        // CPU which is done early waits for the longest of the round.
         self.now = end;
         self.rounds += 1;
     }
@@ -149,6 +156,8 @@ impl Interleaver {
             .unwrap_or(0);
         for copy in 0..copies {
             for (index, slice) in slices.iter().enumerate() {
+                // Neither an access nor a known end: it would begin and end in the same cycle. Its
+                // number is not taken either, so that starts are those of a recording without it.
                 let Some(last) = slice.head.last else {
                     continue;
                 };

@@ -123,6 +123,8 @@ impl Window {
     /// What a miss of that latency adds to the CPU's waiting. `from`: where its address comes from, if that is known.
     fn add(&mut self, miss: Miss, latency: u64, from: Option<&Dependence>) -> u64 {
         while let Some(oldest) = self.misses.front() {
+            // Offsets never decrease within a slice, and a CPU has one slice a round, at whose
+            // start the window is emptied.
             if miss.offset - oldest.offset < self.shape.window {
                 break;
             }
@@ -134,6 +136,8 @@ impl Window {
             None => true,
         });
         let known = waited_for.map(|before| before.over).max().unwrap_or(0);
+        // The buffer that is free first. Lines that two CPUs' windows ask for are queued by
+        // `System::serve`, not here.
         let free = self.buffers.iter_mut().min_by_key(|free| **free);
         let begin = known.max(self.floor);
         let over = match free {
@@ -174,6 +178,7 @@ impl Windows {
     pub(crate) fn new(shape: Overlap, cpus: &[Cpu], dependences: Arc<Dependences>) -> Windows {
         let windows = cpus.iter().map(|cpu| {
             let core = cpus.iter().filter(|c| c.place.core == cpu.place.core);
+            // Replayed threads only: one whose sibling is not replayed has the core to itself.
             let threads = core.count() as u32;
             Window::new(Overlap {
                 window: (shape.window / threads).max(1),
@@ -228,6 +233,8 @@ impl Windows {
             over: 0,
         };
         let waits = self.window(cpu).add(miss, stall, dependences.of(pc));
+        // Never more than the stall: what a miss has to wait for is over by the time that its CPU
+        // has waited already.
         self.saved += stall - waits.min(stall);
         waits
     }

@@ -135,6 +135,7 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
     pub fn with_group_share(mut self, machine: &Machine, all: &[LogicalCpu]) -> Replay<P, C> {
         let own = self.engine.cpus.iter().map(|cpu| cpu.place.domain);
         let places = all.iter().filter_map(|cpu| machine.topology.place(*cpu));
+        // L1 and L2 stay whole: cores of other groups have caches of their own.
         let llc = group_shares(machine, own, places.map(|place| place.domain));
         self.engine.system.llc = llc;
         self
@@ -201,6 +202,7 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
     /// As [`Replay::push`].
     #[inline]
     pub fn push_placed(&mut self, access: &Access, placed: Placed) -> Result<(), ReplayError> {
+        // Before the slicer sees it: a refused access must not begin a slice.
         self.check(access)?;
         check_keys(placed)?;
         let cached = placed.fate == Fate::Cached;
@@ -321,6 +323,8 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         if key.0 >= KEYS_MAX {
             return Err(ReplayError::Key(key.0));
         }
+        // By key and by site in two calls, because a hit that was left out is known by the sums
+        // alone and not by pairs of both.
         self.engine.make_room(key, SiteId(0));
         self.accesses += kinds.iter().sum::<u64>();
         let copies = u64::from(self.cloner.copies());
@@ -399,6 +403,7 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
             |access| round[access].offset,
             |access, slice, copy, now| {
                 let waiting = &round[access];
+                // Copies of one recorded CPU side by side, which is how `Config::cpus` lists them.
                 let cpu = usize::from(slices[slice].head.cpu.0) * copies + usize::from(copy);
                 let instance = cloner.instance(copy, waiting.sharing);
                 match taper {
@@ -424,6 +429,7 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         self.end_round();
         self.warm_up = Some(self.growth.finish(self.engine.system.lines()));
         self.interleaver.begin_counting(interleaving);
+        // The second pass begins at the recording's first access: times go back.
         self.slicer = Slicer::new(self.recorded);
         if let Some(taper) = &mut self.taper {
             taper.begin_taking();

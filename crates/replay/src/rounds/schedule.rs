@@ -43,6 +43,8 @@ impl Schedule {
     /// When a runner has something to do next, if at all.
     #[inline]
     pub(crate) fn set(&mut self, index: usize, due: Option<u64>) {
+        // One way up from the leaf and no moves of entries: a heap would take one out and put one
+        // in for each access.
         let mut node = self.tree.len() / 2 + index;
         self.tree[node] = joined(index, due);
         while node > 1 {

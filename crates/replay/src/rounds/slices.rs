@@ -80,12 +80,16 @@ impl Slicer {
         {
             Some(slice) => match u32::try_from(time.0.saturating_sub(slice.start)) {
                 Ok(offset) => {
+                    // Never less than before, whatever the file says: the interleaver takes a
+                    // slice's accesses to be in the order of their offsets.
                     slice.span = slice.span.max(offset);
                     Cut {
                         begins: Begins::Nothing,
                         offset: slice.span,
                     }
                 }
+                // More than 2^32 instructions in one turn: offsets have 32 bits, so a slice of the
+                // next round begins.
                 Err(_) => self.begin(cpu, time, full),
             },
             None => self.begin(cpu, time, full),
@@ -109,6 +113,7 @@ impl Slicer {
 
     fn begin(&mut self, cpu: CpuId, time: VirtualTime, full: bool) -> Cut {
         let at = usize::from(cpu.0);
+        // A CPU that comes up again cannot run beside itself: that is what bounds a round.
         let again = self.slice.is_none() || self.in_round[at] || full;
         if again {
             self.in_round.fill(false);

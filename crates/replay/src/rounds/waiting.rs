@@ -48,6 +48,7 @@ pub(crate) fn places(
         machine: machine.name.clone(),
         cpus: available,
     };
+    // Also where the CPUs are given: it is what says that the machine has enough.
     let spread = machine.topology.spread(wanted).ok_or_else(too_many)?;
     let logical = given.unwrap_or(&spread);
     if logical.len() != wanted {

@@ -53,6 +53,7 @@ pub fn join(machine: &Machine, copies: Copies<'_>, own: &Outcome, together: Outc
     joined.prefetched_modified += own.prefetched_modified * times;
     joined.fetched_ahead.add(own.fetched_ahead, times);
     joined.overlapped += own.overlapped * times;
+    // Whether the recording warms the caches up shows in the whole group, not on the tape.
     joined.warm_up = own.warm_up;
     joined
 }
@@ -98,6 +99,8 @@ fn lines(own: &[LineView], mut together: Vec<LineView>, times: u64) -> Vec<LineV
             cell.forwards *= times;
             cell.upgrades *= times;
         }
+        // Instance 0 stands for all groups: a line for each of them would be as many lines with the
+        // same cells.
         together.push(line);
     }
     together.sort_by_key(|view| (view.addr, view.instance));
@@ -139,6 +142,8 @@ fn transfers(
             let at = cpus.get(usize::from(cpu) * copies + group);
             at.map_or(0, |cpu| place_of[usize::from(cpu.0)])
         }
+        // Of more than 32 recorded CPUs only group 0's domains are known: other groups' transfers
+        // are shown where group 0's were.
         MachinePlaces::Domain | MachinePlaces::Socket => cpu,
     };
     let mut pairs: BTreeMap<(KeyId, u8, u16, u16), u64> = BTreeMap::new();

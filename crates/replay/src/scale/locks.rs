@@ -77,9 +77,14 @@ impl Locks {
         if holder == runner {
             return Asked::Passed;
         }
+        // Ends: each runner waits for one lock at most, and a wait that would close a circle is
+        // never entered.
         while let Some(next) = self.waits_for.get(&holder) {
             match self.held.get(next) {
                 Some(lock) if lock.holder == runner => {
+                    // Recorded turns nest locks in orders that never met in the guest; one of the
+                    // group's CPUs has to proceed, and it is counted, so that a table can say how
+                    // much is not modelled.
                     self.circles += 1;
                     return Asked::Passed;
                 }

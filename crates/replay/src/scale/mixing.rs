@@ -64,6 +64,7 @@ fn levels(cpus: &[Cpu]) -> Vec<Level> {
     let domains = count(&|cpu| cpu.place.domain.0);
     let sockets = count(&|cpu| cpu.place.socket.0);
     let mut levels = Vec::new();
+    // As the kernel drops a scheduling domain that spans what its child spans.
     if domains > sockets {
         levels.push(Level::Domain);
     }
@@ -106,16 +107,20 @@ impl Mixer {
             again,
         } = moment;
         let owner = usize::from(owner.0);
+        // Per-CPU memory of a CPU that was not recorded has no copies to choose from.
         if owner >= self.recorded {
             return group;
         }
         let random = mix(self.seed
+            // By slice: what a CPU does to another one in one turn is done to the same one. A
+            // repeated access (CPU growth) meets another.
             ^ mix(slice ^ u64::from(again) << 48)
             ^ mix((owner as u64) << 16 | u64::from(cpu.logical.0)));
         let draw = |groups: &[u16], random: u64| match groups.len() {
             0 => None,
             count => Some(groups[(random % count as u64) as usize]),
         };
+        // Other bits than the level's, which is drawn from the low ones.
         let anyone = || ((random >> 8) % u64::from(self.copies)) as u16;
         let level = self.levels[(random % self.levels.len() as u64) as usize];
         match (self.mixing, level) {

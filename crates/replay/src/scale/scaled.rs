@@ -191,6 +191,7 @@ impl<'t> Scaled<'t> {
                     again: 0,
                 };
                 let instance = self.instance(taped, number, moment);
+                // At time 0: only contents matter, and `end_transfers` frees the lines afterwards.
                 self.engine.step(&taped.access, number, instance, 0);
             }
         }
@@ -310,6 +311,8 @@ impl<'t> Scaled<'t> {
             let taped = &self.tape.accesses[runner.next as usize];
             let random =
                 mix(self.seed ^ mix(runner.turn << 16 ^ index as u64) ^ u64::from(runner.next));
+            // Drawn by runner, turn and access, so that the same accesses are made whatever the
+            // order in which runners come here.
             (runner.made, runner.wanted) = (0, times(taped.growth, random));
             if runner.wanted > 0 {
                 // The tape has times as recorded; what the runner waited for since comes on top.
@@ -432,6 +435,8 @@ impl<'t> Scaled<'t> {
         let end = runner.shift + u64::from(runner.span);
         for lock in std::mem::take(&mut runner.held) {
             self.locks.count_unreleased();
+            // The recorded release is in a later turn (a mutex held over a sleep) or wrote to
+            // another word. Holding on would block all groups until the holder's next turn.
             self.release(lock, end);
         }
         let group = &mut self.groups[index / self.recorded];
@@ -464,6 +469,7 @@ impl GroupCpu {
 }
 
 /// How often an access is made that is made `growth` times on average.
+// The fraction by chance: rounding would turn a growth of 0.4 into no access at all.
 fn times(growth: f32, random: u64) -> u32 {
     let whole = growth.max(0.0).floor();
     let part = f64::from(growth.max(0.0) - whole);

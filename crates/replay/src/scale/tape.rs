@@ -128,6 +128,8 @@ impl Tape {
     /// Cycles from the access before it, if it is of the same slice, to an access.
     pub(crate) fn step(&self, at: u32) -> u32 {
         let offset = |at: u32| self.accesses[at as usize].access.offset;
+        // The one before it on the tape may be of another slice, with a larger offset: the
+        // difference is then 0, which callers raise to 1.
         let before = at.checked_sub(1).map_or(0, offset);
         offset(at).saturating_sub(before)
     }
@@ -140,6 +142,8 @@ impl Tape {
             for at in (slice.begin..slice.end).rev() {
                 let access = &self.accesses[at as usize].access;
                 let line = (slice.cpu, access.span.line, access.sharing);
+                // By sharing too, because clones of one address are different lines. What reaches
+                // into a second line is taken each time, since only its first line is in the set.
                 if seen.insert(line) || access.span.beyond > 0 {
                     last.push((slice.cpu, at));
                 }
@@ -199,6 +203,8 @@ impl Taper {
     /// The first pass is over.
     pub(crate) fn begin_taking(&mut self) {
         self.takes = true;
+        // A line that nobody writes costs the same on any number of CPUs once it is warm, and one
+        // that no other group touches does anyhow.
         self.lines.retain(|_, note| note.written && note.met);
     }
 
@@ -209,6 +215,7 @@ impl Taper {
     /// Of the first pass: an access by a CPU.
     pub(crate) fn note(&mut self, access: &Waiting, cpu: CpuId) {
         let met = match access.sharing {
+            // Tasks' memory: only CPUs of the own group reach its clone.
             Sharing::Cloned => return,
             Sharing::Shared => true,
             Sharing::OfCpu(owner) => owner != cpu,
@@ -254,11 +261,14 @@ impl Taper {
         let own = match (self.retention, met) {
             // Replayed with all that the caches hold.
             (Retention::All, _) => Own::Whatever,
+            // Capacity is decided here, where the group's whole working set is in the caches;
+            // coherence where all groups are.
             (_, (Source::L2, _)) => Own::BeyondL1,
             (_, (_, Some(Cause::Capacity))) => Own::Evicted,
             _ => Own::Whatever,
         };
         let (taped, waited) = &mut self.round[slice];
+        // What the CPU waited for accesses that are not on the tape has become think time.
         let offset = u64::from(access.offset) + *waited;
         let site = access.site as usize;
         let growth = (SiteId(access.site), KeyId(access.key));
@@ -280,6 +290,8 @@ impl Taper {
         let mut longest = 0;
         for (slice, (taped, waited)) in slices.iter().zip(&mut self.round) {
             let waited = std::mem::take(waited);
+            // A slice without cached accesses and without a known end has nothing on the tape and
+            // takes no time.
             let Some(last) = slice.head.last else {
                 continue;
             };
