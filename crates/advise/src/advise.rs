@@ -27,6 +27,9 @@ use crate::shape::{Metrics, StructShape, UnitLayout};
 use crate::trace::{CPUS_MAX, Trace};
 
 /// How many different candidates are replayed at most, and at least.
+// Three are what `finalists` asks for: the best, and the fewest moves with 90 and 95 % of its gain.
+// Two, however long a replay takes, because the fast model is a few per cent off and the best by it
+// need not be the best by replay.
 const CANDIDATES_MAX: usize = 3;
 const CANDIDATES_MIN: usize = 2;
 /// Accesses that all replays of the candidates together may take: bounds the time, not the result's quality below 100 M accesses.
@@ -158,12 +161,16 @@ pub fn advise(analyses: &[&Session<'_>], request: &Request) -> Result<Advice, Ad
     for analysis in analyses {
         Cpus::new(analysis.analysis(), request.conditions.cpus)?;
     }
+    // The first recording's kernel decides names, edits and limits; `scene` refuses recordings of
+    // kernels that lay the type out differently.
     let (shape, ids) = shape(first.analysis(), &request.type_name, &request.pins)?;
     let scenes = analyses
         .iter()
         .map(|analysis| scene(analysis, &shape, &ids))
         .collect::<Result<Vec<_>, _>>()?;
     let mut traces = Vec::new();
+    // Any line size would give the same events: that of a machine which is replayed on finds its
+    // stream cached or leaves it for the replays.
     let line = request.machines[0].line;
     for (session, scene) in analyses.iter().zip(&scenes) {
         let model = session.analysis().model();
@@ -179,6 +186,8 @@ pub fn advise(analyses: &[&Session<'_>], request: &Request) -> Result<Advice, Ad
         front,
         mut tried,
     } = proposer.within(request.max_growth, usize::MAX)?;
+    // Two more layouts next to the search's own, because neither is one that it may propose: sizes
+    // are to stay, and no order of members makes objects start lines.
     let mut grown = proposer.with_one_more_line(&front)?;
     let language = proposer
         .model
@@ -186,6 +195,8 @@ pub fn advise(analyses: &[&Session<'_>], request: &Request) -> Result<Advice, Ad
         .and_then(|ty| ty.language);
     let mut aligned = Aligned::of(request, &shape, &traces, language);
     {
+        // All at once: the replays of the layout as recorded are then made once for each recording
+        // and machine, and every layout is compared with the same ones.
         let of_layouts = tried.iter_mut().chain(&mut grown);
         let mut all: Vec<_> = of_layouts.map(|t| (&t.edits, &mut t.effects)).collect();
         all.extend(aligned.iter_mut().map(|a| (&a.edits, &mut a.effects)));
@@ -266,6 +277,7 @@ impl<'a, 't> Proposer<'a, 't> {
             hot: search.hot(),
         };
         let accesses: u64 = self.traces.iter().map(|(trace, _)| trace.all).sum();
+        // Every candidate is replayed on each machine.
         let accesses = accesses * self.request.machines.len() as u64;
         let count = replayed(accesses, self.request.interleavings).min(most);
         let mut tried = Vec::new();
@@ -290,6 +302,8 @@ impl<'a, 't> Proposer<'a, 't> {
         let subject = EditSubject::Named(self.request.type_name.clone());
         let edits = candidate.edits(&subject, shape, &names);
         // What the fast layout says has to be what the edit does.
+        // A layout whose edit comes out differently is dropped without a message: there are others,
+        // and what would be recommended is not what was rated.
         if !agrees(self.model, &edits, candidate, shape, &self.by_line)? {
             return Ok(None);
         }
@@ -331,6 +345,8 @@ impl<'a, 't> Proposer<'a, 't> {
         let Proposal {
             front, mut tried, ..
         } = self.within(self.line(), CANDIDATES_MIN)?;
+        // Before the replays, which take most of the time: a gain that the model does not see is
+        // not searched for with another line.
         if is_enough(gain(without), gain(&front)) {
             tried.clear();
         }
@@ -395,6 +411,8 @@ fn scene<'a>(
     let analysis = session.analysis();
     check_cpus(analysis)?;
     let (other, of_other) = shape(analysis, &wanted.name, &[])?;
+    // Ids too: a scene's types are found by them, and traces of several recordings are costed with
+    // one shape.
     if other.names != wanted.names || other.origin != wanted.origin || of_other != ids {
         return Err(AdviseError::Kernels {
             name: wanted.name.clone(),
@@ -436,6 +454,8 @@ pub(crate) fn models<'t>(
 pub(crate) fn limits(models: &[CostModel<'_>], by_line: &[Metrics], max_growth: u64) -> Vec<Limit> {
     let aligned = models.iter().all(CostModel::line_aligned);
     let limit = |metrics: &Metrics| {
+        // The end of the last line is free where every object starts a line: no neighbour can be
+        // there.
         let room = if aligned {
             metrics.original.align_up(metrics.line.into())
         } else {
@@ -449,6 +469,8 @@ pub(crate) fn limits(models: &[CostModel<'_>], by_line: &[Metrics], max_growth: 
     let on = |line: LineSize| models.iter().any(|m| m.metrics().line == line);
     let used = by_line
         .iter()
+        // The 64-byte kernel always: it is the one that was recorded and for which an edit is
+        // written, so it must not grow there even if only 128-byte machines were asked for.
         .filter(|m| m.line == LineSize::B64 || on(m.line));
     let mut limits: Vec<Limit> = used.map(limit).collect();
     // The first one's lines are those that groups are made to fit.
@@ -460,6 +482,7 @@ pub(crate) fn limits(models: &[CostModel<'_>], by_line: &[Metrics], max_growth: 
 /// How many candidates are replayed.
 fn replayed(accesses: u64, interleavings: usize) -> usize {
     let replays = REPLAYED_MAX / (accesses.max(1) * interleavings.max(1) as u64);
+    // One of the replays is that of the layout as recorded.
     (replays.saturating_sub(1) as usize).clamp(CANDIDATES_MIN, CANDIDATES_MAX)
 }
 
@@ -482,6 +505,7 @@ fn agrees(
             let Some((member, composite)) = unit.members.first().zip(composite) else {
                 return false;
             };
+            // In bits, because a unit may begin with a bit-field that does not begin its storage.
             let within = composite.members[*member].offset.0 - unit.start.bit().0;
             let bit = placed.start(number).bit().0 + within;
             layout.offsets[*member] == Some(BitOffset(bit))

@@ -48,6 +48,7 @@ impl Aligned {
     ) -> Option<Aligned> {
         let line_bytes = request.machines.first()?.line.bytes();
         let objects = || traces.iter().flat_map(|trace| &trace.objects);
+        // Of objects with events: where the others start changes no cost.
         let astray = objects().filter(|object| u64::from(object.residue) % line_bytes != 0);
         let astray = astray.count();
         let statement = Statement {
@@ -93,6 +94,7 @@ pub(crate) fn offered(
     tried.sort_by(Tried::by_worth);
     let best = recommended(&tried, request.choice)?;
     let gain = 1.0 - relative(&best.effects);
+    // A growth costs memory in every object, so the same factor that spares moves spares lines.
     (!is_enough(without, gain)).then(|| Grown {
         bytes,
         tried: best.clone(),

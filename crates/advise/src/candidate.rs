@@ -47,6 +47,8 @@ impl Candidate {
             Slot {
                 unit,
                 forced: of.forced,
+                // An edit that names a member takes its `____cacheline_aligned` with it, so what is
+                // named stops asking for a line.
                 keeps_line: of.may_ask_for_line && !named.contains(&unit),
                 gap: of.gap,
                 least: ByteSize::ZERO,
@@ -139,6 +141,8 @@ impl Candidate {
 
     /// Puts a unit that is nowhere back to where it was in the recorded order.
     pub fn put_back(&mut self, unit: usize) {
+        // Before the first with a larger number: in a rest that kept its order this is where it
+        // came from.
         let place = self.rest.iter().position(|u| *u > unit);
         let place = place.unwrap_or(self.rest.len());
         self.rest.insert(place, unit);
@@ -157,12 +161,15 @@ impl Candidate {
         let place = self.rest.iter().position(|u| *u == before);
         let place = place.map_or(self.rest.len(), |p| p + 1);
         self.rest.insert(place, unit);
+        // Directly after the last member before the segments is still before them: an edit can only
+        // say `after MEMBER`.
         self.at += usize::from(place <= self.at && place > 0 && self.at > 0);
     }
 
     /// Puts a unit that is nowhere into a segment: the widest first, so that there are no holes between them.
     pub fn put_into(&mut self, segment: usize, unit: usize, metrics: &Metrics) {
         let units = &mut self.segments[segment];
+        // The number as well, so that one set of members is one layout in whatever order they came.
         let rank = |u: usize| (std::cmp::Reverse(metrics.align(u)), u);
         let place = units.partition_point(|u| rank(*u) < rank(unit));
         units.insert(place, unit);
@@ -209,6 +216,8 @@ impl Candidate {
             edit,
             at: Position { line, column: 1 },
         };
+        // Line 1 is the head `type T` of the edit as it is printed: an error's position is one that
+        // a reader finds there.
         let statements = (2u32..).zip(edits).map(statement).collect();
         EditFile {
             sections: vec![Section {
@@ -224,6 +233,7 @@ impl Candidate {
         let name = |unit: usize| shape.names[unit].clone().unwrap_or_default();
         let mut edits: Vec<Edit> = Vec::new();
         for (place, unit) in self.rest.iter().enumerate() {
+            // The longest rising part stays, so as few members as possible are named in the patch.
             if stays.contains(unit) {
                 continue;
             }
@@ -248,6 +258,8 @@ fn longest_rise(order: &[usize]) -> Rise {
     let mut piles: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = vec![None; order.len()];
     for (i, value) in order.iter().enumerate() {
+        // Patience sorting: a pile's top is the least end of a rise of its length. The search rates
+        // thousands of orders a second, so n log n instead of n².
         let pile = piles.partition_point(|top| order[*top] < *value);
         before[i] = pile.checked_sub(1).map(|p| piles[p]);
         if pile == piles.len() {

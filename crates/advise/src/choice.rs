@@ -40,6 +40,7 @@ pub(crate) fn recommended(tried: &[Tried], choice: Choice) -> Option<&Tried> {
         Choice::All => confirmed().next(),
         Choice::Moves(most) => confirmed()
             .filter(|t| t.moves() <= most)
+            // Of equal gains the one that moves less.
             .max_by(|a, b| gain(a).total_cmp(&gain(b)).then(b.moves().cmp(&a.moves()))),
         Choice::Fewest => {
             let best = confirmed().map(gain).max_by(f64::total_cmp)?;
@@ -97,7 +98,10 @@ pub(crate) fn finalists(
         }
     }
     let mut chosen: Vec<Scored> = Vec::new();
+    // Not what costs as much as the recorded order by the model: a replay of it would be spent on
+    // noise.
     for scored in wanted.into_iter().filter(|s| s.cost < 1_000_000) {
+        // Equal costs are the same members on the same lines, in another order within them.
         if chosen.iter().all(|c| c.cost != scored.cost) && chosen.len() < count {
             chosen.push(scored.clone());
         }

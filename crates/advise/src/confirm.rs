@@ -15,6 +15,8 @@ pub(crate) fn is_confirmed(effects: &[Vec<LayoutEffect>]) -> bool {
     let better = all().any(|e| e.types.significant && e.types.difference < 0.0);
     let worse = all().any(|e| {
         let up = |m: &Measure| m.significant && m.difference > 0.0;
+        // The whole as well: a type that gets cheaper by pushing its neighbours onto contended
+        // lines is no gain.
         up(&e.types) || up(&e.whole)
     });
     better && !worse

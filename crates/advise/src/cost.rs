@@ -96,6 +96,8 @@ impl Class {
 
 /// A line while a block is costed.
 #[derive(Clone, Copy, Debug, Default)]
+// No forwarder: nothing is dropped for lack of room, so every domain that has a copy has one in its
+// LLC, which answers as near.
 struct Line {
     /// Cores that have it.
     holders: u64,
@@ -120,6 +122,8 @@ impl<'t> CostModel<'t> {
         shape: &StructShape,
     ) -> Result<CostModel<'t>, AdviseError> {
         let costs = Costs::new(machine, trace.cpus)?;
+        // Objects by where they start within 128 bytes: which of their members share a line, or a
+        // pair of 64-byte lines, depends on nothing else.
         let mut classes: Vec<(u8, Vec<u32>)> = Vec::new();
         for (number, object) in (0u32..).zip(&trace.objects) {
             match classes.iter_mut().find(|(r, _)| *r == object.residue) {
@@ -173,6 +177,8 @@ impl<'t> CostModel<'t> {
                 if block >= marks.len() {
                     marks.resize(block + 1, 0);
                 }
+                // A sum, which no order of the atoms changes: members in another order on one line
+                // are a look-up.
                 marks[block] = marks[block].wrapping_add(mark(class, atom, line));
             }
             for (block, mark) in marks.iter().enumerate().filter(|(_, m)| **m != 0) {
@@ -215,6 +221,8 @@ impl<'t> CostModel<'t> {
     ) -> (usize, u8) {
         let unit = usize::from(shape.atoms[usize::from(atom)].unit);
         let within = u64::from(self.metrics.within[usize::from(atom)]);
+        // Known modulo 128 only, so which lines of 128 bytes form a pair is not known: no described
+        // machine has such pairs.
         let at = placed.residue(self.classes[class].residue).0 + placed.start(unit).0 + within;
         let line = at / self.costs.line;
         if self.costs.pairs {
@@ -231,6 +239,8 @@ impl<'t> CostModel<'t> {
             return *known;
         }
         drop(known);
+        // Without the lock: two threads may work the same block out at once, and both find the same
+        // number.
         let cost = self.work_out(class, &entries());
         let mut known = self.known.write().unwrap_or_else(|e| e.into_inner());
         known.insert(mark, cost);
@@ -264,6 +274,7 @@ impl<'t> CostModel<'t> {
                 let event = place * 64 + left.trailing_zeros();
                 left &= left - 1;
                 if event >= end {
+                    // The object's last round before the lines are emptied for the next object.
                     cycles += bench.end_round();
                     bench.start_object();
                 }
@@ -283,6 +294,8 @@ impl<'t> CostModel<'t> {
                         end,
                         events,
                     };
+                    // Its cycles are dropped: it replays the object's end to have the lines as a
+                    // warm replay begins with them.
                     object.warm_up(&mut bench, entries);
                 }
                 let event = &events[(event - first) as usize];
@@ -493,6 +506,8 @@ impl<'c> Bench<'c> {
         self.active.sort_unstable();
         let mut cycles = 0;
         loop {
+            // Searched, not sorted: of one object and one block rarely more than a few CPUs have
+            // events in a round.
             let mut next: Option<(u64, usize)> = None;
             for &cpu in &self.active {
                 let queue = &self.queues[cpu];
@@ -523,6 +538,7 @@ impl<'c> Bench<'c> {
         let cpu = usize::from(event.cpu);
         let core = self.costs.core[cpu];
         let holds = self.lines[line].holders & (1 << core) != 0;
+        // Costs are those beyond a private hit, which an access takes under every layout.
         if holds && !event.kind.writes() {
             return 0;
         }
@@ -541,6 +557,8 @@ impl<'c> Bench<'c> {
             self.own(line, cpu);
             self.serve(line, now, u64::from(latency) + atomic, true)
         } else if event.kind.writes() {
+            // Before `own`, which overwrites who has the line. `invalidate` only measures how far
+            // the copies are.
             let (latency, _) = self.supply(line, cpu);
             let farthest = self.invalidate(line, cpu);
             let reach = farthest.map_or(0, |d| u64::from(self.costs.latency.hitm(d)));
@@ -552,6 +570,8 @@ impl<'c> Bench<'c> {
             self.serve(line, now, latency, exclusive)
         };
         if self.costs.pairs && !holds {
+            // The replay's fetch of the pair's other line: no CPU waits for it, but a modified one
+            // changes hands.
             let other = 1 - line;
             if self.lines[other].holders & (1 << core) == 0 {
                 let (latency, exclusive) = self.supply(other, cpu);
@@ -605,6 +625,8 @@ impl<'c> Bench<'c> {
             state.owner = 0;
             state.dirty = false;
         }
+        // The rules of `cache::system::share` in linemate_replay: E only if no other copy is left,
+        // in LLCs neither.
         let alone = state.holders == 0 && state.llc & !domain == 0;
         if alone {
             state.owner = core + 1;
@@ -639,6 +661,7 @@ impl<'c> Bench<'c> {
         state.holders = 1 << self.costs.core[cpu];
         state.owner = self.costs.core[cpu] + 1;
         state.dirty = true;
+        // The own domain's LLC has it behind the core's caches, as in the replay.
         state.llc = 1 << self.costs.domain[cpu];
     }
 
@@ -681,6 +704,9 @@ impl<'m, 't> Objective<'m, 't> {
     /// The mean over the models of a layout's cost relative to the original's, in millionths.
     pub fn relative(&self, costs: &[u64]) -> u64 {
         let part = |(cost, original): (&u64, &u64)| {
+            // Relative to each model's own original, so that a machine with long latencies or a
+            // long recording does not outweigh the others. Integers: ties must not depend on the
+            // order of a sum.
             u128::from(*cost) * 1_000_000 / u128::from((*original).max(1))
         };
         let sum: u128 = costs.iter().zip(&self.originals).map(part).sum();

@@ -38,6 +38,7 @@ pub fn footprint<'t>(
             if line >= users.len() {
                 users.resize(line + 1, 0);
             }
+            // Recordings of more CPUs than `trace::CPUS_MAX` are refused before.
             users[line] |= 1 << (event.cpu % 64);
         }
         touched += users.iter().filter(|u| **u != 0).count() as u64;

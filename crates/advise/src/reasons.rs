@@ -53,6 +53,8 @@ impl Knowledge<'_, '_> {
     ) -> String {
         let weight = |(name, count): &(&str, u64)| {
             let all = everywhere.get(name).copied().unwrap_or(*count).max(1);
+            // The accesses that are here times the share of the function's that are: `memset` makes
+            // many, but not these in particular.
             u128::from(*count) * u128::from(*count) / u128::from(all)
         };
         let mut functions: Vec<(&str, u64)> = here.iter().map(|(n, c)| (*n, *c)).collect();
@@ -63,6 +65,7 @@ impl Knowledge<'_, '_> {
         };
         let names = functions
             .iter()
+            // Names that begin with underscores are reserved in C.
             .map(|(name, _)| name.trim_start_matches('_'));
         let numbered = (1..).map(|number| format!("group_{number}"));
         names
@@ -99,12 +102,15 @@ impl Knowledge<'_, '_> {
             .iter()
             .filter(|u| !segment.contains(u))
             .map(|u| {
+                // What sharing the group's line would cost beyond both apart: the reason is the
+                // model's own, so it cannot contradict the layout.
                 let both = [&hot[..], &[*u]].concat();
                 KeptApart {
                     name: self.shape.unit_name(*u).to_owned(),
                     share: self.together(&both) - here - self.together(&[*u]),
                 }
             })
+            // As much as a move has to be worth: less is no reason that a patch could give.
             .filter(|kept| kept.share > 0.001)
             .collect();
         kept.sort_by(|a, b| {
@@ -158,6 +164,8 @@ impl Knowledge<'_, '_> {
                     writers |= used.cpus;
                 }
             }
+            // The most of any recording: CPUs of different recordings are not the same CPUs, so
+            // their sets are not joined.
             member.readers = member.readers.max(readers.count_ones());
             member.writers = member.writers.max(writers.count_ones());
         }

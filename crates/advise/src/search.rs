@@ -93,12 +93,15 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
             .filter(|u| uses[*u] >= least && shape.movable(*u))
             .collect();
         hot.sort_by_key(|u| (std::cmp::Reverse(uses[*u]), *u));
+        // All: where some objects start elsewhere, members that start a line in the type do not
+        // start one in memory.
         let lines = objective.models.iter().all(|m| m.line_aligned());
         let metrics = &limits[0].metrics;
         let fills = |u: &usize| {
             let bytes = metrics.bytes(*u);
             let unit = &shape.units()[*u];
             let free = shape.movable(*u) && unit.forced.is_none() && !unit.may_ask_for_line;
+            // Smaller than a line: no hole is as large as one.
             free && !hot.contains(u) && bytes > ByteSize::ZERO && bytes.0 < metrics.line.bytes()
         };
         let mut cold: Vec<usize> = (0..shape.units().len()).filter(fills).collect();
@@ -135,6 +138,8 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
             limit.metrics.place(&slots, &mut placed);
             placed.size.saturating_sub(limit.bytes)
         };
+        // Over all line sizes: a step that helps one kernel and not the other is still progress for
+        // the filling.
         self.limits.iter().map(over).sum()
     }
 
@@ -195,6 +200,8 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
         let mut starts = vec![original.clone()];
         if self.lines {
             let clusters = self.clusters();
+            // Both, because opening the last group is a step that seldom gains by itself: what
+            // follows it has to fit first.
             for open in [false, true] {
                 starts.push(self.clustered(&clusters, open));
                 starts.push(self.heat_lines(open));
@@ -224,6 +231,7 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
         let cheapest = baselines.iter().filter_map(known).min_by_key(|s| s.cost);
         if let (Some(cheapest), Some(first)) = (cheapest, found.first()) {
             if cheapest.cost < first.cost {
+                // At no price for moves, which is why it was below: from there on only cost counts.
                 let better = self.climb(cheapest, 0);
                 found.insert(0, better);
             }
@@ -249,6 +257,8 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
             rated.par_sort_unstable();
             rated.dedup();
             let best = rated
+                // In the order of the rating without filling: the first chunk with a gain ends it,
+                // though a later one might hold a larger gain.
                 .chunks(FILLED_AT_ONCE)
                 .take(FILLED_MAX / FILLED_AT_ONCE)
                 .find_map(|chunk| {

@@ -107,6 +107,7 @@ impl StructShape {
         let first_stays = first_stays(model, composite, &origin);
         let mut frozen = usize::from(first_stays.is_some());
         for pin in pins {
+            // All before the pinned one stay, too: a member that leaves from there would move it.
             frozen = frozen.max(1 + unit_of(model, composite, &origin, name, pin)?);
         }
         let extents = layouts.extents(id)?;
@@ -130,10 +131,14 @@ impl StructShape {
         self.atom_at = vec![None; self.origin.size.0 as usize];
         for (number, (unit, extent)) in self.origin.units.iter().zip(extents).enumerate() {
             let grain = match unit.bytes.0 {
+                // Accesses to parts of a word are not kept apart: no layout puts parts of one
+                // aligned word on two lines.
                 0..=8 => 8,
                 _ => match extent.align.bytes() {
                     // Bytes in a row are not told apart below 8: a longer table, and no struct has hot strings.
                     1..4 => 8,
+                    // A packed or half-aligned unit may cross a line at any multiple of its
+                    // alignment, so its atoms are no larger.
                     align => align.min(8),
                 },
             };
@@ -366,6 +371,8 @@ impl Metrics {
             let extent = &self.extents[slot.unit];
             let mut forced = slot.align(self.line);
             if slot.group != group {
+                // A group begins with a line, and so does what follows it: that is
+                // `__cacheline_group_begin_aligned` and its end.
                 forced = forced.max(self.line.into());
             }
             group = slot.group;
@@ -373,6 +380,8 @@ impl Metrics {
             let natural = if self.plain[slot.unit] {
                 floor.align_up(extent.align)
             } else {
+                // A bit-field's place depends on where its storage unit would end, which a table by
+                // the position modulo 16 answers.
                 floor + ByteSize(extent.skip[(floor.0 % 16) as usize].into())
             };
             let start = natural + slot.gap;
@@ -381,6 +390,8 @@ impl Metrics {
             cursor = start + extent.bytes.max(slot.least) + slot.after;
         }
         into.align = align;
+        // `tail` is what the recorded size has beyond its members: padding that the declaration
+        // asks for stays.
         let end = (cursor.align_up(align) + self.tail).align_up(align);
         into.size = end - ByteOffset::ZERO;
     }

@@ -47,6 +47,8 @@ pub fn survey(
         };
         let scene = Scene::new(analysis, &watch)?;
         for machine in machines {
+            // One interleaving: the ranking has no intervals, and each type that is worth it is
+            // confirmed by its own question.
             let outcome = Experiment::new(&scene, machine, conditions)?.as_recorded(seed)?;
             whole += CyclesByCause::of(&outcome.totals).all();
             for (key, counts) in scene.keys.iter().zip(&outcome.keys) {
@@ -223,6 +225,8 @@ impl Recordings<'_> {
         let mut sum = 0;
         let fits = |(_, shape): &&(&mut SurveyRow, StructShape)| {
             sum += self.accesses(shape);
+            // All their traces are in memory at once: together they are given the memory that one
+            // type's may take.
             sum <= EVENTS_MAX as u64
         };
         waiting.iter().take_while(fits).count().max(1)
@@ -239,6 +243,8 @@ impl Recordings<'_> {
                 .map(|id| id.as_ref().is_some_and(has))
                 .collect();
             let counts = scene.counts();
+            // An upper bound of the events: it counts all accesses to the outer object, not only
+            // those to the part.
             let inside = counts.filter(|(field, _)| holds[field.subject.index()]);
             inside.map(|(_, kinds)| kinds.iter().sum::<u64>()).sum()
         };
@@ -271,6 +277,7 @@ impl Recordings<'_> {
         let by_line = metrics(first.analysis().model(), shape)?;
         let models = models(traces, self.machines, &by_line, shape)?;
         let objective = Objective::of_original(&models, shape);
+        // Without growth: the ranking must not favour types for which lines were bought.
         let limits = limits(&models, &by_line, 0);
         let search = Search::new(shape, &objective, &limits);
         let best = search.run().into_iter().next();

@@ -266,6 +266,8 @@ impl<'s> TraceInterleaver<'s> {
     /// A round: its slices start at the times at which a replay under the same seed starts them.
     fn round(&mut self, slices: &[(SliceHead, &[Step])]) {
         let longest = slices.iter().map(|(head, _)| head.span).max().unwrap_or(0);
+        // As the replay's interleaver numbers them: slices without a part in the round take no
+        // number, or the starts would differ from the replay's.
         let running = slices.iter().filter(|(head, _)| head.last.is_some());
         for (runner, (head, steps)) in (0u64..).zip(running) {
             let start = self
@@ -276,6 +278,8 @@ impl<'s> TraceInterleaver<'s> {
             }
         }
         let mut order = std::mem::take(&mut self.order);
+        // By time, then CPU, then order: no stall shifts an access here, so this is the order
+        // before costs, which `cost::Bench` redoes within each round.
         order.sort_unstable();
         for (at, cpu, number) in order.drain(..) {
             let hit = self.hits[number as usize];
@@ -295,6 +299,7 @@ impl<'s> TraceInterleaver<'s> {
         self.trace.accesses += 1;
         let (access, cpu) = (&step.access, step.access.cpu.0 as u8);
         let kind = Kind::of(access.kind);
+        // By the first atom alone, so that an access counts once, where the report counts it.
         if let Some(atom) = self.shape.touched(offset, access.size).next() {
             let unit = self.shape.atoms[usize::from(atom)].unit;
             let key = (unit, access.pc, kind);
@@ -313,6 +318,9 @@ impl<'s> TraceInterleaver<'s> {
 
     fn keep(&mut self, hit: &Hit, at: u32, cpu: u8) {
         let objects = &mut self.objects;
+        // By address: objects that had it one after the other are one here. The line is the same
+        // for the caches as well, so what a second object's first accesses cost is what the replay
+        // has for them.
         let number = *self.numbers.entry(hit.base).or_insert_with(|| {
             objects.push(ObjectInProgress {
                 trace: ObjectTrace {
@@ -336,6 +344,8 @@ impl<'s> TraceInterleaver<'s> {
             }
             let own = self.uses.entry((number, cpu, atom)).or_default();
             let idle = if hit.kind.writes() {
+                // A read by another core since the own write would have made M to S: the write is
+                // an upgrade then.
                 own.1 > 0 && own.1 > touched
             } else {
                 own.0 > 0 && own.0 > written
@@ -363,6 +373,8 @@ impl<'s> TraceInterleaver<'s> {
 
     fn finish(mut self) -> Trace {
         let objects = self.objects.into_iter().map(|o| o.trace);
+        // Each object's first use is an event: without one are those that were met after the trace
+        // was cut, or in padding only.
         self.trace.objects = objects.filter(|o| !o.events.is_empty()).collect();
         self.trace.uses = self.by_instruction.into_iter().collect();
         self.trace

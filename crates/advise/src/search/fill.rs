@@ -17,6 +17,7 @@ impl Search<'_, '_, '_> {
             let fits = |&(before, hole): &(usize, ByteSize)| {
                 let small = |u: &&usize| self.metrics().bytes(**u) <= hole && **u != before;
                 self.cold.iter().filter(small).find_map(|unit| {
+                    // It was put into a group on purpose.
                     if candidate.segment_of(*unit).is_some() {
                         return None;
                     }
@@ -54,10 +55,13 @@ impl Search<'_, '_, '_> {
         let slots = candidate.slots(self.shape);
         let mut placed = UnitLayout::default();
         self.metrics().place(&slots, &mut placed);
+        // From the last member that stays on: a hole after it may be filled, as nothing that stays
+        // moves by it.
         let first = self.shape.frozen.saturating_sub(1);
         let hole = |pair: &[Slot]| {
             let end = self.metrics().end(&placed, pair[0].unit);
             let hole = placed.start(pair[1].unit).after(end);
+            // An edit says `after MEMBER`: the member before the hole needs a name.
             let named = self.shape.names[pair[0].unit].is_some();
             let hole = hole.filter(|hole| *hole > ByteSize::ZERO && named)?;
             Some((pair[0].unit, hole))
@@ -74,6 +78,7 @@ impl Search<'_, '_, '_> {
             let mut next = scored.candidate.clone();
             next.take(unit);
             next.put_back(unit);
+            // A filler of a hole that a later step closed is a move without a reason.
             if self.fits(&next) && next.moves() <= scored.candidate.moves() {
                 scored = self.rate(next);
             }
@@ -119,6 +124,7 @@ impl Search<'_, '_, '_> {
             let last = run.last()?.unit;
             let line = metrics.line.bytes();
             let beyond = match metrics.end(&placed, last).0 % line {
+                // The run ends with a line: all of its last line has to go.
                 0 => line,
                 beyond => beyond,
             };
@@ -140,6 +146,7 @@ impl Search<'_, '_, '_> {
         let (mut left, mut chosen) = (bytes, Vec::new());
         for (place, unit) in units.iter().enumerate() {
             let enough = |u: &&usize| self.metrics().bytes(**u) >= left;
+            // The units are sorted by size: from the end is the smallest that is enough.
             if let Some(last) = units[place..].iter().rev().find(enough) {
                 chosen.push(*last);
                 return Some(chosen);
@@ -158,6 +165,8 @@ impl Search<'_, '_, '_> {
         for unit in units {
             let holes = self.holes(&candidate);
             let room = |(_, hole): &&(usize, ByteSize)| *hole >= self.metrics().bytes(*unit);
+            // Holes are sorted by size: the smallest with room, so that large ones stay for large
+            // members.
             let (before, _) = holes.iter().rev().find(room)?;
             candidate.put_after(*before, *unit);
         }

@@ -11,11 +11,16 @@ const BEATEN_MAX: usize = 1;
 /// The most layouts that the search goes on from: bounds the time.
 const EXPANDED_MAX: usize = 400;
 /// How many layouts it goes on from at once.
+// Several, to occupy the threads; not more, because each round's additions may put the next layouts
+// of the list out of the band. Not measured.
 const EXPANDED_AT_ONCE: usize = 4;
 /// How many neighbours of each are filled up and added: those furthest below the front.
+// As many as a climb fills up (`FILLED_MAX`): filling takes the time, not rating. Not measured by
+// itself.
 const ADDED_MAX: usize = 64;
 
 /// The prices of a move at which the search climbs from the recorded and the cheapest layout: from nothing to 4 % of the original's cost.
+// A choice, not measured: at nothing a climb takes every gain, at 4 % few and large ones.
 const PRICES: [u64; 4] = [0, 2_000, 10_000, 40_000];
 
 /// The front, and layouts that at most [`BEATEN_MAX`] others beat with as few moves.
@@ -57,6 +62,8 @@ impl Band {
     fn add(&mut self, scored: Scored) {
         let (moves, cost) = (scored.candidate.moves(), scored.cost);
         let same = |b: &Banded| b.moves == moves && b.scored.cost == cost;
+        // Same moves and cost are mostly the same members in another order within lines: going on
+        // from both finds everything twice.
         if self.layouts.iter().any(same) || self.beating(moves, cost) > BEATEN_MAX {
             return;
         }
@@ -118,6 +125,8 @@ impl Search<'_, '_, '_> {
             if here.is_empty() {
                 // Steps from layout to layout go where each one gains; a climb at another price also goes where only several do.
                 let best = band.cheapest();
+                // Ends: the cheapest layout never gets more expensive, and repeats as soon as
+                // nothing is gained.
                 if best == climbed {
                     break;
                 }
@@ -154,6 +163,8 @@ impl Search<'_, '_, '_> {
             .map(|candidate| self.rate(candidate))
             .filter(|scored| scored.cost < 1_000_000)
             .map(|scored| (scored.candidate.moves(), scored))
+            // By the rating without filling: it saves most of the filling, and `add` looks again at
+            // what was filled.
             .filter(|(moves, scored)| band.beating(*moves, scored.cost) <= BEATEN_MAX)
             .map(|(moves, scored)| (band.above_front(moves, scored.cost), scored))
             .collect();

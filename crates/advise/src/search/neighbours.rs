@@ -67,6 +67,7 @@ impl Search<'_, '_, '_> {
                 // The first segment starts a line and what follows goes on behind it; closing it is a neighbour of its own.
                 next.open |= next.segments.len() == 1;
                 all.push(next);
+                // Without a segment both ends are one place.
                 if place == out.segments.len() {
                     break;
                 }
@@ -109,6 +110,8 @@ impl Search<'_, '_, '_> {
                         next.rest.retain(|u| *u != outside);
                         next.at = next.at.min(next.rest.len());
                         if next.rest.len() + 1 == here.rest.len() {
+                            // By hand and not by `take`, which drops a segment that is empty for a
+                            // moment and would renumber the others.
                             let front = here.rest[..here.at].contains(&outside);
                             next.at = here.at - usize::from(front);
                         }
@@ -130,6 +133,7 @@ impl Search<'_, '_, '_> {
                 all.push(next);
                 let mut next = here.clone();
                 let joined = next.segments.remove(b);
+                // The open segment is the last one, and it has been joined into another.
                 next.open &= b + 1 != count;
                 for unit in joined {
                     next.put_into(a, unit, self.metrics());
@@ -151,6 +155,8 @@ impl Search<'_, '_, '_> {
             // Where a member of a group comes from: it does not leave its order there.
             let grouped = here.segments.iter().flatten();
             places.extend(grouped.map(|unit| here.rest.partition_point(|u| u < unit)));
+            // Places are tried where a line ends anyway: anywhere else, the hole before the groups
+            // takes up to a line.
             places.retain(|at| *at >= self.shape.frozen && *at != here.at);
             places.sort_unstable();
             places.dedup();
@@ -188,6 +194,7 @@ impl Search<'_, '_, '_> {
             .rest
             .last()
             .is_some_and(|u| self.shape.units()[*u].kind == UnitKind::Flexible);
+        // C allows nothing after a flexible array.
         let end = here.rest.len() - usize::from(flexible);
         for &unit in hot {
             let Some(from) = here.rest.iter().position(|u| *u == unit) else {

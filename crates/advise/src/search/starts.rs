@@ -29,6 +29,7 @@ impl Search<'_, '_, '_> {
         let mut candidate = Candidate::original(self.shape);
         let (mut line, mut bytes) = (Vec::new(), ByteSize::ZERO);
         let room = ByteSize(self.metrics().line.bytes());
+        // Half of what a climb moves around leaves the rest to it. Not measured.
         for &unit in self.hot.iter().take(HOT_UNITS / 2) {
             let size = self.metrics().bytes(unit);
             if size > room {
@@ -44,6 +45,7 @@ impl Search<'_, '_, '_> {
         }
         candidate.segments.push(line);
         for segment in &mut candidate.segments {
+            // As `put_into` has them: by alignment, so that no holes are between them.
             segment.sort_by_key(|u| (std::cmp::Reverse(self.metrics().align(*u)), *u));
         }
         candidate.segments.retain(|s| !s.is_empty());
@@ -85,6 +87,8 @@ impl Search<'_, '_, '_> {
         let cost = |units: &[usize]| -> u64 {
             let models = self.objective.models.iter().zip(&self.objective.originals);
             let part = |(model, original): (&CostModel<'_>, &u64)| {
+                // Millionths of the original's cost, divided in two steps: cycles times a million
+                // may exceed 64 bits.
                 model.together(self.shape, units) * 1_000 / (*original / 1_000).max(1)
             };
             models.map(part).sum()
@@ -104,6 +108,7 @@ impl Search<'_, '_, '_> {
                     return None;
                 }
                 let saved = (groups[a].1 + groups[b].1).checked_sub(cost(&joined))?;
+                // Of equal savings the earlier pair, on any number of threads.
                 (saved > 0).then_some((saved, std::cmp::Reverse((a, b))))
             };
             let Some((saved, std::cmp::Reverse((a, b)))) = pairs.par_iter().filter_map(saved).max()
@@ -123,7 +128,10 @@ impl Search<'_, '_, '_> {
         let mut candidate = Candidate::original(self.shape);
         for cluster in clusters
             .iter()
+            // A member that saves with no other one gains from a line of its own at most; the climb
+            // tries that.
             .filter(|c| c.len() > 1)
+            // Half, so that the climb can add groups of its own.
             .take(SEGMENTS_MAX / 2)
         {
             for unit in cluster {
