@@ -52,6 +52,8 @@ pub fn compare(
     let images = BTreeMap::new();
     let first = seeds.first().copied().unwrap_or_default();
     let edited = |edits: &EditFile| Edited::new(scene, edits, &images, line, first);
+    // Laid out by the same code as the edited ones, for the machine's line size: what differs is
+    // the edits alone.
     let without = edited(&EditFile::default())?;
     let built: Vec<Result<Edited<'_>, WhatIfError>> = edits.iter().map(edited).collect();
     let mut variants = vec![&without.variant];
@@ -67,11 +69,14 @@ pub fn compare(
         until_narrow: true,
     };
     let keep = |_, outcome: Outcome| Figures::new(&outcome, &concerned);
+    // The first variant's figures are taken for each other variant's keys, because edits of
+    // different types are compared with it.
     let types = |figures: &Figures, number: usize| figures.concerned[number].cycles;
     let kept = comparison.run(keep, &[&types, &|figures, _| figures.whole])?;
     let mut number = 0;
     let mut effect = |edited: Result<Edited<'_>, WhatIfError>| {
         edited.map(|_| {
+            // Only edits that could be built are replayed: the others take no number.
             number += 1;
             effect(&kept[0], &kept[number], number)
         })
@@ -117,6 +122,8 @@ impl<'m> Edited<'m> {
             }
         }
         let named = self.plan.types.iter().flat_map(|(_, ids)| ids).copied();
+        // A type of which whole objects move is concerned where it has objects, not where another
+        // type embeds it: such a part stays.
         let edited: Vec<TypeId> = named.filter(|id| !moved.contains(id)).collect();
         let model = self.plan.layouts.model();
         let is_concerned = |id: TypeId| moved.contains(&id) || embeds(model, id, &edited);
@@ -197,6 +204,7 @@ impl Figures {
             })
         };
         Figures {
+            // An edit's effect on what it does not name is in `whole`.
             concerned: concerned.iter().map(sum).collect(),
             whole: outcome.totals.left_core().cycles,
             duration: outcome.cycles,

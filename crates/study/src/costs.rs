@@ -78,6 +78,7 @@ pub fn costs_of(
         ..Experiment::new(&scene, run.machine, run.conditions)?
     };
     let outcome = experiment.as_recorded(run.seed)?;
+    // One replay of every type serves all subjects: narrowing only picks keys.
     let narrowed = |subject: &Option<&EditSubject>| {
         let only = subject.map(|subject| Narrowed::new(&scene, subject));
         told(&experiment, &outcome, None, only.as_ref(), run)
@@ -239,6 +240,7 @@ fn known(
     name: &str,
     subject: &EditSubject,
 ) -> Result<(), WhatIfError> {
+    // `nohz` is such a variable: its struct has no tag, so the model has no type of that name.
     let touched = |key: &KeyName| key.place.is_some() && owner(key) == name;
     match resolve(analysis.model(), subject) {
         Err(reason) if !scene.keys.iter().any(touched) => Err(WhatIfError::Type {
@@ -314,6 +316,8 @@ impl Book<'_> {
     fn types(&self) -> Vec<Cost> {
         ranked_by(self.keys().map(|(key, counts)| {
             let name = owner(key);
+            // Typed or not is part of the key: a cache may have the name of a struct
+            // (`task_struct`), and their rows are not one.
             ((name, key.is_typed()), cost_of(name.to_owned(), counts))
         }))
     }

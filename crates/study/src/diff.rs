@@ -57,6 +57,8 @@ pub fn fields(
     if scene.keys.iter().all(|key| key.watched.is_none()) {
         return Err(WhatIfError::Absent(name));
     }
+    // From the recording's counts, not from the replay: a replay of more CPUs counts clones, and
+    // counts without a machine must be the same.
     let mut counts = count(&scene);
     if let Some(on) = on {
         let experiment = Experiment::new(&scene, on.machine, on.conditions)?;

@@ -163,6 +163,8 @@ impl Facts<'_> {
     fn llc_misses(&self) -> LlcMisses {
         let pair = (VariantKind::Without, VariantKind::All);
         let of_user = |o: &Outcome| self.scene.llc_misses_of_programs(o);
+        // The kernel's as the rest: sites of programs are the fewer, and what the filter left out
+        // misses nothing.
         let of_kernel = |o: &Outcome| {
             let mut misses = o.totals.llc_misses;
             let user = of_user(o);
@@ -189,6 +191,7 @@ impl Facts<'_> {
             cycles: self.measure(pair, &|o| figure(o).1),
         };
         let mut rows: Vec<MeasuredRow> = names.map(row).collect();
+        // Fields that neither side misses have nothing to compare; most of a type's are such.
         rows.retain(|row| row.count.without > 0.0 || row.count.with > 0.0);
         rows
     }
@@ -307,6 +310,8 @@ impl Facts<'_> {
                 alone: alone
                     .is_ok()
                     .then(|| self.types((VariantKind::Without, VariantKind::Alone(number)))),
+                // Two shares of an edit: alone it is compared with nothing edited, as the last one
+                // with all others. They differ where edits need or replace each other.
                 last: last
                     .is_ok()
                     .then(|| self.types((VariantKind::AllBut(number), VariantKind::All))),

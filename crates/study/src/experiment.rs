@@ -105,10 +105,14 @@ impl<'a> Experiment<'a> {
         let mut known: Vec<Option<KnownOutcomes<'_>>> = known.collect();
         let mut kept: Vec<Vec<T>> = variants.iter().map(|_| Vec::new()).collect();
         let mut wanted: Vec<usize> = (0..variants.len()).collect();
+        // Made with the first replay that is not known: a question whose outcomes are all cached
+        // reads neither stream nor recording.
         let mut supply = None;
         let batches = seeds.chunks(INTERLEAVINGS_AT_ONCE);
         let count = batches.len();
         for batch in batches {
+            // In the order of jobs, so that a variant's outcomes are in the order of seeds
+            // whichever of them were cached: differences are paired by place.
             let mut found: BTreeMap<Job, T> = BTreeMap::new();
             let mut jobs: Vec<Job> = Vec::new();
             for job in pairs(&wanted, batch) {
@@ -135,6 +139,7 @@ impl<'a> Experiment<'a> {
                     supply.waves = supply.waves.saturating_sub(1);
                     for (job, outcome) in self.wave(supply, variants, wave)? {
                         if let Some(known) = &mut known[job.variant] {
+                            // Before `keep`, which takes the outcome apart.
                             known.add(job.seed, &outcome);
                         }
                         found.insert(job, keep(job.variant, outcome));
@@ -150,11 +155,14 @@ impl<'a> Experiment<'a> {
             if more.is_empty() && variants.len() > 1 {
                 break;
             }
+            // The first variant as long as any other needs more: each difference is to the same
+            // interleaving of it.
             wanted = std::iter::once(*first).chain(more).collect();
         }
         known.iter().flatten().for_each(KnownOutcomes::keep);
         if let Some(supply) = supply {
             let parts = supply.source.parts(self.scene.accesses);
+            // Progress was announced for all batches; those that were not needed count as done.
             let spared = parts * supply.waves * self.passes();
             self.scene.session.progress().advance(spared);
         }
@@ -180,6 +188,8 @@ impl<'a> Experiment<'a> {
             return self.count(supply, jobs, runners, 1);
         }
         let mut warm = self.warmed(supply, variants, jobs)?;
+        // Measured when the caches are full, because what a replay takes depends on the lines that
+        // a recording touches and not on its length.
         let sizes = warm.values().map(|runner| runner.replay.size_in_memory());
         let parts = supply.parts(jobs, |job| job.variant, sizes.max().unwrap_or(0));
         let mut outcomes = Vec::with_capacity(jobs.len());
@@ -255,6 +265,8 @@ impl<'a> Experiment<'a> {
                 copies: 1,
                 ..self.cpus
             };
+            // The caller counts by its own keys, which a tape of groups would have to carry as
+            // well.
             return Experiment { cpus, ..*self }.placed(seed, place);
         }
         let variant = Variant::as_recorded(self.scene);
@@ -315,6 +327,8 @@ impl<'a> Experiment<'a> {
         let all = scaled.transpose()?;
         let config = Config {
             recorded_cpus: self.cpus.recorded,
+            // Group 0 sits where it will be among all groups: its distances to its own CPUs are
+            // theirs.
             cpus: all.as_ref().map(|all| self.first_group(all)),
             interleaving,
             lines: self.lines,
@@ -412,6 +426,7 @@ impl<'a> Experiment<'a> {
         let (mut now, mut next) = (Rounds::default(), Rounds::default());
         let mut more = reader.next(&mut now)?;
         while more {
+            // Unpacking is one thread's work: each step is guessed from the ones before it.
             let (taken, read) = rayon::join(|| take_all(runners, &now), || reader.next(&mut next));
             taken?;
             more = read?;

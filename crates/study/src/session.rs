@@ -82,6 +82,8 @@ impl Kept {
         let known = |(key, _): &(Key, Count)| (key.subject.0 as usize) < subjects;
         let places = self.times.places.keys();
         let timed = |subject: u32| (subject as usize) < subjects;
+        // The shelf's checksum has held, so this is no defence against damage but against an
+        // analysis that packed something else: what fails is worked out anew.
         in_order
             && self.rows.iter().all(known)
             && self.objects.len() == subjects
@@ -105,6 +107,7 @@ impl<'r> Session<'r> {
             let analysis = Analysis::known(recording, kept.directory)?;
             let schema = analysis.schema();
             let known = |ty| schema.get(ty).is_some();
+            // Types are numbered by the model, which is built anew from the recording each time.
             if analysis.subjects().iter().filter_map(|s| s.ty).all(known) {
                 let counted = Counted {
                     tally: Tally::of(analysis.subjects(), kept.rows, kept.per_cpu),
@@ -162,6 +165,7 @@ impl<'r> Session<'r> {
     pub fn with_code(self, sections: Vec<CodeSection>) -> Session<'r> {
         let mut digest = Xxh3::new();
         for section in &sections {
+            // The address too: the same bytes elsewhere are other instructions' code.
             digest.update(&section.address.to_le_bytes());
             digest.update(&section.bytes);
         }
@@ -293,6 +297,7 @@ impl<'r> Session<'r> {
                 stream
             }
         };
+        // Two threads may have made one each: the first stays, and both are the same bytes.
         Ok(place.get_or_init(|| stream))
     }
 }

@@ -26,6 +26,7 @@ impl Lines {
             self.by_cpu.resize_with(cpu + 1, FxHashSet::default);
         }
         let last = placed.addr.0.wrapping_add(u64::from(size.max(1)) - 1);
+        // An access has 64 bytes at most, so it is in one line or in two.
         for byte in [placed.addr.0, last] {
             self.by_cpu[cpu].insert(GuestAddr(byte - byte % line_bytes));
         }
@@ -41,6 +42,7 @@ impl Lines {
             .collect();
         let (cpu, most) = *used
             .iter()
+            // Of equals the CPU with the lowest number.
             .max_by_key(|(cpu, reach)| (reach.l2.lines, std::cmp::Reverse(*cpu)))?;
         let cache = |of: fn(&Reach) -> SetsReached| {
             let all: Vec<SetsReached> = used.iter().map(|(_, reach)| of(reach)).collect();

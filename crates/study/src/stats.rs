@@ -125,6 +125,7 @@ pub fn change_within(without: &[f64], with: &[f64]) -> Option<Change> {
     let (without, with) = (&without[..count], &with[..count]);
     let (before, after) = means(without, with)?;
     let ratio = after / before;
+    // Their mean is 0 by construction; how they scatter is what the ratio's interval comes from.
     let rests = with.iter().zip(without).map(|(w, o)| w - ratio * o);
     let rests: Vec<f64> = rests.collect();
     let half = Sample::of(&rests).filter(|_| count >= RUNS_MIN);
@@ -158,6 +159,7 @@ pub fn paired(without: &[f64], with: &[f64]) -> Measure {
     let (without, with) = (&without[..count], &with[..count]);
     let differences: Vec<f64> = with.iter().zip(without).map(|(a, b)| a - b).collect();
     let difference = mean(differences.iter().copied());
+    // Of one pair nothing is known: no difference is significant against an infinite interval.
     let ci95 = Sample::of(&differences).map_or(f64::INFINITY, Sample::ci95);
     Measure {
         without: mean(without.iter().copied()),

@@ -119,6 +119,8 @@ impl<'a> Study<'a> {
             return Err(WhatIfError::NoEdits);
         }
         let model = session.analysis().model();
+        // Only to check the edits and to learn which types they name: `run` plans again for the
+        // machine's line size.
         let plan = Plan::new(model, LineSize::B64, edits, images)?;
         let mut types = plan.types.clone();
         let edited = types.len();
@@ -267,6 +269,7 @@ impl<'a> Study<'a> {
     fn build(&self, run: &Run, line: LineSize) -> Result<Built, WhatIfError> {
         let mut kinds = vec![VariantKind::Without, VariantKind::All];
         if run.ablate && self.edits.len() > 1 {
+            // Of a single edit both would be the comparison that is made anyway.
             kinds.extend((0..self.edits.len()).map(VariantKind::Alone));
             kinds.extend((0..self.edits.len()).map(VariantKind::AllBut));
         }

@@ -19,6 +19,8 @@ pub(super) fn group_costs(experiment: &Experiment<'_>, outcome: &Outcome) -> Opt
         if key >= scene.keys.len() {
             under += wait.waits.cycles;
         }
+        // Accounts under a function follow the scene's own in the same order, so the remainder is
+        // the key that they belong to.
         let key = scene.keys.get(key % scene.keys.len().max(1));
         let site = scene.sites.get(site % scene.sites.len().max(1));
         let name = key.map_or_else(String::new, |key| key.path.clone());

@@ -113,6 +113,8 @@ fn add_transfers<'b>(book: &'b Book<'_>, sums: &mut BTreeMap<LineId<'b>, Line<'b
 fn add_view<'b>(book: &'b Book<'_>, view: &LineView, sums: &mut BTreeMap<LineId<'b>, Line<'b>>) {
     let places = |cell: &Cell| book.place(cell.key, cell.offset);
     // Whether each is of a type or a variable.
+    // A line of memory counts once for each line of a type that it holds, however many of its cells
+    // belong there.
     let mut ids: BTreeMap<LineId<'_>, bool> = BTreeMap::new();
     for cell in &view.cells {
         if let Some((id, _)) = places(cell) {
@@ -145,6 +147,8 @@ impl<'b> Book<'b> {
     fn place(&self, key: KeyId, offset: u8) -> Option<(LineId<'b>, CellId<'b>)> {
         let number = key.0 as usize;
         let key = self.scene.keys.get(number)?;
+        // Negative where the object begins within the line: rows of objects that start at different
+        // places in lines stay apart, because their members share lines differently.
         let start = |place: u32| i64::from(place) - i64::from(offset);
         if let Some((only, found)) = self.only.and_then(|only| Some((only, only.of(number)?))) {
             let line = LineId {

@@ -66,6 +66,7 @@ struct Finder<'f> {
 impl Finder<'_> {
     fn find(&self, key: &KeyName, flats: &mut Flats) -> Option<InType> {
         let place = key.place.as_ref()?;
+        // An object of its own, or a variable: its key has the path already.
         if owner(key) == self.name {
             return Some(InType {
                 field: key.path.clone(),

@@ -56,6 +56,7 @@ pub(super) fn ranked_by<K: Ord>(rows: impl Iterator<Item = (K, Cost)>) -> Vec<Co
         }
     }
     let mut rows: Vec<Cost> = sums.into_values().collect();
+    // Stable, so rows that cost the same stay in the order of their keys.
     rows.sort_by_key(|row| std::cmp::Reverse(row.cycles));
     rows
 }

@@ -148,10 +148,14 @@ impl<'c> CallStacks<'c> {
             Transfer::Return => {
                 self.balance.returns += 1;
                 match frames.iter().rposition(|frame| frame.slot == access.addr) {
+                    // The one that began last, because a slot is used again and again; frames after
+                    // it were left without a return that was seen.
                     Some(at) => {
                         self.balance.matched += 1;
                         frames.truncate(at);
                     }
+                    // A return of a call that was not seen: it still shows that everything below on
+                    // its stack is over.
                     None => end_below(frames, access.addr),
                 }
             }
@@ -172,6 +176,8 @@ impl<'c> CallStacks<'c> {
             end_below(frames, slot);
             let frame = Frame {
                 slot,
+                // What an interrupt does counts for the function that it interrupts, as in `perf
+                // report --children`: it is on the stack below.
                 under: frames.last().is_some_and(|top| top.under),
                 interrupt: true,
                 fresh: true,
@@ -187,6 +193,8 @@ impl<'c> CallStacks<'c> {
         };
         let next = to.and_then(|task| self.waiting.remove(&task));
         let before = std::mem::replace(running, next.unwrap_or_default());
+        // Without frames there is nothing to keep: tasks that exit are never switched to again, and
+        // their entries would stay to the end.
         if let Some(task) = from.filter(|_| !before.is_empty()) {
             self.waiting.insert(task, before);
         }
@@ -205,6 +213,8 @@ fn moves(transfer: Transfer, access: &Access) -> bool {
 
 /// Puts a frame on a stack, which is bounded.
 fn push(frames: &mut Vec<Frame>, frame: Frame) {
+    // More than a stack can hold means that returns are not recognised: beginning anew errs for the
+    // calls that are under way, not for all later ones.
     if frames.len() == FRAMES_MAX {
         frames.clear();
     }
@@ -216,6 +226,7 @@ fn end_below(frames: &mut Vec<Frame>, slot: GuestAddr) {
     let stack = |slot: GuestAddr| slot.0 / STACK_BYTES;
     let mut ends = frames.len();
     for (at, frame) in frames.iter().enumerate().rev() {
+        // Frames of another stack (the task's, below an interrupt's) say nothing about this one.
         if stack(frame.slot) != stack(slot) {
             continue;
         }

@@ -21,6 +21,7 @@ pub(crate) fn code_of(
     let code: Vec<Range<GuestAddr>> = symbols
         .all()
         .iter()
+        // Code that is local, global or weak, as `nm` has it.
         .filter(|s| matches!(s.letter, 't' | 'T' | 'w' | 'W') && part_of(&s.name))
         .filter_map(|s| {
             let end = s.address.checked_add(symbols.size_estimate(s)?)?;

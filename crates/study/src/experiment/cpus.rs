@@ -28,6 +28,7 @@ impl Cpus {
         let most = usize::from(COPIES_MAX);
         let copies = wanted / recorded;
         if copies == 0 || copies * recorded != wanted || copies > most {
+            // Rounded, so that the number in the message is the closest one that works.
             let nearest = recorded * ((wanted + recorded / 2) / recorded).clamp(1, most);
             return Err(ExperimentError::Cpus {
                 wanted,

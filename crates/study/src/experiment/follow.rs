@@ -66,6 +66,8 @@ impl Places {
         places.arrays = analysis
             .subjects()
             .iter()
+            // An array of pointers or of numbers has no type of its own in the kernel, and no
+            // function receives it as a struct.
             .map(|s| s.ty.is_none() && matches!(s.bucket, Bucket::HeapSite | Bucket::HeapCache))
             .collect();
         for (subject, id) in (0u32..).map(SubjectId).zip(types) {
@@ -94,6 +96,8 @@ impl Places {
             let Some((_, into)) = enclosing(model, id, field.byte(), &wanted) else {
                 continue;
             };
+            // Rivals too: a load of another pointer to the same kind of thing makes the next use
+            // ambiguous.
             if into == c.field.offset || c.rivals.contains(&into) {
                 let pointer = Pointer {
                     chase: number,
@@ -158,6 +162,7 @@ impl Votes {
 /// What comes up most, if it does so alone.
 fn most<K: Copy + PartialEq>(counts: &FxHashMap<K, u64>) -> Option<K> {
     let (key, top) = counts.iter().max_by_key(|(_, count)| **count)?;
+    // A tie decides nothing: tables have no order that a winner could be taken by.
     let alone = counts.values().filter(|count| *count == top).count() == 1;
     alone.then_some(*key)
 }
@@ -196,6 +201,7 @@ impl Follower {
         *now += 1;
         let now = *now;
         if let Some(pointers) = places.pointers.get(&field) {
+            // A part of a pointer, or a store to it, leads nowhere.
             if access.kind == AccessKind::Load && access.size == 8 {
                 loaded.retain(|l| now - l.at <= REACH);
                 self.votes.load(places, pointers, access.addr, now, loaded);
@@ -203,6 +209,8 @@ impl Follower {
         } else if !loaded.is_empty() && places.arrays.get(field.subject.index()) == Some(&true) {
             loaded.retain(|l| now - l.at <= REACH);
             self.votes.follow(places, access, field, loaded);
+            // The first use ends the search, also of pointers that it was not counted for: what
+            // comes next is more likely its successor.
             loaded.clear();
         }
     }

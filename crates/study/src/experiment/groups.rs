@@ -46,6 +46,8 @@ impl Experiment<'_> {
         replay: Replay<AsRecorded, NoClones>,
         all: &[LogicalCpu],
     ) -> Result<Replay<AsRecorded, NoClones>, ExperimentError> {
+        // With everything on the tape the first level decides nothing, so `--exact` is the test of
+        // the two levels.
         let retention = match self.conditions.exact {
             true => Retention::All,
             false => Retention::Shared,
@@ -61,6 +63,8 @@ impl Experiment<'_> {
         };
         let replay = replay.with_tape(retention, Arc::new(code), accounts);
         Ok(match self.conditions.llc_share {
+            // `llc_share` has cut the caches already, by all of the machine's CPUs and not only the
+            // replayed ones.
             true => replay,
             false => replay.with_group_share(self.machine, all),
         })
@@ -102,6 +106,8 @@ fn code(scene: &Scene<'_>, cpus: Cpus) -> Result<Code, ExperimentError> {
             && ACQUIRE.iter().any(|function| {
                 plain
                     .strip_prefix(function)
+                    // `_raw_spin_lock_irqsave`, `mutex_lock_nested`; other functions may begin with
+                    // the same letters.
                     .is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
             })
     };
@@ -151,6 +157,8 @@ fn factors(
         sum.0 += count * factor.mean;
         sum.1 += count;
     }
+    // Several counted rows may be one (site, key) of a replay: their growth is weighted by how
+    // often each was recorded.
     let mean = |(at, (sum, count)): (_, (f64, f64))| (at, (sum / count.max(1.0)) as f32);
     Ok(sums.into_iter().map(mean).collect())
 }

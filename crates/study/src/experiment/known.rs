@@ -26,12 +26,15 @@ impl<'s> KnownOutcomes<'s> {
     /// Of a layout without edits. An exact replay asks for nothing that was kept, nor does one to which other recordings belong.
     pub(crate) fn of(experiment: &Experiment<'s>, layout: Unedited) -> KnownOutcomes<'s> {
         let session = experiment.scene.session;
+        // `--exact` exists to check what is otherwise left out or cached; a series is not in the
+        // digest.
         let alone = !experiment.conditions.exact && session.growth().is_none();
         let part = alone.then(|| Part::Outcomes(question(experiment, layout)));
         let kept = part.and_then(|part| session.shelf().load(part));
         let outcomes: Option<BTreeMap<u64, Outcome>> = kept.and_then(|bytes| shelf::unpack(&bytes));
         let (keys, sites) = (experiment.scene.keys.len(), experiment.scene.sites.len());
         let twice = 1 + usize::from(experiment.under.is_some());
+        // A digest of 64 bits can collide, and what is loaded is indexed by key afterwards.
         let fits = |o: &Outcome| o.keys.len() <= twice * keys && o.sites.len() <= twice * sites;
         let outcomes = outcomes.filter(|all| all.values().all(fits));
         KnownOutcomes {
@@ -84,6 +87,8 @@ fn question(experiment: &Experiment<'_>, layout: Unedited) -> u64 {
     // Writing to a digest cannot fail.
     let _ = write!(
         digest,
+        // By debug formatting, which has every field: one that is added later is part of the
+        // question without a line here. `memory` decides only how many replays run at a time.
         "{layout:?} {machine:?} {code:?} {cpus:?} {conditions:?} {lines} {under:?} {:?} {:?} {:?}",
         scene.keys, scene.sites, scene.sources
     );

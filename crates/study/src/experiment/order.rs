@@ -66,6 +66,7 @@ pub(crate) fn find(
     for part in parts {
         for (mine, theirs) in neighbours.iter_mut().zip(part.neighbours) {
             for (pair, count) in theirs {
+                // Sums only, so the order in which threads took chunks does not show.
                 *mine.entry(pair).or_default() += count;
             }
         }

@@ -58,6 +58,8 @@ impl Frames {
     pub fn place(self, addr: GuestAddr) -> GuestAddr {
         match addr.0.checked_sub(PERCPU.0) {
             Some(offset) if offset < PERCPU_BYTES.0 => {
+                // A permutation of 32-bit numbers, since each step of `mix` can be undone: no two
+                // pages get one frame, without a table of those that are taken.
                 let frame = mix((offset / PAGE.0) as u32 ^ self.seed);
                 GuestAddr(PERCPU.0 + u64::from(frame) * PAGE.0 + offset % PAGE.0)
             }
@@ -80,6 +82,8 @@ impl Area {
     pub fn take(&mut self, bytes: ByteSize, like: GuestAddr, align: ByteAlign) -> GuestAddr {
         let before = (like.0 % KEPT.0).next_multiple_of(align.bytes());
         let start = GuestAddr(self.next.0 + before);
+        // One more than needed: a gap, so that nothing that is moved shares a line or a pair of
+        // lines with what is moved next.
         let slots = (before + bytes.0).div_ceil(KEPT.0) + 1;
         self.next.0 += slots * KEPT.0;
         start
@@ -118,6 +122,8 @@ pub fn relocate(bases: &[GuestAddr], resize: Resize, area: &mut Area) -> Moves {
         let (now, later) = rest.split_at(run);
         rest = later;
         let misplaced = now.iter().any(|base| base.0 % align.bytes() != 0);
+        // One that shrinks or keeps its size stays, unless neighbours in an array would be left
+        // with a gap.
         if new > old || misplaced || (new != old && run > 1) {
             let stride = new.align_up(align);
             let start = area.take(times(stride, run), *first, align);
@@ -174,6 +180,8 @@ pub fn colocate(
     let stride = (second_at + second.new).align_up(align);
     let (mut firsts, mut seconds) = (Vec::new(), Vec::new());
     let mut sorted = pairs.to_vec();
+    // By recorded address within an owner: which objects become neighbours does not depend on the
+    // order in which pairs were found.
     sorted.sort_unstable_by_key(|pair| (pair.owner.is_none(), pair.owner, pair.first, pair.second));
     for owner in sorted.chunk_by(|a, b| a.owner == b.owner) {
         let start = area.take_percpu(times(stride, owner.len()));

@@ -38,6 +38,8 @@ pub(crate) fn counting<'s>(
     for (at, job) in now.iter().enumerate() {
         let mut after = now[at + 1..].iter().chain(later);
         let runner = match after.any(|other| other.variant == job.variant) {
+            // A copy of a filled replay is tens of megabytes: the last job of a variant takes the
+            // original.
             true => warm.get(&job.variant).cloned(),
             false => warm.remove(&job.variant),
         };

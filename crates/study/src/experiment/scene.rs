@@ -164,6 +164,8 @@ impl<'a> Scene<'a> {
         } else {
             scene.number_keys(model, watch, offsets);
         }
+        // Of all instructions, not only those that touch what is watched: sites of everything are
+        // needed for `whole` by function.
         let pcs = session.rows().iter().map(|row| row.pc).collect();
         match watch.sources {
             true => scene.number_sources(analysis, pcs),
@@ -236,6 +238,8 @@ impl<'a> Scene<'a> {
             );
             let keys = &mut self.keys;
             let key = *known
+                // By offset as well as by path: members of a union, and elements of an array, have
+                // one path and several places.
                 .entry((path, field.offset))
                 .or_insert_with_key(|(path, offset)| {
                     keys.push(KeyName {
@@ -278,6 +282,8 @@ impl<'a> Scene<'a> {
             let path = hit.unwrap_or_else(|| "(padding)".to_owned());
             let keys = &mut self.keys;
             let key = *known
+                // By path alone: elements of an array are one field in a what-if, wherever they
+                // are.
                 .entry((number, path))
                 .or_insert_with_key(|(number, path)| {
                     keys.push(KeyName {
@@ -416,6 +422,7 @@ impl<'a> Scene<'a> {
                 let rounds: Vec<Vec<Slice<'_>>> = now.iter().map(Iterator::collect).collect();
                 take(&rounds);
             };
+            // The next block is unpacked while this one is used.
             let ((), read) = rayon::join(hand_over, || reader.next(&mut next));
             more = read?;
             std::mem::swap(&mut now, &mut next);

@@ -15,6 +15,7 @@ fn run_of(name: &str, session: &Session<'_>) -> Result<RunOfSeries, SeriesError>
         name: name.to_owned(),
         what,
     };
+    // The release only where there is no checksum: two builds of one release are different kernels.
     let kernel = about.kernel_sha256.as_ref().or(about.kernel.as_ref());
     Ok(RunOfSeries {
         name: name.to_owned(),
@@ -49,6 +50,8 @@ impl SeriesCounts {
             let function = names.function(key.pc);
             let field = names.field(key.field());
             counts.add(function, field, count.count);
+            // By type as well: a what-if has one key for each type that it does not edit, and needs
+            // one factor for it.
             if let Some(whole) = names.subject(key.subject).filter(|whole| *whole != field) {
                 growth::add(&mut counts.types, function, whole, count.count);
             }

@@ -96,6 +96,8 @@ impl<'s> Supply<'s> {
         let most = self.memory / bytes.max(1);
         let mut parts = Vec::new();
         while !jobs.is_empty() {
+            // What counts now, and a filled replay for each variant that is still to be counted:
+            // jobs of a variant are side by side, so `dedup` finds them.
             let held = |count: usize| {
                 let mut later: Vec<usize> = jobs[count..].iter().map(&variant).collect();
                 later.dedup();
@@ -136,7 +138,10 @@ impl Replays {
         };
         let most = by_memory.min(by_cpus).clamp(1, REPLAYS_MAX);
         match most / self.of_variant.max(1) {
+            // Not all replays of one variant fit: its interleavings are then counted in several
+            // readings.
             0 => most,
+            // Whole variants, because each part that is begun fills its caches anew.
             variants => variants * self.of_variant.max(1),
         }
     }
@@ -149,6 +154,7 @@ pub(crate) fn memory() -> usize {
     let group = read(Path::new("/proc/self/cgroup")).and_then(|text| limit(&text, read));
     let process = read(Path::new("/proc/self/limits")).and_then(|text| address_space(&text));
     let least = computer.into_iter().chain(group).chain(process).min();
+    // A quarter is a choice: the recording, its stream and its names are in memory as well.
     least.map_or(BYTES_LEAST, |bytes| BYTES_LEAST.max(bytes / 4))
 }
 

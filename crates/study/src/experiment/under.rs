@@ -82,6 +82,8 @@ impl Under {
         let question = question(function, digest);
         let kept = session.shelf().load(Part::Under(question));
         let kept = kept.and_then(|bytes| shelf::unpack::<Under>(&bytes));
+        // Compared once more: the part's name is the same digest, but the shelf may have been given
+        // another file.
         if let Some(under) = kept.filter(|under| under.question == question) {
             return Ok(under);
         }
@@ -124,6 +126,7 @@ impl Under {
     #[inline]
     pub(crate) fn covers(&self, access: &Access) -> bool {
         let spans = self.spans(access.cpu);
+        // Spans do not overlap and ascend: a CPU is in one of them or in none.
         let at = spans.partition_point(|(_, last)| *last < access.time.0);
         spans
             .get(at)
@@ -136,6 +139,7 @@ fn cycles(instructions: u64, machine: &Machine, cpus: Cpus, counts: &Counts) -> 
     let hits = counts.accesses() * u64::from(machine.latency.l1);
     Cycles {
         instructions: instructions * u64::from(cpus.copies),
+        // An L1 hit is in the instruction's own cycle; what is beyond is stall, as in the replay.
         stalls: counts.cycles() - hits,
     }
 }
@@ -326,6 +330,7 @@ impl Visitor for Watcher<'_> {
 
     fn call(&mut self, call: &Call) {
         let role = self.roles.get(call.function.0 as usize).copied();
+        // Other watched functions say nothing that their own accesses do not.
         let Some(role @ (Role::ContextSwitch | Role::Interrupt)) = role else {
             return;
         };

@@ -118,6 +118,8 @@ impl Variant {
             edit.map = layout.map.clone();
             edit.moved = moved.into_iter().collect();
         }
+        // After the layouts: what moves as a whole object replaces the address that a new size gave
+        // it.
         variant.apply_objects(plan, scene, &mut area)?;
         variant.apply_rules(plan, scene)?;
         Ok(variant)
@@ -275,6 +277,7 @@ impl Variant {
             return emit(&item, placed);
         }
         let mut base = edit.moved.get(&old).copied().unwrap_or(old);
+        // By the accessing CPU: it uses its own copy, whoever used the object before.
         if let Some(copy) = edit.copies.get(&(old, step.access.cpu)) {
             base = *copy;
             placed.sharing = Sharing::OfCpu(step.access.cpu);
@@ -284,6 +287,7 @@ impl Variant {
             return self.emit(GuestAddr(base.0.wrapping_add(offset)), &item, placed, emit);
         };
         let at = map.at(ByteOffset(offset));
+        // Most accesses are to one member, which moves as a whole; only others are taken apart.
         if let (To::Byte(new), true) = (at.to, at.run >= bytes) {
             return self.emit(GuestAddr(base.0.wrapping_add(new.0)), &item, placed, emit);
         }
@@ -310,6 +314,8 @@ impl Variant {
         mut emit: impl FnMut(&Item, Placed) -> Result<(), E>,
     ) -> Result<(), E> {
         placed.addr = self.frames.place(addr);
+        // Pages of per-CPU memory are in frames that are not adjacent, so what crosses one is two
+        // accesses.
         let before = PAGE.0 - addr.0 % PAGE.0;
         let there = self.frames.place(GuestAddr(addr.0.wrapping_add(before)));
         let together = placed.addr.0.wrapping_add(before) == there.0;
@@ -333,6 +339,7 @@ impl Variant {
             match &self.rules[*number] {
                 Rule::SkipArray => {}
                 Rule::SkipSilent => {
+                    // The edited code compares first: the store's load remains.
                     if access.silent && access.kind == AccessKind::Store {
                         access.kind = AccessKind::Load;
                     }
@@ -348,6 +355,9 @@ impl Variant {
                         }
                         AccessKind::Load => {
                             let inside = code.iter().any(|part| part.contains(&access.pc));
+                            // Only the first load after an atomic on the same field by the same
+                            // CPU: its value is the one that the atomic returned. A store in
+                            // between ends that.
                             if inside && memory.rmw.remove(&state) == Some(access.addr) {
                                 return false;
                             }

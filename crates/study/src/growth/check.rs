@@ -50,6 +50,7 @@ impl Growth {
                 .map(move |field| (function.as_str(), field.as_str()))
         });
         let mut names: BTreeSet<(&str, &str)> = seen.collect();
+        // Rows of either side: what the series predicts and the recording lacks is an error, too.
         names.extend(trends.rows().map(|(function, field, _)| (function, field)));
         let cpus = other.run.cpus;
         let row = |(function, field): (&str, &str)| {

@@ -124,6 +124,8 @@ impl Curve {
         let sums = Sums::of(points, exponent);
         let (a, b) = sums.line()?;
         let least = points.iter().map(|p| p.cpus).fold(f64::INFINITY, f64::min);
+        // Least squares with a bound: where the free minimum is beyond it, the minimum is on it,
+        // which is a fit with one parameter.
         let (a, b) = if a < 0.0 {
             (0.0, sums.wxy / sums.wxx)
         } else if exponent == Exponent::MinusOne && a + b / least < 0.0 {
@@ -136,6 +138,8 @@ impl Curve {
             a,
             b,
             share: 0.0,
+            // That of the free fit also where a bound holds: intervals are then too wide rather
+            // than too narrow.
             covariance: sums.covariance(),
             chi_square: 0.0,
         };
@@ -225,6 +229,7 @@ fn weighted(observed: &[Observed], noise: Noise) -> Vec<Weighted> {
         };
         observed.iter().map(point).collect()
     };
+    // Only to begin with: the counts themselves are the first guess of what is expected.
     let mut points = weigh(&|at| at.accesses);
     for _ in 0..ROUNDS {
         let curve = best(&curves(&points));
@@ -244,6 +249,7 @@ fn curves(points: &[Weighted]) -> Vec<Curve> {
 
 /// The curve nearest to the points; of several the first. The constant is always there.
 fn best(curves: &[Curve]) -> Curve {
+    // Strictly nearer: the constant comes first and wins ties, as the form with fewer parameters.
     let nearer = |a: Curve, b: &Curve| if b.chi_square < a.chi_square { *b } else { a };
     curves.iter().fold(curves[0], nearer)
 }
@@ -321,11 +327,13 @@ impl Trend {
         let own = freedom(&observed);
         let pooled = noise.freedom + own;
         let nearest = best(&curves).chi_square;
+        // 1 at least: a row that happens to lie on its curve has no less noise than others.
         let likely = ((noise.freedom + nearest) / pooled).max(1.0);
         // QAIC (Burnham & Anderson 2002, section 2.5) and the weights that it gives (section 2.9).
         let criterion = |curve: &Curve| curve.chi_square / likely + 2.0 * curve.parameters();
         let least = curves.iter().map(criterion).fold(f64::INFINITY, f64::min);
         for curve in &mut curves {
+            // Less the least, which cancels in the shares and keeps the exponential from vanishing.
             curve.share = (-0.5 * (criterion(curve) - least)).exp();
         }
         let sum: f64 = curves.iter().map(|curve| curve.share).sum();
@@ -387,6 +395,8 @@ impl Trend {
     pub fn predict(&self, cpus: usize) -> Prediction {
         let cpus = cpus as f64;
         let (mean, error) = self.mixed(|curve| (curve.at(cpus), curve.gradient(cpus)));
+        // The noise of the recording that is predicted: the interval is compared with a count, not
+        // with a mean.
         let fresh = self.dispersion * self.noise.variance(mean * cpus) / (cpus * cpus);
         self.interval(mean, error * error + fresh)
     }
@@ -394,6 +404,7 @@ impl Trend {
     /// Accesses per CPU on `to` CPUs divided by those on `from`; `None` if there are none on `from`. What was recorded on `from` CPUs is
     /// known exactly, so that recorded accesses times this factor are those that are predicted.
     pub fn ratio(&self, from: usize, to: usize) -> Option<Prediction> {
+        // Not the curve's value there: a replay multiplies what was recorded, noise and all.
         if let Some((_, rate)) = self.recorded().find(|(cpus, _)| *cpus == from) {
             return (rate > 0.0).then(|| self.predict(to).divided(rate));
         }
@@ -429,6 +440,7 @@ impl Trend {
         let half = self.stretch * t95(self.freedom) * variance.sqrt();
         Prediction {
             mean,
+            // Counts are not negative.
             low: (mean - half).max(0.0),
             high: mean + half,
         }

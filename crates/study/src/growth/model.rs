@@ -52,6 +52,8 @@ impl Growth {
         Growth::check_number(members.len())?;
         // Stable: of recordings that do not belong together, the first given one is told first.
         members.sort_by_key(|member| member.run.cpus);
+        // Neighbours only: being of one series is the same kernel and a command in proportion, both
+        // of which carry over.
         for pair in members.windows(2) {
             pair[0].run.check(&pair[1].run)?;
         }
@@ -84,6 +86,8 @@ impl Growth {
     /// (`FieldNames::subject`).
     pub fn factor(&self, function: &str, field: &str, from: usize, to: usize) -> Factor {
         let trend = self.fields.get(function, field);
+        // By field first. The key of a type that a question does not divide has the type's name,
+        // which no field has.
         let trend = trend.or_else(|| self.types.get(function, field));
         let ratio = trend.and_then(|trend| trend.ratio(from, to));
         ratio.unwrap_or(UNKNOWN)
@@ -128,6 +132,8 @@ impl Trends {
     /// Counts that a recording has not are 0.
     fn fitted(members: Vec<(usize, &CountsByName)>) -> Trends {
         let mut rows: BTreeMap<(&str, &str), Vec<Observed>> = BTreeMap::new();
+        // A row that a recording lacks is a count of 0 there, not a missing point: most often it is
+        // work that begins with more CPUs.
         let nothing: Vec<Observed> = members
             .iter()
             .map(|(cpus, _)| Observed {

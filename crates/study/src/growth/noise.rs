@@ -93,6 +93,8 @@ fn common(rows: &[&[Observed]], own: f64) -> f64 {
         median(&spreads(rows, noise)) > chi_square_median(own) / own
     };
     let (mut low, mut high) = (0.0, 1.0);
+    // Rows that chance alone explains: no relative noise is needed, and bisection would only
+    // approach 0.
     if !is_too_small(low) {
         return low;
     }
@@ -123,6 +125,8 @@ fn likeness(spreads: &[f64], own: f64) -> f64 {
     let count = logs.len() as f64;
     let mean = logs.iter().sum::<f64>() / count;
     let squares = logs.iter().map(|log| (log - mean) * (log - mean));
+    // The variance of a chi-square's logarithm with d degrees of freedom is trigamma(d / 2): what
+    // is beyond that of the rows' own is theirs.
     let beyond = squares.sum::<f64>() / (count - 1.0) - trigamma(own / 2.0);
     if beyond <= trigamma(FREEDOM_MAX / 2.0) {
         return FREEDOM_MAX;
@@ -141,6 +145,7 @@ fn likeness(spreads: &[f64], own: f64) -> f64 {
 /// The second derivative of the logarithm of the gamma function (Abramowitz & Stegun 6.4.6 and 6.4.12).
 fn trigamma(x: f64) -> f64 {
     let (mut x, mut sum) = (x, 0.0);
+    // The recurrence of 6.4.6 up to where the asymptotic series below is exact enough.
     while x < 8.0 {
         sum += 1.0 / (x * x);
         x += 1.0;

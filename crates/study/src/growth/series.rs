@@ -147,6 +147,8 @@ fn is_scaled(a: &str, a_cpus: usize, b: &str, b_cpus: usize) -> bool {
     let same = |(a, b): (&&str, &&str)| {
         let in_proportion = || {
             let (a, b) = (a.parse::<u64>().ok()?, b.parse::<u64>().ok()?);
+            // In proportion exactly, by products: 8 tasks on 4 CPUs and 16 on 8 are one workload, 9
+            // and 16 are not.
             Some(u128::from(a) * b_cpus as u128 == u128::from(b) * a_cpus as u128)
         };
         a == b || in_proportion().unwrap_or(false)

@@ -28,6 +28,8 @@ pub(crate) fn stretch(rows: &[&[Observed]]) -> f64 {
         .filter_map(|(row, part)| miss(row, part, noise))
         .collect();
     misses.sort_by(f64::total_cmp);
+    // Split conformal prediction's rank, with one more than there are: the next row is one of n + 1
+    // that are exchangeable.
     let rank = (SHARE * (misses.len() + 1) as f64).ceil() as usize;
     let held = misses.get(rank.saturating_sub(1)).or(misses.last());
     held.map_or(1.0, |miss| miss.max(1.0))

@@ -30,6 +30,8 @@ pub(crate) fn count_event(
     };
     // Of others a call is recorded only if it shows an object.
     let all = |f: &Function| {
+        // These roles are hooked at the first instruction and recorded at each call; the others
+        // only when an argument shows an object.
         matches!(f.role, Role::Event | Role::ContextSwitch | Role::Interrupt)
             && function_of(&f.name) == function
     };

@@ -55,6 +55,8 @@ impl Ownership {
         let nothing = BTreeMap::new();
         let sharing = analysis.subjects().iter().enumerate().map(|(at, subject)| {
             let count = types[at].and_then(|id| population.get(&id)).copied();
+            // Over all subjects of a type, whichever cache or site its objects are from: a
+            // population is one of the type.
             let plenty = count.unwrap_or(0) >= cpus;
             of_subject(subject, plenty, objects.get(at).unwrap_or(&nothing))
         });
@@ -97,6 +99,8 @@ impl Ownership {
         match &self.sharing[subject.0 as usize] {
             SubjectSharing::All(sharing) => *sharing,
             SubjectSharing::Device => Sharing::Shared,
+            // Outside of the first chunk the owner is not known. Cloned, other CPUs' accesses to it
+            // stay in their group.
             SubjectSharing::PerCpu => self.unit(addr).map_or(Sharing::Cloned, Sharing::OfCpu),
             SubjectSharing::ByObject(cloned) => {
                 let base = GuestAddr(addr.0.wrapping_sub(u64::from(offset)));
@@ -150,12 +154,15 @@ fn of_subject(subject: &Subject, plenty: bool, objects: &BTreeMap<u64, Users>) -
         | Bucket::GlobalNamed
         | Bucket::UnknownImage
         | Bucket::UnknownArea => SubjectSharing::All(Sharing::Shared),
+        // The kernel's own objects, of which there are fewer than CPUs, are one for all; what one
+        // CPU mostly uses belongs to that CPU.
         Bucket::Field if !subject.percpu && !plenty => {
             let own = |(base, users): (&u64, &Users)| majority(users).map(|_| GuestAddr(*base));
             SubjectSharing::ByObject(objects.iter().filter_map(own).collect())
         }
         Bucket::PercpuTyped | Bucket::PercpuNamed | Bucket::UnknownPercpu => SubjectSharing::PerCpu,
         Bucket::Field if subject.percpu => SubjectSharing::PerCpu,
+        // Also what has no type: no contention is invented for what is not known.
         _ => SubjectSharing::All(Sharing::Cloned),
     }
 }
@@ -177,6 +184,7 @@ pub fn majority(users: &[u32]) -> Option<CpuId> {
     let total: u64 = users.iter().map(|count| u64::from(*count)).sum();
     let most = users
         .iter()
+        // More than half, so at most one CPU qualifies.
         .position(|count| 2 * u64::from(*count) > total)?;
     u16::try_from(most).ok().map(CpuId)
 }
@@ -187,6 +195,8 @@ fn subject_types(analysis: &Analysis<'_>) -> Vec<Option<TypeId>> {
     let mut ids = FxHashMap::default();
     for (id, index) in numbers {
         let known = ids.entry(index).or_insert(id);
+        // Several ids stand for one type (a definition in each compilation unit of a program): the
+        // lowest, so that it does not depend on a table's order.
         *known = id.min(*known);
     }
     let id = |subject: &Subject| Some(TypeId(*ids.get(&subject.ty?)?));

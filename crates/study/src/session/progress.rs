@@ -50,6 +50,8 @@ impl<'p> OneOf<'p> {
     }
 
     pub(crate) fn advance(&mut self, parts: u64) {
+        // The difference of two quotients, so that rounding never loses a part: after all readings
+        // the sum is exact.
         let told = self.done / self.readings;
         self.done += parts;
         self.progress.advance(self.done / self.readings - told);

@@ -191,6 +191,7 @@ impl<'s> Cutter<'s> {
             };
             head.extend(cut.offset, cached);
             if !cached {
+                // It takes part in its slice's time (`extend` above) and in nothing else.
                 self.left_out.uncached += 1;
                 continue;
             }
@@ -247,10 +248,14 @@ impl<'s> Cutter<'s> {
             for (index, step) in (first..*end).zip(&self.steps[first as usize..*end as usize]) {
                 let kept = kept.next_if(|kept| kept.index == index);
                 if kept.is_none() && !self.stays[step.subject.0 as usize] {
+                    // Counted as it is dropped, because replays need the sums of the question's
+                    // keys, not the accesses.
                     self.left_out.add(step.key, step.site, step.access.kind, 1);
                     continue;
                 }
                 out.steps.push(Step {
+                    // Steps that stay for an edit alone are not needed by a replay that moves
+                    // nothing: one stream serves both.
                     needed: kept.is_some(),
                     later: kept.map_or(Later::default(), |kept| kept.later),
                     ..*step

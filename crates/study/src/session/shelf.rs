@@ -66,6 +66,7 @@ pub(crate) fn pack(content: &impl Serialize) -> Option<Vec<u8>> {
 pub(crate) fn unpack<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     let decoder = zstd::stream::Decoder::new(bytes).ok()?;
     let mut unpacked = Vec::new();
+    // A part that is longer is cut here, which postcard then refuses.
     decoder.take(BYTES_MAX).read_to_end(&mut unpacked).ok()?;
     postcard::from_bytes(&unpacked).ok()
 }

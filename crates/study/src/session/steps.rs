@@ -88,6 +88,7 @@ pub(crate) fn for_each<E: From<RecordingError>, N: Fn(&Access) -> Step + Sync>(
     std::thread::scope(|scope| {
         let receivers: Vec<Receiver<Sent>> = (0..threads)
             .map(|thread| {
+                // Bounded: a thread that is ahead waits instead of filling memory.
                 let (sender, receiver) = sync_channel(AHEAD);
                 let spare = &spare;
                 let share = Share {
@@ -100,10 +101,14 @@ pub(crate) fn for_each<E: From<RecordingError>, N: Fn(&Access) -> Step + Sync>(
             .collect();
         for chunk in 0..chunks {
             loop {
+                // Chunks are dealt in turn, so the next one is always at the thread whose turn it
+                // is: order needs no queue of finished chunks.
                 match receivers[chunk % threads].recv() {
                     Ok(Sent::Block(mut block)) => {
                         each(&block)?;
                         block.clear();
+                        // Reused: a block is 3 MB, and allocating one for each 32,768 steps makes
+                        // the host's kernel clear as much.
                         put_back(&spare, block);
                     }
                     Ok(Sent::End(result)) => break result?,

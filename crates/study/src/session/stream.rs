@@ -52,6 +52,7 @@ pub(crate) fn make(named: &Named<'_>, line: LineSize) -> Result<Stream, Experime
     let names = analysis.names()?;
     let name = |access: &Access| ownership.step(names, access);
     let typed = ownership.typed();
+    // Everything with a type stays, because which types an edit will move is not known yet.
     let mut cutter = Cutter::new(cpus, Some(line), &typed);
     let mut packer = Packer::new(cpus, named.rows, line);
     let mut rounds = Rounds::default();
@@ -71,6 +72,7 @@ pub(crate) fn make(named: &Named<'_>, line: LineSize) -> Result<Stream, Experime
     let cached = |key: &Key| ownership.fate(key.subject) == Fate::Cached;
     let rows = named.tally.rows();
     let counts = rows.iter().map(|(key, count)| match cached(key) {
+        // Devices' accesses are in `uncached`, not among the rows' hits.
         true => count.count,
         false => 0,
     });

@@ -59,6 +59,7 @@ impl Variant {
         };
         let stride = size.new.align_up(size.align);
         let bytes = times(stride, objects().count());
+        // CPU by CPU: a CPU's copies are adjacent, as its per-CPU area has them.
         for cpu in (0..scene.cpus as u16).map(CpuId) {
             let start = area.take_percpu(bytes);
             for ((subject, base), copy) in objects().zip(every(start, stride)) {
@@ -150,6 +151,8 @@ fn pair_up(scene: &Scene<'_>, types: &TypePair) -> Vec<ObjectPair> {
     candidates.sort_unstable_by_key(|(count, a, b)| (std::cmp::Reverse(*count), *a, *b));
     let (mut taken_a, mut taken_b) = (FxHashSet::default(), FxHashSet::default());
     let mut pairs = Vec::new();
+    // Greedy, the most frequent pair first: an object has one partner, and ties go to the lower
+    // addresses.
     for (_, first, second) in candidates {
         if taken_a.contains(&first) || taken_b.contains(&second) {
             continue;

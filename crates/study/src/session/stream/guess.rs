@@ -111,6 +111,7 @@ pub(super) struct Guess {
 }
 
 /// Places in the tables, as a power of two. Recordings have some 100,000 rows, and few of their pairs are common.
+// Not larger: with tables of some MB, each step waits for the host's memory.
 const NEXT_BITS: u32 = 17;
 const HABIT_BITS: u32 = 17;
 const OBJECT_BITS: u32 = 15;
@@ -177,6 +178,8 @@ impl Guess {
         let objects = &self.objects[place(u32::from(cpu.0), about.subject, OBJECT_BITS)];
         let mut places = [0; OBJECTS + 2];
         for (place, object) in places.iter_mut().zip(objects) {
+            // A function that goes through an object's fields is guessed by the object: the row has
+            // the offset, so only the base has to be remembered.
             *place = object.wrapping_add(u64::from(about.offset));
         }
         places[ORIGIN] = about.addr;
@@ -195,6 +198,7 @@ impl Guess {
         let objects = &mut self.objects[at];
         let known = objects.iter().position(|known| *known == object);
         let older = known.unwrap_or(OBJECTS - 1);
+        // Move to front; a new object displaces the one used longest ago.
         objects.copy_within(..older, 1);
         objects[0] = object;
     }

@@ -108,6 +108,8 @@ impl<'k> Packer<'k> {
         let before = self.bytes.len();
         for column in self.columns.all_mut() {
             let packed = zstd::bulk::compress(column, LEVEL).map_err(|_| ExperimentError::Kept)?;
+            // By column: bytes of one kind compress better together, and the reader overlaps their
+            // look-ups.
             put_varint(&mut self.bytes, column.len() as u64);
             put_varint(&mut self.bytes, packed.len() as u64);
             self.bytes.extend_from_slice(&packed);
@@ -182,6 +184,8 @@ impl<'k> Packer<'k> {
         let away = packed.addr.wrapping_sub(places[ORIGIN]);
         match (known, zigzag(away).checked_add(RAW + 1)) {
             (Some(known), _) => columns.addrs.push(known as u8),
+            // The numbers up to `RAW` are guesses, so differences follow them; the few that do not
+            // fit 64 bits then are written out.
             (None, Some(away)) => put_varint(&mut columns.addrs, away),
             (None, None) => {
                 put_varint(&mut columns.addrs, RAW);
@@ -191,9 +195,12 @@ impl<'k> Packer<'k> {
         self.guess.learn_place(cpu, row, packed.addr);
         let habit = self.guess.habit(cpu, before, row, packed.addr);
         let expected = std::mem::replace(habit, Habit::new(packed.gap, packed.bits));
+        // Exclusive or: as guessed is 0, and columns of zeros cost next to nothing.
         columns.bits.push(packed.bits ^ expected.bits());
         let late = packed.gap.wrapping_sub(expected.gap()) as i32;
         put_varint(&mut columns.gaps, zigzag(late as u64));
+        // Learnt from each step, written for needed ones only: the reader learns the empty one for
+        // the others, which is what they have.
         let expected = std::mem::replace(self.guess.later(row), packed.later);
         if step.needed {
             later(columns, packed.later, expected);

@@ -51,6 +51,7 @@ impl Stream {
         let start = rest.len().checked_sub(length)?;
         let index: Index = postcard::from_bytes(&rest[start..]).ok()?;
         let packed: u64 = index.blocks.iter().map(|b| u64::from(b.packed)).sum();
+        // Before anything is allocated by these numbers.
         let small = |b: &Block| b.steps.max(b.slices).max(b.rounds) <= BLOCK_MAX;
         let sound = packed == start as u64
             && index.left_out.len() == rows

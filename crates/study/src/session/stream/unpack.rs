@@ -79,6 +79,8 @@ impl<'s> Reader<'s> {
         wanted: Wanted<'s>,
     ) -> Reader<'s> {
         Reader {
+            // A copy, since the guess changes its rows as it goes; the question's keys are in them,
+            // so that a step needs no second table.
             unpacker: Unpacker::new(stream, tables.rows.clone()),
             chosen: Chosen {
                 ownership,
@@ -97,6 +99,7 @@ impl<'s> Reader<'s> {
             ..LeftOut::default()
         };
         for (row, count) in self.chosen.tables.rows.iter().zip(self.left_out) {
+            // Of a subject that is moved all accesses were handed out.
             if *count > 0 && !self.chosen.wanted.all_of(row.subject) {
                 left_out.add(row.key, row.site, row.kind, *count);
             }
@@ -291,6 +294,8 @@ impl Together {
             *before = guess.learn_row(*cpu, step.row);
         }
         for ((cpu, _), step) in self.from.iter().zip(&mut self.steps) {
+            // Rows are learnt for all steps before the first place: nothing about rows is guessed
+            // from places, which is what lets columns be read one after the other.
             let places = guess.places(*cpu, step.row);
             step.addr = match streams.addrs.varint().ok()? {
                 RAW => streams.raw.u64().ok()?,
@@ -343,6 +348,7 @@ impl Together {
             }
         }
         some(out, &mut self.at, TOGETHER)?;
+        // A slice may go on in the next 256 steps: its time does as well.
         let at = self.at;
         self.clear();
         self.at = at;
@@ -397,6 +403,8 @@ fn column(bytes: &mut Cursor<'_>, block: Block) -> Option<Vec<u8>> {
     let slices = 40 * block.slices as usize + 10 * block.rounds as usize;
     let most = 24 * block.steps as usize + slices;
     let column = bytes.bytes(packed).ok()?;
+    // A damaged length must not ask for more memory than the block's numbers, which were checked,
+    // can need.
     let small = unpacked <= most;
     small.then(|| zstd::bulk::decompress(column, unpacked).ok())?
 }
