@@ -144,6 +144,8 @@ impl ProgramHead {
 impl Head {
     fn read(recording: &Recording) -> Result<Head, AnalysisError> {
         let model = match recording.description().kernel_unnamed {
+            // Without the kernel's types even if the file had some: what was recorded for programs
+            // alone says nothing about kernel objects.
             true => TypeModel::new(vec![Type::Void], POINTER_SIZE)?,
             false => btf::parse(&recording.btf()?)?,
         };
@@ -408,6 +410,8 @@ fn table_entries(model: &TypeModel, types: &FxHashMap<u32, TypeIndex>) -> FxHash
 fn functions_of(recording: &Recording, programs: &Programs) -> Vec<(Symbol, u64)> {
     let mut all = Vec::new();
     for (file, image) in programs.images() {
+        // Of several symbols at one address (aliases, weak ones) the one that the file's own
+        // look-up gives, so that a function has one name everywhere.
         let named = |f: &&linemate_programs::Symbol| image.function_at(f.address) == Some(*f);
         for function in image.functions.iter().filter(named) {
             let offset = image.offset_of(function.address);
@@ -550,7 +554,10 @@ fn collect(
         programs,
         seen,
     };
+    // Before the first event: what is pointed to was there when recording began.
     taken.collector.pointed();
+    // Two chunks a thread: the collector is busy with one batch while the next is decoded, and
+    // decoded steps of two batches are in memory.
     let batch_size = rayon::current_num_threads().max(1) * 2;
     let mut decoded: Vec<Vec<PassStep>> = Vec::new();
     for batch in recording.chunks().chunks(batch_size) {
@@ -590,6 +597,8 @@ fn evidence(
         found: Evidence::default(),
     };
     let mut evidence = Evidence::default();
+    // A pass of its own, because an access's evidence needs the object that it goes to, whose death
+    // may be in a later chunk.
     for part in visit_chunks(recording, make, |_| (), &|_| ())? {
         evidence.merge(part.found);
     }

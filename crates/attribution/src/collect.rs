@@ -173,6 +173,8 @@ impl<'a> Collector<'a> {
     /// Takes in a call.
     pub(crate) fn call(&mut self, call: &Call) {
         self.stack(call.stack.0);
+        // Before the function's meaning is looked at: an allocation that begins here asks for its
+        // callers.
         self.frames.enter(call.stack, call.function);
         let Some(function) = self.table.functions.get(call.function.0 as usize) else {
             return;
@@ -215,6 +217,8 @@ impl<'a> Collector<'a> {
 
     /// Takes in a return.
     pub(crate) fn returned(&mut self, ret: &Return) {
+        // By stack pointer: it is the same at a call and at its return, and no two calls under way
+        // share it but by a tail call.
         let Some(calls) = self.pending.remove(&ret.stack.0) else {
             self.out.unpaired += 1;
             return;
@@ -278,10 +282,13 @@ impl<'a> Collector<'a> {
 
     fn sighting(&mut self, addr: u64, ty: TypeIndex, time: VirtualTime) {
         self.out.sightings += 1;
+        // A `pte_t *` says what the page is, not what an object at that address is.
         if self.entries.contains(&ty) {
             self.page_table(addr, time);
             return;
         }
+        // A struct on a stack lives as long as a frame: its address would name whatever comes there
+        // next.
         if self.out.stacks.contains(&(addr / STACK_SIZE)) {
             self.out.sightings_unused += 1;
         } else if let Some(object) = self.object_at(addr, time) {
@@ -339,6 +346,8 @@ impl<'a> Collector<'a> {
         let holds = |o: &&ObjectId| objects[o.0 as usize].range.contains(&addr);
         list.iter()
             .filter(holds)
+            // A heap object is inside of the pages that were handed out for its slab: the shorter
+            // one is the object.
             .min_by_key(|o| (length(&objects[o.0 as usize].range), Reverse(o.0)))
             .copied()
     }
@@ -354,6 +363,8 @@ impl<'a> Collector<'a> {
         let handed_out = self.out.handed_out.get(&cache).and_then(Spans::latest);
         let (birth, site) = match (freed, handed_out) {
             (None, _) if was_there => (VirtualTime(0), None),
+            // Free since before the last bulk call, so it may be one of those that were handed out
+            // then. That it is accessed says so.
             (freed, Some(at)) if freed.is_none_or(|f| f <= at) => {
                 (at, self.bulk.get(&cache).copied())
             }
@@ -380,6 +391,8 @@ impl<'a> Collector<'a> {
             let base = self.out.objects[slab.0 as usize].range.start;
             return Some((cache, self.map.slot(addr, base, cache)?, false));
         }
+        // A slab that was made while recording, whose maker was not seen: the image of the end
+        // still knows it.
         let (cache, slot) = self.map.slab_slot(addr, self.map.pages_at_stop.of(frame))?;
         Some((cache, slot, false))
     }
@@ -393,6 +406,8 @@ impl<'a> Collector<'a> {
             size,
             usage: SiteUse::Other,
         };
+        // An object of `kmalloc-512` may be any size above the next smaller slot's: what is as
+        // small as that would have come from there.
         if about.is_general() {
             let over = GENERAL_SIZES
                 .iter()
@@ -412,6 +427,7 @@ impl<'a> Collector<'a> {
 
     fn begin(&mut self, call: &Call, value: &Values) {
         let size = match (value.size, value.count) {
+            // `kcalloc(n, size)`: an overflow is what the kernel refuses, too.
             (Some(size), Some(count)) => size.checked_mul(count),
             (size, None) => size,
             (None, Some(_)) => None,
@@ -507,6 +523,8 @@ impl<'a> Collector<'a> {
         };
         if self
             .living(addr)
+            // `vmalloc` calls `__vmalloc_node` and so on: the innermost return comes first and made
+            // the object.
             .is_some_and(|o| self.out.objects[o.0 as usize].birth >= call.time)
         {
             return;
@@ -554,6 +572,7 @@ impl<'a> Collector<'a> {
         let same = |o: &&ObjectId| {
             let object = &self.out.objects[o.0 as usize];
             let pages = |origin| origin == Origin::Pages;
+            // Only one that starts there: an object inside of pages overlaps them by design.
             object.range.start == range.start
                 && pages(self.out.kinds.get(object.kind).origin) == pages(origin)
         };
@@ -561,6 +580,7 @@ impl<'a> Collector<'a> {
     }
 
     fn free(&mut self, addr: Option<u64>, time: VirtualTime) {
+        // `kfree(NULL)` and error pointers are allowed to callers and free nothing.
         let Some(addr) = addr.filter(|a| *a >= PAGE_SIZE) else {
             return;
         };
@@ -570,6 +590,7 @@ impl<'a> Collector<'a> {
         let about = &self.out.objects[object.0 as usize];
         if about.range.start == addr && self.out.kinds.get(about.kind).origin != Origin::Pages {
             self.kill(object, time);
+            // So that the slot is not taken for an object from before the recording again.
             self.vacated.insert(addr, time);
         }
     }

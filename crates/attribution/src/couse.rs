@@ -194,8 +194,10 @@ impl<'t> CoUseCollector<'t> {
             Some(owner) if owner != access.cpu => By::Others,
             _ => By::Owner,
         };
+        // Looked at one by one: sixteen entries are searched faster than any table of them.
         let near = |o: &&RecentUse| o.object == at.object && time.saturating_sub(o.time) <= WINDOW;
         for other in ring.latest.iter().filter(near) {
+            // In the order of use, which costs nothing here; readers add both orders up.
             let counts = self.pairs.entry((ty, other.field, field)).or_default();
             counts[by as usize] = counts[by as usize].saturating_add(1);
         }

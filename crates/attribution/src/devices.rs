@@ -64,6 +64,8 @@ impl Walk<'_> {
         self.left = left;
         for (index, word) in (0u64..).zip(bytes.chunks_exact(8)) {
             let mut at = start.wrapping_add(index << shift);
+            // The upper half of the top table is the kernel's: its addresses are sign-extended from
+            // bit 47.
             if level == 0 && index >= 256 {
                 at |= 0xffff << 48;
             }
@@ -72,6 +74,7 @@ impl Walk<'_> {
             if last < self.area.start || at >= self.area.end || entry & PRESENT == 0 {
                 continue;
             }
+            // Pages of 2 MiB and 1 GiB end the walk early; the top level has none.
             if shift == 12 || (shift < 39 && entry & LARGE != 0) {
                 if is_uncached(entry, shift) {
                     self.add(at..last.saturating_add(1));
@@ -96,6 +99,8 @@ impl Walk<'_> {
 fn is_uncached(entry: u64, shift: u32) -> bool {
     let pat = if shift == 12 { 7 } else { 12 };
     let index = (entry >> 3 & 3) | (entry >> pat & 1) << 2;
+    // Write-combining counts as uncached, too: no cache holds the line. Write-through (7) and
+    // write-protected (5) are cached.
     matches!(index, 1 | 2 | 3 | 6)
 }
 

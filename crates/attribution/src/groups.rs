@@ -119,6 +119,7 @@ fn class_of(field: &FieldUse, all: u64, by_others: u64) -> Class {
     let writes = rmws + field.owner.stores + field.others.stores;
     if rmws > 0 && rmws as f64 >= RMW_SHARE * writes as f64 {
         Class::Atomic
+    // Products, not quotients: equal shares must compare as equal.
     } else if u128::from(field.others.loads) * u128::from(all)
         > u128::from(by_others) * u128::from(field.total())
     {
@@ -150,6 +151,8 @@ fn cluster(co_use: &CoUse, fields: &[(usize, FieldUse)], class: Class) -> Vec<Ve
         for j in 0..count {
             let (a, b) = (fields[i], fields[j]);
             let less = weight(a.1).min(weight(b.1));
+            // At most once for each use of the less used: a loop that touches one field often
+            // around one use of another would tie them more than fully.
             ties[i * count + j] = (together(a.0, b.0).min(less), less);
         }
     }

@@ -158,10 +158,13 @@ impl LastUse {
     fn is_handed(&mut self, access: &Access) -> bool {
         let cpu = 1u64 << (access.cpu.0 % 64);
         if access.kind == AccessKind::Load {
+            // Once for each CPU and write: `users` has the writer and all that have read since, so
+            // a second load is the CPU's own copy.
             let from_other = self.written && self.users & cpu == 0;
             self.users |= cpu;
             return from_other;
         }
+        // Also of readers: a cache has to take their copies away before the write.
         let used_by_other = self.users & !cpu != 0;
         self.users = cpu;
         self.written = true;

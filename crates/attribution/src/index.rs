@@ -102,6 +102,8 @@ impl LifetimeIndex {
                 rows.push((page, life.range.start, life.range.end, i as u32));
             }
         }
+        // One sort instead of a tree for each page: the index is built once and read by all threads
+        // without locks.
         rows.sort_unstable_by_key(|&(page, start, end, i)| {
             (page, start, end, lifetimes[i as usize].birth, i)
         });
@@ -150,6 +152,7 @@ impl LifetimeIndex {
         let mut answer = Tenant::Unknown;
         for place in places[..places.partition_point(|p| p.start <= addr.0)]
             .iter()
+            // From the last that starts at or before the address: the innermost one is met first.
             .rev()
         {
             if addr.0 >= place.end {

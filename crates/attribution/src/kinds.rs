@@ -14,6 +14,7 @@ use crate::sites::SiteUse;
 use crate::votes::{Bounds, Hint, Placement, Votes};
 
 /// The share of its votes that a kind's placements have to explain for it to speak for all its objects.
+// A choice, not measured. In whole numbers, so that the comparison is exact.
 const AGREEMENT: (u64, u64) = (9, 10);
 
 /// Below that, a kind speaks for its silent objects only if its placements explain at least this share.
@@ -124,6 +125,8 @@ impl Kinds {
         let entries = &mut self.entries;
         *self.numbers.entry(kind).or_insert_with(|| {
             let alike = matches!(hint, Some(Hint::All(_)));
+            // Objects from before the recording whose cache's name says nothing: only their size is
+            // common, so none speaks for another.
             let general = kind.site.is_none() && !alike;
             let hint = hint.and_then(|h| Some((h.name()?.to_owned(), alike)));
             entries.push(KindEntry {
@@ -174,6 +177,8 @@ impl Kinds {
         if sighted.is_empty() {
             return SILENT;
         }
+        // One vote for each (offset, type) of an object, however often it was seen: a long-lived
+        // object does not outvote its siblings.
         entry.votes.add_object(sighted);
         let signature: Signature = sighted.keys_sorted().into();
         let next = SignatureId(self.signatures.len() as u32);
@@ -242,6 +247,7 @@ impl Settler<'_> {
         if self.agreed[kind.0 as usize] || signature == SILENT {
             return of_kind;
         }
+        // By signature, not by object: most siblings have the same.
         if let Some(&form) = self.forms.of_object.get(&(kind, signature)) {
             return form;
         }

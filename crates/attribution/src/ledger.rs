@@ -97,6 +97,7 @@ pub enum Group {
 
 impl Bucket {
     /// All, in the order of the ledger.
+    // The counts are indexed by `as usize`: the order is the declaration's.
     pub const ALL: [Bucket; 33] = [
         Bucket::Field,
         Bucket::HeapScalar,

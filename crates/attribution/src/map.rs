@@ -44,7 +44,9 @@ impl Cache {
     pub fn hint(&self) -> Option<Hint<'_>> {
         let name = &self.name;
         match self.shared {
+            // `kmalloc-64` is a size, not a type.
             _ if self.is_general() => None,
+            // A merged cache has the name of the first of them.
             true => Some(Hint::Some(name)),
             false => Some(Hint::All(name)),
         }
@@ -109,6 +111,7 @@ impl PercpuAreas {
     pub fn find(&self, addr: u64) -> Option<(CpuId, u64)> {
         self.offsets.iter().enumerate().find_map(|(cpu, offset)| {
             let percpu = addr.wrapping_sub(*offset);
+            // Wrapping: offsets of CPUs are differences of addresses, and may be negative ones.
             let inside = percpu.wrapping_sub(self.section.start) < self.unit_size;
             inside.then_some((CpuId(cpu as u16), percpu))
         })

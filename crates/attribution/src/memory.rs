@@ -47,6 +47,8 @@ impl KernelMemory {
         self.pieces[..after]
             .iter()
             .rev()
+            // How deep images nest is not bounded by the format: this bounds a look-up in a broken
+            // recording.
             .take(16)
             .find_map(|(start, bytes)| {
                 let from = usize::try_from(addr - start).ok()?;

@@ -44,6 +44,8 @@ pub fn named_type(analysis: &Analysis<'_>, counted: &Counted, asked: &str) -> Op
     let accesses = accesses(analysis, counted, &found);
     let count = |c: &NameCandidate| accesses.get(&c.ty).copied().unwrap_or(0);
     found.sort_by_key(|c| (c.rank, std::cmp::Reverse(count(c))));
+    // The best fit that was accessed, because a question about a type that nothing touches has no
+    // answer; if none was, the best fit, so that the error names it.
     let accessed = found.iter().position(|c| count(c) > 0).unwrap_or(0);
     let meant = found.get(accessed)?;
     let mut others: Vec<OtherType> = Vec::new();
@@ -153,6 +155,7 @@ fn exact(analysis: &Analysis<'_>, asked: &AskedName<'_>) -> Vec<NameCandidate> {
     };
     let in_files = schema.iter().filter(|(_, about)| in_file(about));
     found.extend(in_files.map(|(ty, _)| candidate(ty, Rank::InFile)));
+    // Who writes `struct NAME` does not mean a typedef.
     if found.is_empty() && asked.union.is_none() {
         let named = analysis.model().typedef_named(asked.name);
         let ty = named.and_then(|id| analysis.type_index(id));

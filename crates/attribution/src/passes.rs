@@ -22,6 +22,8 @@ pub fn visit_chunks<V: Visitor + Send>(
     let work = |_| {
         let mut visitor = make();
         let mut decoder = Decoder::new();
+        // Taken one by one, because chunks differ in what they cost; relaxed, because the number is
+        // all that threads share.
         while let Some(chunk) = chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
             begin(&mut visitor);
             recording.visit(chunk, &mut decoder, &mut visitor)?;

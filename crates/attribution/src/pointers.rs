@@ -36,11 +36,15 @@ impl Pointers<'_> {
         let mut found = Vec::new();
         while let Some(((at, ty), flexible)) = to_follow.pop() {
             for (to, ty) in self.pointers(at, ty, flexible) {
+                // Structs with pointers are aligned to 8, some others to 4: odd values are flags in
+                // a pointer's low bits, or no pointers.
                 let sound = to % 4 == 0 && is_place(to, map, &init);
                 if !sound || known.len() >= FOLLOWED_MAX || !known.insert((to, ty)) {
                     continue;
                 }
                 let pointee = self.types.get(&ty.0).copied();
+                // A pointer to a `list_head` names no object, but what it leads to is followed all
+                // the same.
                 let telling = pointee.filter(|t| self.schema.embedder_count(*t) <= EMBEDDERS_MAX);
                 found.extend(telling.map(|pointee| (to, pointee)));
                 to_follow.push(((to, ty), 0));

@@ -12,6 +12,7 @@ use crate::votes::{Bounds, Hint};
 
 impl<'a> Collector<'a> {
     pub(super) fn heap(&mut self, call: &PendingAllocation, addr: u64) {
+        // An error, or memory that `kvmalloc` got from `vmalloc`, whose own return is watched.
         if !self.map.direct_map.contains(&addr) {
             return;
         }
@@ -24,6 +25,7 @@ impl<'a> Collector<'a> {
             // A slab that was taken for this very allocation, which got its first slot; or a large block.
             birth = inner_object.ready;
         }
+        // The argument first, where there is one: a merged cache's slabs bear the name of another.
         let cache = call
             .cache
             .and_then(|c| self.map.cache_at.get(&c))
@@ -90,6 +92,7 @@ impl<'a> Collector<'a> {
         ];
         let intact = !self.out.frame_freed.contains_key(&frame);
         uses.into_iter()
+            // Once a frame was freed, what the image of the start says of it has ended.
             .skip(usize::from(!intact))
             .find_map(|u| match u {
                 PageUse::Slab { cache, .. } => Some(cache),
@@ -109,6 +112,7 @@ impl<'a> Collector<'a> {
             .enumerate()
             .filter(|(_, c)| plain(&c.name) && c.object_size >= size);
         fitting
+            // As `kmalloc` chooses: the smallest general cache with room.
             .min_by_key(|(i, c)| (c.object_size, *i))
             .map(|(i, _)| i as u32)
     }

@@ -37,6 +37,8 @@ impl Collector<'_> {
         let Some(addr) = self.map.page_address(ret.value) else {
             return;
         };
+        // 1 GiB at most, far beyond the page allocator's own limit: an order from a broken
+        // recording must not shift everything away.
         let size = PAGE_SIZE << call.order.unwrap_or(0).min(18);
         let first = (addr - self.map.direct_map.start) / PAGE_SIZE;
         for frame in first..first + size / PAGE_SIZE {
@@ -67,6 +69,8 @@ impl Collector<'_> {
 
     /// The cache of the nearest allocation that is under way on the stack of `pointer`, above it.
     fn cache_asked(&self, pointer: u64) -> Option<u32> {
+        // Stacks grow down, so a caller's pointer is above; the nearest pending allocation is the
+        // one that ran out of slabs.
         let same = |stack: &&u64| **stack > pointer && **stack / STACK_SIZE == pointer / STACK_SIZE;
         let nearest = self.pending.keys().filter(same).min()?;
         let cache = self.pending[nearest].iter().find_map(|p| p.cache)?;
@@ -91,6 +95,8 @@ impl Collector<'_> {
         }
         let first = (addr - self.map.direct_map.start) / PAGE_SIZE;
         for frame in first..first + (1u64 << order.min(18)) {
+            // The first time only: it ends what was known at the start. Later lives are objects of
+            // their own.
             self.out.frame_freed.entry(frame).or_insert(time);
             self.empty_page(addr / PAGE_SIZE + (frame - first), time);
         }

@@ -119,6 +119,7 @@ impl KernelNames {
                 .at(&self.map.globals, a, a, None)
                 .unwrap_or_else(|| self.nowhere(Bucket::UnknownImage));
         }
+        // Before the direct map, in which the units of the first chunk are.
         if let Some(at) = self.percpu.unit(&self.map, a) {
             return self.in_unit(addr, time, at);
         }
@@ -176,18 +177,24 @@ impl KernelNames {
         let frame = self.map.frame(addr.0).unwrap_or(u64::MAX);
         let unchanged = self.frames.is_unchanged(frame, time);
         let usage = self.map.pages_at_start.of(frame);
+        // What the start's image says holds until the frame is freed or handed out for the first
+        // time.
         if unchanged && matches!(usage, PageUse::Slab { .. }) {
             return self.in_slab(addr, usage, tenant, time);
         }
         if let Some(pages) = self.objects.pages_at(addr, time) {
             return self.in_pages(pages, addr, tenant, time);
         }
+        // An object was or will be there, so the page is a slab's that no image and no call has
+        // named.
         if unchanged && tenant != Tenant::Unknown {
             return self.nowhere(Bucket::HeapVacant);
         }
         if unchanged && self.frames.is_page_table(frame) {
             return self.nowhere(Bucket::PageTable);
         }
+        // Freed and not handed out again as far as events tell: allocations in bulk are the
+        // exception, which `locate` looks for.
         if !unchanged {
             return self.nowhere(Bucket::UnknownFreePage);
         }
@@ -222,6 +229,7 @@ impl KernelNames {
             return self.nowhere(Bucket::HeapVacant);
         }
         let frame = self.map.frame(addr.0).unwrap_or(u64::MAX);
+        // No call said what the pages are for; if they live to the end, the image of the end does.
         match self.map.pages_at_stop.of(frame) {
             PageUse::Slab { .. } => self.nowhere(Bucket::HeapVacant),
             PageUse::PageTable => self.nowhere(Bucket::PageTable),
@@ -261,6 +269,7 @@ impl KernelNames {
         if !slot.contains(&addr.0) {
             return None;
         }
+        // A slab's slots are free when the slab is made.
         let since = tenant.since().unwrap_or(about.ready).max(about.ready);
         let found = self.slabs.new_since(cache, since, time)?;
         Some(self.in_slot(found, slot.start, addr))
@@ -282,6 +291,7 @@ impl KernelNames {
     }
 
     fn in_vmalloc(&self, addr: GuestAddr, time: VirtualTime) -> Located {
+        // Before allocations: a stack is a vmalloc area, too, and has no fields.
         if self.stacks.contains(&(addr.0 / STACK_SIZE)) {
             return self.nowhere(Bucket::Stack);
         }

@@ -30,6 +30,7 @@ impl Located {
     /// What is at `at`, an offset that `extent` covers; `start` is where the extent's own first byte is.
     pub(super) fn inside(extent: &Extent, at: u64, start: u64, owner: Option<CpuId>) -> Located {
         let offset = at - extent.start;
+        // An array is counted as its elements, each an object of its own: stride 0 is no array.
         let inner = offset.checked_rem(extent.stride).unwrap_or(offset);
         Located {
             subject: extent.subject,

@@ -82,6 +82,8 @@ impl Objects {
             let all = (0u32..).map(ObjectId).zip(objects);
             let of = all.filter(|(_, o)| (kinds.get(o.kind).origin == Origin::Pages) == pages);
             let of: Vec<Lifetime> = of.map(|(id, object)| lifetime(id, object)).collect();
+            // Pages apart from what is in them: a page lives around its slab's objects, and one
+            // index would have to say which of both is meant.
             LifetimeIndex::new(&of)
         };
         Objects {

@@ -79,6 +79,8 @@ impl Slabs {
 
     /// A slot of a slab from before the recording; `None` where it is free.
     pub(super) fn old(&self, cache: u32, tenant: Tenant, time: VirtualTime) -> Option<SlabSlot> {
+        // No event has ever named the slot: it held an object when recording began and was not
+        // freed since.
         if tenant == Tenant::Unknown {
             return Some(self.slot(cache, &self.kinds));
         }
@@ -125,6 +127,7 @@ fn taken(
             (kind.origin, kind.usage) == (Origin::Pages, SiteUse::Slab) && object.death == NEVER;
         let usage = map.frame(object.range.start).filter(|_| kept);
         if let Some(PageUse::Slab { cache, .. }) = usage.map(|f| map.pages_at_stop.of(f)) {
+            // The calls first: they said it when the slab was made.
             found.entry(ObjectId(id)).or_insert(cache);
         }
     }

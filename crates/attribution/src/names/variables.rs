@@ -46,6 +46,7 @@ impl VariableNames {
                 ..bare(bucket)
             }));
             names.strides.push(ty.map_or(0, |t| schema.size(t)));
+            // BTF is believed where it has the type; sightings name what it has not.
             if !variable.typed && special.is_none() {
                 let votes = inside.get(&index).unwrap_or(&silent);
                 let found = settle_variable(schema, variable, votes);

@@ -44,9 +44,12 @@ pub(super) fn allocations(
     let mut found = Vec::new();
     for call in calls {
         let here = code.instances_at(*call);
+        // From the innermost inlined function to the one whose code it is.
         let Some((outer, inlined)) = here.split_last() else {
             continue;
         };
+        // Also a generic function's inlined ones: the code is that of one instance, kept for
+        // several.
         if inlined.is_empty() || about(*outer).generic {
             continue;
         }
