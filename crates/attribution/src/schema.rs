@@ -127,6 +127,8 @@ impl Schema {
                 keep()
             } else {
                 *known
+                    // By size as well: two structs of one name and different sizes are different
+                    // kernels' or files' versions, and accesses to them must not be added up.
                     .entry((composite.kind, &composite.name, composite.size))
                     .or_insert_with(keep)
             };
@@ -235,11 +237,13 @@ impl Schema {
             };
             budget = left;
             let fits = sizes.contains(&self.size(ty));
+            // An anonymous struct is not something that is allocated by itself.
             if rest == 0 && ty != inner && fits && !self.name(ty).starts_with('(') {
                 found.push(ty);
             }
             if depth < MAX_DEPTH {
                 for &(outer, at) in self.embedders.get(ty.0 as usize).map_or(&[][..], |v| v) {
+                    // What is larger than any wanted size cannot be inside of one that is not.
                     if at <= rest && self.size(outer) <= *sizes.end() {
                         open.push((outer, rest - at, depth + 1));
                     }

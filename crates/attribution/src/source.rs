@@ -64,6 +64,7 @@ impl SourcePlaces {
         }
         let mut places = FxHashMap::default();
         for (file, instructions) in by_file {
+            // A file whose lines cannot be read has none: its accesses keep their functions.
             let Ok(files) = files_of(programs, file) else {
                 continue;
             };

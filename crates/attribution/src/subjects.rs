@@ -173,7 +173,9 @@ pub(crate) fn rest_of(
         (Origin::Pages, _, SiteUse::Contents) => Bucket::PageContents,
         (Origin::Pages, _, SiteUse::Slab) => Bucket::HeapVacant,
         (Origin::Pages, ..) => Bucket::UnknownKernelPage,
+        // Before `typed`: packet data is contents whatever a cast pointer into it was taken for.
         (_, _, SiteUse::Contents) => Bucket::HeapContents,
+        // Of a kind with a type: only what its placements do not cover comes here.
         _ if typed => Bucket::HeapTail,
         (_, Some(_), _) => Bucket::HeapSite,
         (_, None, _) => Bucket::HeapCache,

@@ -116,6 +116,8 @@ impl KernelView<'_> {
             .symbols
             .address_of("__per_cpu_offset")
             .and_then(|a| self.start.u64(a));
+        // With five levels the direct map begins at 0xff11…, and per-CPU areas, to which these
+        // offsets lead, are in it.
         let five_levels = five_levels.is_some_and(|offset| offset >> 52 == 0xff1);
         let default = |five: u64, four: u64| if five_levels { five } else { four };
         let direct = self
@@ -127,6 +129,7 @@ impl KernelView<'_> {
         let pages = self
             .value("vmemmap_base")
             .unwrap_or(default(0xffd4_0000_0000_0000, 0xffff_ea00_0000_0000));
+        // More frames than 48 bits of physical address have are an image's damage.
         let frames = self.value("max_pfn").filter(|f| *f < 1 << 36);
         let direct_end = frames.map_or(vmalloc, |f| {
             direct.saturating_add(f * PAGE_SIZE).min(vmalloc)
@@ -180,6 +183,8 @@ impl KernelView<'_> {
                 .u64(table + 8 * cpu)
                 .or_else(|| self.stop.u64(table + 8 * cpu))
         };
+        // Up to the first that leads nowhere: the table has an entry for each possible CPU, and
+        // those that are absent keep what the image has.
         let offsets: Vec<u64> = (0..CPUS_MAX)
             .map_while(offset)
             .take_while(|o| {
@@ -197,6 +202,9 @@ impl KernelView<'_> {
             .map(|w| w[1] - w[0])
             .filter(|d| *d >= length)
             .min();
+        // What the kernel says, where it was imaged, else what the distances say, else the section
+        // alone: too small a unit leaves accesses unknown, too large a one would give them to a
+        // CPU.
         let told = self
             .symbols
             .address_of("pcpu_unit_size")
@@ -277,6 +285,8 @@ impl KernelView<'_> {
             has && ty.name.is_empty()
                 && !ty.union
                 && ty.size <= size
+                // One that is a part of another struct has no variable of its own. Two that fit are
+                // none: a wrong type is worse than no type.
                 && self.schema.embedder_count(index) == 0
         };
         let all: Vec<_> = self.schema.iter().collect();
@@ -482,6 +492,8 @@ impl<'a> PageReader<'a> {
                 (kind == buddy, kind == table, kind == slab)
             }
             PageTypes::Bits => {
+                // The top bits are set in every page with a type, which tells it from a map count;
+                // a type's own bit is cleared.
                 let has = |bit: u32| page_type & (0xf000_0000 | bit) == 0xf000_0000;
                 (
                     has(0x80),
@@ -503,10 +515,13 @@ impl<'a> PageReader<'a> {
         Some(if table {
             PageUse::PageTable
         } else if buddy || (refcount == 0 && flags & self.reserved_bit == 0) {
+            // Reserved pages (firmware's, the kernel image's) may have no reference and are never
+            // handed out.
             PageUse::Free
         } else if flags & self.reserved_bit != 0 {
             PageUse::Kernel
         } else if flags & self.lru_bit != 0 || mapping != 0 {
+            // What can be reclaimed, or belongs to a file or an anonymous mapping.
             PageUse::Contents
         } else {
             PageUse::Kernel

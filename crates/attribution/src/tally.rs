@@ -190,6 +190,7 @@ impl Tally {
     fn row(&mut self, key: Key) -> u32 {
         let mut hasher = FxHasher::default();
         (key.pc.0, key.offset).hash(&mut hasher);
+        // The upper bits: FxHash multiplies last, so its low bits depend on little.
         let slot = (hasher.finish() >> 48) as usize % RECENT;
         if let Some((known, row)) = self.recent.get(slot) {
             if *known == key {
@@ -197,6 +198,8 @@ impl Tally {
             }
         }
         let next = self.counts.len() as u32;
+        // Rows keep the numbers in which they came, so that counters elsewhere (`times`) can be
+        // lists; who reads them sorts.
         let row = *self.rows.entry(key).or_insert(next);
         if row == next {
             self.counts.push(Count::default());

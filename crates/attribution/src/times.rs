@@ -109,6 +109,7 @@ impl TimeCounter {
         }
         let row = row.0 as usize;
         let at = row * usize::from(self.grid.rows) + usize::from(self.grid.row(access.cpu));
+        // 0 is untouched in this part: the list of places to move later needs no other mark.
         if self.counts.get(at).is_none_or(|count| *count == 0) {
             self.begin(row, at, key);
         }

@@ -168,9 +168,13 @@ impl Votes {
             votes: &votes,
             known: FxHashMap::default(),
         };
+        // Candidates first, from all sources, then one placing by score: whether a sighting, a
+        // container or a name is believed is then one comparison. Votes are sorted before, because
+        // sums and ties must not depend on a table's order.
         let mut candidates = settling.sighted();
         settling.add_containers(&mut candidates, hint.and_then(Hint::name));
         candidates.extend(settling.of_hint(hint));
+        // After all others: a tail is what begins where another candidate ends.
         settling.add_tails(&mut candidates);
         candidates.retain(|c| settling.is_telling(c));
         // The best first; of equals the outermost; the rest only to be the same in every run.
@@ -227,6 +231,8 @@ impl Settling<'_> {
         let mut explained = 0u64;
         for i in 0..self.votes_in(offset, size).len() {
             let (at, inner, weight) = self.votes_in(offset, size)[i];
+            // A candidate explains itself too, so a type that was sighted often beats what was
+            // sighted seldom at the same place.
             if self.contains(ty, inner, at - offset) {
                 explained = explained.saturating_add(weight);
             }
@@ -236,6 +242,8 @@ impl Settling<'_> {
         } else {
             1
         };
+        // A name that is sure counts as one vote where nothing was sighted: it holds until a
+        // sighting contradicts it.
         let score = explained.max(u64::from(sure)).saturating_mul(fit);
         Candidate {
             offset,
@@ -265,6 +273,7 @@ impl Settling<'_> {
     /// Where the size is known only to the slot, what was sighted has to be a member of nothing else that would be in such a
     /// slot: `cpupri` of `root_domain`.
     fn add_containers(&mut self, candidates: &mut Vec<Candidate>, hint: Option<&str>) {
+        // In an open space any struct could be around what was sighted.
         if self.bounds == Bounds::Open {
             return;
         }
@@ -299,6 +308,8 @@ impl Settling<'_> {
         if fitting.len() > 1 && hinted == 1 {
             fitting.retain(|c| hint.is_some_and(|h| resembles(self.schema.name(c.ty), h)));
         }
+        // Several that explain the same are as good as none: a guess would name all objects of the
+        // kind.
         if fitting.len() == 1 {
             candidates.append(&mut fitting);
         }
@@ -332,6 +343,7 @@ impl Settling<'_> {
         candidate.score = match self.bounds {
             // Name and size agree, and nothing else is in that cache: what contradicts it is a list that freed objects are on.
             Bounds::Exact(size) if alike && size == candidate.size => u64::MAX,
+            // A name is as much evidence as an exact fit, and both multiply.
             _ => candidate.score.saturating_mul(EXACT_FIT),
         };
         (candidate.score > 0).then_some(candidate)
@@ -369,6 +381,8 @@ impl Settling<'_> {
     /// because a similar cache was merged with it. A variable is never smaller than its type.
     fn hinted(&self, hint: &str) -> Option<TypeIndex> {
         let stem = hint.trim_end_matches("_cachep").trim_end_matches("_cache");
+        // Caches are named after their struct with or without `_struct` and `_cache`
+        // (`vm_area_struct`, `task_struct_cachep`, `inode_cache`).
         let names = [
             hint.to_owned(),
             format!("{hint}_struct"),
@@ -397,6 +411,7 @@ impl Settling<'_> {
                 candidate.size.saturating_mul(2) >= size
                     || self.schema.embedder_count(candidate.ty) <= EMBEDDERS_MAX
             }
+            // There is no object whose size it would have to be compared with.
             Bounds::Open => true,
         }
     }
@@ -419,6 +434,8 @@ impl Settling<'_> {
                 let p = &settled.placements[i];
                 p.start.saturating_add(p.size) > candidate.offset
             });
+            // A candidate that overlaps a better one is not cut down: half a struct is not what was
+            // handed over.
             if !after && !before {
                 settled.explained = settled.explained.saturating_add(candidate.explained);
                 let placement = Placement {
@@ -483,6 +500,8 @@ impl Settling<'_> {
             .iter()
             .filter(|v| v.1 == candidate.ty && grid(v.0))
             .count();
+        // At least two places: one sighting at 0 is as well a struct at the head of something
+        // larger.
         if candidate.offset == 0 && seen >= 2 && grid(end) {
             (end, candidate.size)
         } else {

@@ -40,6 +40,8 @@ impl CodeTable {
         debug: &DebugInformation,
     ) -> CodeTable {
         let instructions = recording.instructions().iter().copied();
+        // Code addresses of programs are made by the recording (a place in a file), and are in the
+        // lower half.
         let users = instructions.filter(|pc| pc.0 >> 63 == 0);
         let known = users.filter_map(|pc| {
             let place = programs.code(recording, pc)?;

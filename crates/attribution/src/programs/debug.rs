@@ -155,6 +155,8 @@ impl Descriptions {
         }
         let used = (0u32..)
             .zip(places)
+            // A file of which no instruction was recorded needs no types: libraries that are mapped
+            // and not run are many.
             .filter(|(_, found)| !found.places.is_empty());
         let described = used.filter_map(|(file, InFile { places, calls })| {
             let files = files_of(programs, file).ok()?;
@@ -250,6 +252,8 @@ impl Descriptions {
                 .collect();
             for list in [&mut file.globals, &mut file.thread_locals] {
                 list.sort_by(|a, b| (a.start, a.size, &a.name).cmp(&(b.start, b.size, &b.name)));
+                // Of several at one address the smallest, of equals the first by name: any rule
+                // would do that gives every run the same.
                 list.dedup_by_key(|variable| variable.start);
             }
         }
@@ -344,6 +348,8 @@ fn pointers(
     {
         let (start, end) = (range.start, range.end);
         let first = (start, Base(0));
+        // Decoding a function is what takes the time: only those are followed of which an
+        // instruction was recorded.
         if places.range(first..(end, Base(0))).next().is_none() {
             continue;
         }

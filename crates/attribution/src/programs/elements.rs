@@ -41,6 +41,7 @@ impl Elements {
             }
             if let Some(name) = name(id) {
                 let known = named.entry(name).or_insert(Some(id));
+                // Two types of one name: which of them is meant is not in the name.
                 *known = known.filter(|known| *known == id);
             }
         }

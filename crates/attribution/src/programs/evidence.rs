@@ -92,6 +92,8 @@ impl Gather<'_> {
                     .programs
                     .image(known.place.file)
                     .is_some_and(|i| i.fixed);
+                // Files are mapped by pages. A fixed one (ET_EXEC) is at its own addresses, any
+                // other one never is: what says otherwise was misread.
                 if base % CODE_PAGE == 0 && (base == 0) == fixed {
                     self.found.bases.insert((at.space, known.place.file, base));
                 }
@@ -115,6 +117,8 @@ impl Gather<'_> {
                     self.beside_heap(access, at);
                 }
                 Some(Pointee::Scalar(name)) => self.vote_scalar(access, at, Some(name)),
+                // Without a name it is a vote for nothing, but counts among those of which half
+                // have to be by pointers to scalars.
                 None if known.described => self.vote_scalar(access, at, None),
                 _ => {}
             },
@@ -197,6 +201,8 @@ impl LastCall {
     /// The site of a call that is entered now: it has just stored its return address where the stack pointer is.
     pub(crate) fn of(&self, call: &Call) -> Option<GuestAddr> {
         let made = (*self.0.get(usize::from(call.cpu.0))?)?;
+        // By the offset in the page, which the direct map's alias and the program's address share.
+        // A function that was jumped to stored nothing: it has no site of its own.
         (made.stored.0 % CODE_PAGE == call.stack.0 % CODE_PAGE).then_some(made.site)
     }
 }

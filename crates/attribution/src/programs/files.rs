@@ -168,6 +168,7 @@ impl Declared<'_> {
             let what = (variable.ty, bucket);
             add(variable.start, variable.size, &variable.name, what);
         }
+        // The debug information first: it has types, symbols have names and sizes only.
         let known: BTreeSet<ElfAddr> = self.described.iter().map(|v| v.start).collect();
         for symbol in self.symbols.iter().filter(|s| s.size > 0) {
             if !known.contains(&symbol.address) {

@@ -82,6 +82,8 @@ impl<'a, 'd> Flow<'a, 'd> {
             targets: &targets,
             entered,
         };
+        // Twice: what a function keeps where on its stack is known only when all of its stores were
+        // seen.
         let mut stores = Stores::default();
         self.walk(&code, &Slots::default(), |flow, instruction, registers| {
             let pointed = slots::stored(instruction)
@@ -104,6 +106,8 @@ impl<'a, 'd> Flow<'a, 'd> {
     ) {
         let mut registers = code.entered;
         for instruction in code.instructions {
+            // What registers hold where several ways meet would need all of them: nothing is
+            // assumed.
             if code.targets.contains(&instruction.ip()) {
                 registers = [None; 16];
             }
@@ -136,6 +140,8 @@ impl<'a, 'd> Flow<'a, 'd> {
             // What a called function leaves in registers is not known, those that it has to keep aside.
             FlowControl::Call | FlowControl::IndirectCall => {
                 for (number, register) in registers.iter_mut().enumerate() {
+                    // `rbx`, `rbp` and `r12` to `r15` by DWARF's numbers (System V ABI,
+                    // callee-saved); `rsp` points to no object.
                     if !matches!(number, 3 | 6 | 12..=15) {
                         *register = None;
                     }
@@ -147,6 +153,7 @@ impl<'a, 'd> Flow<'a, 'd> {
                 return;
             }
         }
+        // Before the written registers are forgotten: `mov rax, [rax+8]` needs what `rax` was.
         let gained = self.gained(instruction, slots, registers);
         for used in self.info.info(instruction).used_registers() {
             let written = !matches!(
@@ -206,6 +213,7 @@ impl<'a, 'd> Flow<'a, 'd> {
             return Some((global.type_id, offset.0));
         }
         let none = IcedRegister::None;
+        // Thread-local: `evidence` handles it by the thread pointer.
         if instruction.segment_prefix() != none {
             return None;
         }
@@ -291,6 +299,7 @@ fn first(
         offset,
         vector: None,
     }];
+    // A list of open places, no recursion: a type from a hostile file may nest as deep as it likes.
     for _ in 0..LOOKED_AT_MAX {
         let place = open.pop()?;
         let Some(ty) = model.get(place.id) else {

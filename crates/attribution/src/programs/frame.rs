@@ -101,6 +101,8 @@ fn in_frame(
         let before = |gap| at(displacement.checked_sub(gap)?);
         let ends_here =
             |gap| before(gap).is_some_and(|v| array_element(model, v.type_id).is_some());
+        // An element's size as well: a loop over bytes that happens to begin at an array of structs
+        // is a copy.
         let own = array_element(model, found.type_id) == Some(u64::from(bytes));
         if offset != 0 || ty.is_some() || !own || (1..=GAP_MAX).any(ends_here) {
             return None;

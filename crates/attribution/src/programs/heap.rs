@@ -96,6 +96,8 @@ impl Heap {
         if ret.value == 0 || last.size > SIZE_MAX {
             return;
         }
+        // `realloc` freed the old block only if it succeeded, which the return says; the time is
+        // the call's, as for `free`.
         if let Some(addr) = calls.iter().find_map(|c| c.old).filter(|old| *old != 0) {
             self.free(UserAddr { space, addr }, first.time);
         }
@@ -140,6 +142,8 @@ impl Heap {
 
     /// An object that this call got from another allocator, and that begins a little before what it hands out.
     fn begun_around(&self, start: GuestAddr, call: &PendingCall) -> Option<ObjectId> {
+        // Up to four words, a choice: wrappers put a size or a pointer or both before the block
+        // that they hand out.
         (1..=4).find_map(|words| {
             let before = GuestAddr(start.0.checked_sub(8 * words)?);
             let id = *self.living.get(&before)?;
@@ -167,6 +171,7 @@ impl Heap {
     /// Ends an object and those inside of it: as many as a recording likes, one in the other.
     fn end(&mut self, id: ObjectId, time: VirtualTime) {
         let mut next = Some(id);
+        // A loop, because a recording may nest objects as deep as it likes.
         while let Some(id) = next {
             let object = &mut self.objects[id.0 as usize];
             object.death = time;

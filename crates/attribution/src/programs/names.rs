@@ -102,6 +102,8 @@ impl ProgramNames {
         let found = self
             .objects
             .at(at, access.time)
+            // From what is known best: an allocation is known to the byte, a file to the end of its
+            // last page, a thread by its pointer alone.
             .or_else(|| self.in_file(at))
             .or_else(|| self.in_thread(at));
         if found.is_some() {

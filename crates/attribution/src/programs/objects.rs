@@ -53,6 +53,8 @@ impl ObjectNames {
         let alike = heap.objects.iter().zip(&of_objects);
         let alike: Vec<Alike> = alike.map(|(o, form)| (o.kind, *form)).collect();
         let arrays = ScalarArrays::new(&heap, &declared, &settled, &of_objects, evidence);
+        // By (kind, form): objects that are alike have one subject for the rest, and there are far
+        // fewer of these than objects.
         let different: BTreeSet<Alike> = alike.iter().copied().collect();
         let rest = different.into_iter().map(|of| {
             let array = arrays

@@ -69,6 +69,7 @@ impl UserPlaces {
         match marker.mark {
             Mark::Space => {
                 let next = Space(self.numbers.len() as u32);
+                // By the address of the page tables, which is all that a CPU knows of a process.
                 let space = *self.numbers.entry(marker.value).or_insert(next);
                 let cpu = usize::from(marker.cpu.0);
                 if cpu >= self.spaces.len() {
@@ -79,6 +80,7 @@ impl UserPlaces {
             Mark::Page => {
                 let mapped = MappedPage::of(marker.value);
                 let history = self.pages.entry(mapped.frame).or_default();
+                // Markers come in order, so histories are sorted as they are written.
                 history.push((marker.time, mapped.page));
             }
             _ => {}

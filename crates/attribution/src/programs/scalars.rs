@@ -59,6 +59,8 @@ pub(super) fn settle(
         }
     }
     for site in structs.iter().filter_map(|kind| site(*kind)) {
+        // A site that also allocates structs is a wrapper: sizes that nothing reached may be
+        // either.
         of_site.remove(&site);
     }
     let kinds = (0u32..).map(KindId).take(heap.kinds.len());
@@ -102,6 +104,7 @@ pub(super) fn beside(
     for (vote, weight) in votes {
         let start = u64::from(vote.part) * PART;
         let structs = placed(vote.object);
+        // Members are scalars, too: only bytes that are certainly outside of every struct count.
         if structs.is_empty() || overlaps(structs, start, PART) {
             continue;
         }

@@ -63,9 +63,12 @@ impl Stores {
         info: &mut InstructionInfoFactory,
         pointed: Option<TypeId>,
     ) {
+        // After the prologue `rsp` is fixed: where it moves after the first store, a displacement
+        // means two places, and nothing is concluded.
         self.moved |= lowers_stack(instruction) && !self.pointers.is_empty();
         if let (Some((_, at)), Some(ty)) = (stored(instruction), pointed) {
             if *self.pointers.entry(at).or_insert(ty) != ty {
+                // Two types in one place: the compiler has reused it.
                 self.others.push(at..at + POINTER);
             }
             return;

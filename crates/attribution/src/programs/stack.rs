@@ -69,6 +69,7 @@ impl StackNames {
     /// What an access to a stack reached.
     pub(super) fn at(&self, access: &Access) -> Option<InProgram> {
         let found = self.0.get(&access.pc)?;
+        // `rep movs` and vector instructions are recorded in parts.
         (u16::from(access.size) == found.bytes).then_some(InProgram {
             subject: found.subject,
             offset: found.offset,

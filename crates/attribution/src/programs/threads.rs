@@ -67,6 +67,8 @@ fn threads(programs: &Programs, evidence: &Evidence) -> FxHashMap<Space, Threads
     }
     for (space, file, _) in &evidence.bases {
         let image = programs.image(*file);
+        // By name, because a program and a library are both ET_DYN: only the program's block ends
+        // at the thread pointer.
         let image = image.filter(|image| !image.name().contains(".so"));
         let storage = image.and_then(|image| image.thread_storage);
         if let (Some(storage), Some(threads)) = (storage, all.get_mut(space)) {
