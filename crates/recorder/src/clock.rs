@@ -37,6 +37,8 @@ impl Clock {
     #[inline]
     pub(crate) fn at(&mut self, count: InstructionCount) -> VirtualTime {
         let elapsed = u64::try_from(count.0 - self.origin.0).unwrap_or(0);
+        // Readers take time as ascending within a lane; a fault in a block would otherwise set it
+        // back.
         self.last = self.last.max(elapsed);
         VirtualTime(self.last)
     }

@@ -238,9 +238,13 @@ impl<S: Sink + Announce> Consumer<S> {
             }
             kind::CPU => {
                 self.cpu = number as u16;
+                // The turn is recorded when the CPU changes, not at its next access: what it
+                // executes before that is think time of the replay.
                 self.lane.mark(self.when(head), Mark::Turn, 0);
             }
             kind::TURN => self.turns = whole(records.next()),
+            // Through the queue like events: which instructions a chunk announces depends on the
+            // order of records, not on how far the guest is ahead.
             kind::TRANSLATED => self.lane.sink().translated(records.next() as u32),
             kind::START => {
                 self.cpu = number as u16;

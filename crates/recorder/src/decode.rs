@@ -104,6 +104,7 @@ fn shape(instruction: &Instruction) -> AccessShape {
     let size = instruction.memory_size().size();
     let bytes = size.min(MAX_ACCESS) as u8;
     let has_memory = (0..instruction.op_count()).any(|i| instruction.op_kind(i) == OpKind::Memory);
+    // `xchg` with memory locks without a prefix (Intel SDM, LOCK).
     if has_memory && (instruction.has_lock_prefix() || instruction.mnemonic() == Mnemonic::Xchg) {
         return AccessShape::Atomic { bytes };
     }
@@ -140,6 +141,8 @@ fn may_touch_memory(instruction: &Instruction) -> bool {
             | FlowControl::ConditionalBranch
             | FlowControl::IndirectBranch
     );
+    // iced does not list the descriptor tables among these instructions' memory, and QEMU reads
+    // them.
     let reads_descriptors = matches!(
         instruction.mnemonic(),
         Mnemonic::Lar | Mnemonic::Lsl | Mnemonic::Verr | Mnemonic::Verw

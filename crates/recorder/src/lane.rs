@@ -45,6 +45,8 @@ impl Instruction {
     /// `id` numbers it in the recording; it is `back` instructions before the end of its block, itself included;
     /// `bulk_store`: what it stores is not tracked (see [`Shadow`]). `None` if a number is too large.
     pub(crate) fn new(id: u32, back: u32, shape: AccessShape, bulk_store: bool) -> Option<Self> {
+        // Beyond them an instruction is not recorded, which `translate` reports: 64 bits are all
+        // that a callback is given.
         if id >> Self::ID_BITS != 0 || back >> Self::BACK_BITS != 0 {
             return None;
         }
@@ -212,6 +214,8 @@ impl<S: Sink> Lane<S> {
     /// [`Lane::touch`] for a plain access. `false`: nothing was done, the other has to be called.
     #[inline(always)]
     pub(crate) fn plain(&mut self, when: When, plain: Plain) -> bool {
+        // What remains has no state but the clock and the shadow: the fast path must not pass by an
+        // access that waits for its rest.
         if Some(when.cpu) != self.current || self.pairing.is_open() {
             return false;
         }
@@ -219,6 +223,8 @@ impl<S: Sink> Lane<S> {
         let store = plain.head & kind::STORE != 0;
         let silent = match (&mut self.shadow, plain.value) {
             (Some(shadow), Some(value)) => shadow.learn_word(plain.addr, size_log2, value),
+            // A store whose value is not looked at makes the bytes unknown; one outside of tracked
+            // memory changes nothing that is known.
             (Some(shadow), None) if store && plain.head & (kind::USER | kind::BULK) != 0 => {
                 shadow.forget(plain.addr, 1 << size_log2);
                 false
@@ -401,6 +407,7 @@ impl<S: Sink> Lane<S> {
 
     /// Start, stop, idle, or what programs need.
     pub(crate) fn mark(&mut self, when: When, mark: Mark, value: u64) {
+        // A page's mark comes between the pieces of an access to it, and must not end that.
         let time = if mark == Mark::Page {
             self.between(when)
         } else {

@@ -121,6 +121,7 @@ impl RecorderOptions {
         }
         let (user, program) = (user.unwrap_or(false), program.unwrap_or(false));
         let parallel = parallel.unwrap_or(false);
+        // Programs' pages and spaces are state that all CPUs share, in the order of their events.
         if program && (!user || parallel) {
             return Err(OptionError::ProgramNeeds);
         }

@@ -101,7 +101,9 @@ impl Output {
         if self.encoder.is_empty() {
             return;
         }
+        // Before the chunk: a reader has the instructions' addresses when events name them.
         self.unannounced.announce(self.known, &self.writer);
+        // Two chunks change places, so that no chunk's columns are allocated while the guest runs.
         let full = self.encoder.take(std::mem::take(&mut self.spare));
         self.spare = self.writer.events(full);
     }

@@ -131,6 +131,7 @@ impl Pairing {
         let mut whole = Whole::of(piece);
         if atomic {
             whole.kind = AccessKind::Rmw;
+            // Until a half contradicts it: what was stored is compared with what was loaded.
             whole.silent = true;
         }
         self.open = Some(Open {
@@ -148,6 +149,7 @@ impl Pairing {
             return false;
         };
         let whole = &mut open.whole;
+        // Another instruction's callback, as after a fault: what is open will not be completed.
         if piece.instruction != whole.instruction || piece.cpu != whole.cpu {
             return false;
         }
@@ -163,6 +165,7 @@ impl Pairing {
             return fits;
         }
         let fits = piece.store == (whole.kind == AccessKind::Store)
+            // Loads after the first store belong to the instruction's next execution.
             && open.stored == 0
             && piece.addr == whole.addr.wrapping_add(u64::from(whole.size))
             && piece.size <= open.bytes.saturating_sub(whole.size);
@@ -182,6 +185,8 @@ impl Pairing {
             if open.atomic {
                 open.stored == open.whole.size
             } else {
+                // A masked vector access may never reach it: then the next callback of another
+                // instruction ends it.
                 open.whole.size >= open.bytes
             }
         });

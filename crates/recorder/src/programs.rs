@@ -59,6 +59,7 @@ impl ProgramPages {
         let number = *code
             .numbers
             .entry(code_page_digest(page))
+            // Page 0 stands for all code beyond the limit, which a recording cannot number.
             .or_insert(if next < MAX_CODE_PAGES { next } else { 0 });
         if number == next {
             code.next += 1;
@@ -73,6 +74,8 @@ impl ProgramPages {
         let Some(last) = self.roots.get(usize::from(cpu)) else {
             return;
         };
+        // Page tables that are reused for another process cannot be distinguished: the space keeps
+        // its number.
         if last.swap(root, Ordering::Relaxed) != root {
             tap.mark(back, Mark::Space, root);
         }
@@ -87,6 +90,8 @@ impl ProgramPages {
         let Some(last) = self.mapped.get(page.frame as usize) else {
             return;
         };
+        // Nearly always: one load and a comparison for each access to user memory. Plus one, so
+        // that zero is none.
         if last.load(Ordering::Relaxed) == page.page + 1 {
             return;
         }

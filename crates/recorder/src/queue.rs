@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Words after which the producer publishes and asks for room.
+// 32 KiB: the lock is taken once for each, and with a taker on the same thread they fit an L1.
 const BATCH: u64 = 1 << 12;
 pub(crate) const LONGEST: usize = 16;
 
@@ -155,6 +156,8 @@ impl<const WORDS: usize> Queue<WORDS> {
             self.slot(at + offset).store(*word, Ordering::Relaxed);
         }
         let next = at + record.len() as u64;
+        // Release, for `close` on another thread, which takes the position without the producer;
+        // else the lock orders words before the head.
         self.producer.position.store(next, Ordering::Release);
     }
 
@@ -182,10 +185,13 @@ impl<const WORDS: usize> Queue<WORDS> {
         }
         state.head = at;
         while !state.closed && !state.gone {
+            // Not at once: waking a thread for each batch makes both change places on one
+            // processor.
             if state.consumer_sleeps && at - state.tail >= Self::ENOUGH {
                 state.consumer_sleeps = false;
                 self.filled.notify_one();
             }
+            // One record may begin just below the limit and reach beyond it.
             if at + BATCH + LONGEST as u64 <= state.tail + Self::LENGTH {
                 self.producer.limit.store(at + BATCH, Ordering::Relaxed);
                 return Some(at);
@@ -282,6 +288,7 @@ impl<'a, const WORDS: usize> Drain<'a, WORDS> {
         // The producer went back to the first slot: there is nothing in between.
         self.at = self.at.max(state.tail);
         state.tail = self.at;
+        // The producer is let on when half is free, for the same reason.
         if state.producer_sleeps && state.head - self.at <= Queue::<WORDS>::LENGTH / 2 {
             queue.drained.notify_one();
         }

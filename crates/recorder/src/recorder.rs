@@ -134,6 +134,8 @@ impl Recorder {
         taps: impl Iterator<Item = &'static Tap>,
     ) -> Result<Self, SetUpError> {
         let in_file = SetUpError::Recording;
+        // The head is read and events are appended through one open file: the recorder has no path
+        // of it.
         let copy = recording.try_clone().map_err(SetUpError::Descriptor)?;
         let head = Head::read(copy, &options, cpus)?;
         let writer = Writer::append_to(recording).map_err(in_file)?;
@@ -223,6 +225,7 @@ impl Recorder {
         access: &impl GuestAccess,
     ) {
         let size = access.size();
+        // Pages that follow each other in a program need not in memory.
         let first = u64::from(size).min(PAGE - vaddr % PAGE) as u8;
         for (offset, size) in [(0, first), (first, size - first)] {
             if size == 0 {
@@ -233,6 +236,7 @@ impl Recorder {
             if let (Some(programs), Some(physical)) = (&self.programs, physical) {
                 programs.meets(tap, instruction.back(), vaddr, physical);
             }
+            // Device memory has no alias in the direct map: it keeps the program's address.
             let addr = physical.map_or(vaddr, |physical| {
                 self.options.direct_map.wrapping_add(physical)
             });
@@ -269,6 +273,7 @@ impl Recorder {
             }
             _ => {}
         }
+        // At the kernel's instructions only: with page-table isolation a program has others.
         if let (Some(programs), true) = (&self.programs, hooked.kernel) {
             programs.runs(tap, back, number, cpu.page_tables());
         }
@@ -291,6 +296,8 @@ impl Recorder {
             calls.enter(function, cpu, &mut report);
         }
         if silent {
+            // A step: an access of several parts that is open ends before the function, whether or
+            // not it has something to report.
             tap.watched(back, None);
         }
     }

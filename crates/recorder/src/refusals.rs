@@ -107,6 +107,8 @@ impl Refusals {
                 return;
             }
             let same = state.waiting.iter().position(|w| w.thread == thread);
+            // The thread asks again, so its last call has not returned: `execve` that succeeded
+            // does not.
             if let Some(at) = same.or((state.waiting.len() == WAITING_MAX).then_some(0)) {
                 state.unanswered(at);
             }
@@ -158,6 +160,8 @@ impl RefusalState {
         let error = (-4095..0).contains(&result).then_some(-result as i32);
         let what = match (subject, error) {
             (Subject::File(name), Some(ENOENT)) => text(cpu, name),
+            // Only while something is missing: reading the name of each file that is opened would
+            // cost every call.
             (Subject::File(name), None) if !self.refusals.is_empty() => {
                 let name = text(cpu, name).unwrap_or_default();
                 return self.found(&name);
@@ -174,6 +178,7 @@ impl RefusalState {
             return;
         };
         let refusal = RefusedCall { call, error, what };
+        // The latest of each: a program that polls for one file must not push out all others.
         self.refusals.retain(|known| known.what != refusal.what);
         if self.refusals.len() == KEPT {
             self.refusals.pop_front();

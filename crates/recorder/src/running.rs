@@ -40,6 +40,7 @@ impl Running {
         let free = |cpu: u16| self.known.iter().all(|(_, known)| *known != cpu);
         (0..)
             .zip(&offsets)
+            // Either GS base, as the CPU may be on either side of `swapgs`.
             .find(|(cpu, offset)| **offset != 0 && bases.contains(offset) && free(*cpu))
             .map(|(cpu, _)| cpu)
             .or_else(|| (0..=u16::MAX).find(|cpu| free(*cpu)))

@@ -87,6 +87,8 @@ impl Shadow {
     /// When the address space cannot be had.
     pub(crate) fn new(memory: u64, direct_map: u64) -> io::Result<Self> {
         let length = usize::try_from(memory.saturating_add(HOLE)).map_err(io::Error::other)?;
+        // Anonymous pages that the host gives when they are touched: a guest of many GiB costs what
+        // it uses.
         let map = |length| MmapOptions::new().len(length).no_reserve_swap().map_anon();
         // Eight bytes more so that a value's bits can always be read as two whole words.
         Ok(Self {
@@ -135,6 +137,7 @@ impl Shadow {
         if change != 0 {
             *bytes = (old ^ change).to_le_bytes();
         }
+        // Marked in any case: the first store makes the bytes known, the second can be silent.
         self.mark_known(start, size) && change == 0
     }
 

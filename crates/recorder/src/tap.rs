@@ -122,6 +122,8 @@ impl Tap {
             .load(Ordering::Relaxed)
             .wrapping_add(instructions);
         self.counter.count.store(count, Ordering::Relaxed);
+        // Below the sign bit: a head keeps 32 bits of time, and an instruction's own may be a block
+        // less than zero.
         count >= TURN as u32
     }
 

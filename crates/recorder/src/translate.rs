@@ -74,6 +74,8 @@ pub(crate) fn translate(
     let mut buffer = [0; MAX_INSTRUCTION];
     let count = block.len();
     for (position, instruction) in block.instructions().enumerate() {
+        // The block is counted when it is entered, so an instruction's time is the count less what
+        // comes from it on.
         let back = (count - position) as u32;
         let vaddr = instruction.address();
         let bytes = instruction.bytes(&mut buffer);
@@ -88,6 +90,7 @@ pub(crate) fn translate(
         let actions = if kernel {
             kernel_actions(watch, pc, &facts)
         } else {
+            // A call ends a block, so what is returned to begins one.
             let begins = (position == 0 && !parallel).then(|| instruction.page());
             let before = begins
                 .flatten()
@@ -98,6 +101,8 @@ pub(crate) fn translate(
             [mark_or_entry, back, answer, ask.then_some(Action::Ask)]
         };
         for action in actions.into_iter().flatten() {
+            // QEMU keeps the pointer for as long as the block may run, and does not say when it
+            // drops one. The price is some bytes for each translation of a watched place.
             instruction.watch_execution(Box::leak(Box::new(Hooked {
                 action,
                 back,

@@ -90,6 +90,7 @@ impl WatchTable {
     pub(crate) fn return_from(&self, pc: u64, flow: Flow) -> Option<Watched> {
         let returns = match flow {
             Flow::Return => true,
+            // With return thunks the kernel's `ret` is patched to a jump.
             Flow::Jump(target) => self.thunks.contains(&target),
             Flow::Other | Flow::Halt => false,
         };
@@ -285,6 +286,7 @@ impl Calls {
             return;
         }
         let stack = state.stack();
+        // A read of guest memory at each entry: only where the site of an allocation is wanted.
         let caller = match function.returns {
             true => state.word(stack).unwrap_or(0),
             false => 0,
@@ -296,6 +298,8 @@ impl Calls {
             values,
         };
         match (function.role, array) {
+            // A bulk allocation fills the array before it returns: each object is reported then, as
+            // a call and a return of its own.
             (Role::HeapAlloc, Some((_, objects))) => {
                 self.wait(AwaitedReturn {
                     function: function.id,
@@ -349,6 +353,7 @@ impl Calls {
             value,
         };
         if let Some((call, objects)) = waiting.as_ref().and_then(|w| w.bulk.as_ref()) {
+            // `int`: the number of objects that were really allocated.
             for object in bulk_objects(state, *objects, value & 0xffff_ffff) {
                 report(WatchedEvent::Call(call.clone()));
                 report(WatchedEvent::Return(Left {
@@ -361,6 +366,8 @@ impl Calls {
         if function.role == Role::PageAlloc && is_kernel_pointer(value) {
             report(WatchedEvent::Pages {
                 page: value,
+                // Where the call was not seen, the largest: contents that are forgotten too often
+                // only cost a silent store.
                 order: waiting.map_or(MAX_ORDER, |w| w.order),
             });
         }
@@ -373,6 +380,7 @@ impl Calls {
         if self.waiting.is_empty() {
             return;
         }
+        // `ret` has taken the return address off; at entry it was still there.
         let stack = state.stack().wrapping_sub(8);
         let mut returned = None;
         self.waiting.retain(|waiting| {
@@ -400,6 +408,7 @@ impl Calls {
 
     fn wait(&mut self, waiting: AwaitedReturn) {
         if self.waiting.len() >= MAX_WAITING {
+            // The oldest, which is the likeliest never to return.
             self.waiting.remove(0);
         }
         self.waiting.push(waiting);

@@ -167,6 +167,7 @@ unsafe fn install(
     };
     let cpus = usize::try_from(info.max_vcpus)
         .unwrap_or(1)
+        // A recording numbers CPUs by 16 bits.
         .clamp(1, usize::from(u16::MAX) - 1);
     let taps: Vec<&'static Tap> = if options.parallel {
         (0..cpus)
@@ -175,6 +176,7 @@ unsafe fn install(
     } else {
         vec![&SHARED]
     };
+    // Before anything is translated: which callbacks get the fast path is decided there.
     find_size_bits();
     let recording = open_file(options.descriptor)?;
     let recorder = Recorder::new(options, recording, cpus, taps.iter().copied())?;
@@ -191,6 +193,7 @@ unsafe fn install(
         stopped: AtomicBool::new(false),
         thread: OnceLock::new(),
     };
+    // Before the callbacks are registered, which find it there.
     let Ok(()) = PLUGIN.set(plugin) else {
         return Err(SetUpError::Twice);
     };
@@ -238,6 +241,8 @@ extern "C" fn on_translate(_id: raw::PluginId, tb: *mut raw::Tb) {
     plugin.recorder.translate(&block);
     let now = plugin.recorder.translated();
     if now != known {
+        // After the block's instructions have numbers and before any of them can run: they run on
+        // this thread.
         SHARED.translated(now);
     }
 }
@@ -304,6 +309,8 @@ pass_state_on!("linemate_on_hook", "mov x2, x19\nb {}", on_hook_with_state);
 extern "C" fn on_block_with_state(_cpu: c_uint, data: *mut c_void, state: usize) {
     let instructions = data.addr() as u32;
     let turned = SHARED.add(instructions);
+    // One comparison a block in the common case: blocks are entered far more often than CPUs
+    // change.
     if turned || STATE.load(Ordering::Relaxed) != state {
         change_cpu(state, instructions);
     }
@@ -328,6 +335,7 @@ fn change_cpu(state: usize, instructions: u32) {
     // SAFETY: see `Confined`.
     let running = unsafe { &mut *plugin.running.0.get() };
     let number = running.number(state, &machine);
+    // Relaxed: all of this is on the one thread that runs the CPUs.
     RUNNING.store(number, Ordering::Relaxed);
     STATE.store(state, Ordering::Relaxed);
     // The block that begins the turn is counted already.
@@ -348,6 +356,7 @@ pub(super) extern "C" fn on_memory<const STORE: bool, const PARALLEL: bool>(
     if !is_kernel(vaddr) {
         return on_other_memory::<STORE>(tap, instruction, info, vaddr);
     }
+    // Most accesses are plain and of no tracked store: they pay two comparisons and the record.
     if !instruction.is_plain() || (STORE && tap.tracks(vaddr) && !instruction.bulk_store()) {
         return on_value::<STORE>(tap, instruction, info, vaddr);
     }
@@ -413,6 +422,7 @@ extern "C" fn on_hook_with_state(cpu: c_uint, data: *mut c_void, state: *const u
     let Some(plugin) = PLUGIN.get() else { return };
     // SAFETY: `watch_execution` passed a `&'static Hooked`.
     let hooked = unsafe { &*data.cast_const().cast::<Hooked>() };
+    // Before the lane is asked whether it records, as the mark itself is the first event.
     if hooked.action == Action::Start {
         plugin.start();
     }
@@ -435,6 +445,7 @@ extern "C" fn on_hook_with_state(cpu: c_uint, data: *mut c_void, state: *const u
             .recorder
             .hook(lane.tap, calls, hooked, number, &halted);
     }
+    // After the mark was recorded.
     if hooked.action == Action::Stop {
         plugin.stop();
     }

@@ -156,6 +156,8 @@ pub(super) fn find_size_bits() {
     // SAFETY: takes the number apart, no state.
     let said = |info| unsafe { raw::qemu_plugin_mem_size_shift(info) };
     let fits =
+        // Each size at that place, and nothing else of the word: a place that only happens to fit
+        // would not pass.
         |shift: &u32| (0..8).all(|size| said(size << shift) == size) && said(!(7 << shift)) == 0;
     if let Some(shift) = (0..16).find(fits) {
         SIZE_SHIFT.store(shift, Ordering::Relaxed);
@@ -363,6 +365,8 @@ impl<'a> Halted<'a> {
         // SAFETY: a CPU's state is much longer than sixteen words; nobody writes to it during the callback.
         let values = PLACES.map(|place| unsafe { state.add(place).read() });
         if agreed < Self::TRIALS {
+            // All eight, each time: a register that the state keeps elsewhere would agree only by
+            // chance.
             let right = (0..GENERAL).all(|index| registers.read(index) == values[index]);
             let agreed = if right { agreed + 1 } else { DISAGREED };
             // The largest stays: on no thread is a disagreement forgotten.
