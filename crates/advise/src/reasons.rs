@@ -20,11 +20,11 @@ pub const READ_MOSTLY: f64 = 4.0;
 /// What is known about a type's use.
 #[derive(Debug)]
 pub struct Knowledge<'k, 't> {
-    /// The type.
+    /// What the type is made of.
     pub shape: &'k StructShape,
     /// By recording: its accesses and its kernel's symbols.
     pub traces: Vec<(&'k Trace, &'k Symbols)>,
-    /// The fast models.
+    /// The fast models, one for each recording and machine.
     pub models: &'k [CostModel<'t>],
     /// What the recorded layout costs on each.
     pub originals: &'k [u64],

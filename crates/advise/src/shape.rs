@@ -299,9 +299,7 @@ pub struct Metrics {
 pub struct UnitLayout {
     /// The first byte of each unit.
     pub starts: Vec<u32>,
-    /// What `sizeof` gives.
     pub size: ByteSize,
-    /// What `_Alignof` gives.
     pub align: ByteAlign,
 }
 

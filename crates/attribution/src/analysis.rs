@@ -69,7 +69,7 @@ pub struct Analysis<'r> {
 /// What a recording's accesses can be counted for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Directory {
-    /// By [`crate::SubjectId`].
+    /// What accesses are counted for, by [`crate::SubjectId`].
     pub subjects: Vec<Subject>,
     /// What the first pass met.
     pub facts: AnalysisFacts,
@@ -90,7 +90,7 @@ pub struct AnalysisFacts {
     pub unpaired: u64,
     /// Slab caches known by name.
     pub caches: u64,
-    /// Kernel stacks.
+    /// Kernel stacks that a call was made on.
     pub stacks: u64,
 }
 

@@ -15,7 +15,8 @@ use crate::names::Located;
 use crate::schema::{Schema, TypeIndex};
 use crate::subjects::Subject;
 
-/// In instructions.
+/// How far apart two uses may be, in instructions. Chosen on recordings of the sleep workload
+/// (docs/model/attribution.md).
 pub const WINDOW: u64 = 48;
 
 /// The most recent accesses that are looked back at; more than one instruction in three touching one object is rare.
@@ -100,7 +101,7 @@ impl CoUse {
 #[derive(Debug)]
 pub(crate) struct FieldTables {
     types: Vec<(TypeIndex, Vec<Option<u16>>)>,
-    /// By subject.
+    /// By subject: its place in `types`; `None` where fields are not told apart.
     of_subject: Vec<Option<u32>>,
 }
 

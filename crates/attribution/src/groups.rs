@@ -24,7 +24,6 @@ use crate::couse::{By, CoUse};
 pub struct Uses {
     pub loads: u64,
     pub stores: u64,
-    /// RMWs.
     pub rmws: u64,
 }
 

@@ -44,10 +44,9 @@ pub(crate) struct Handovers {
 /// once it has written them its writes neither.
 #[derive(Clone, Copy, Debug)]
 struct Own {
-    /// The first byte.
     addr: u64,
     turn: u32,
-    /// What was there.
+    /// What was there then: reused memory is something else.
     subject: SubjectId,
     written: bool,
 }

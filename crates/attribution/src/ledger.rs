@@ -39,9 +39,7 @@ pub enum Bucket {
     EntryArea,
     /// Registers of a device, which no cache holds: the local APIC's, a timer's.
     Device,
-    /// A page table.
     PageTable,
-    /// A `struct page`.
     StructPage,
     /// Through a mapping of user space: the kernel copying from or to a process, or user code.
     UserMapping,
@@ -83,12 +81,10 @@ pub enum Group {
     /// Heap blocks whose type is not known.
     Heap,
     Stack,
-    /// Registers of devices.
     Device,
     /// Page tables and `struct page`.
     Paging,
     Contents,
-    /// Not known.
     Unknown,
     /// The kernel's memory where it was not to be named. A line of its own: it was not asked what is there, so it is neither unknown, which
     /// would hide what is not known of programs, nor could it have a type, which would hide how much of programs has one.

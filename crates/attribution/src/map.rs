@@ -18,7 +18,7 @@ pub const PAGE_SIZE: u64 = 4096;
 /// Bytes of a kernel stack, and what it is aligned to, x86-64 (`THREAD_SIZE`, arch/x86/include/asm/page_64_types.h).
 pub const STACK_SIZE: u64 = 16 * 1024;
 
-/// A `struct kmem_cache`.
+/// A slab cache, as its `struct kmem_cache` describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cache {
     pub address: GuestAddr,
@@ -56,14 +56,13 @@ impl Cache {
 /// What a page of memory is used for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PageUse {
-    /// Not known.
+    /// No image has its `struct page`.
     #[default]
     Unknown,
-    /// In no use.
+    /// In the page allocator's hands.
     Free,
     /// Heap objects of a cache, by its index; the slab starts at `first`.
     Slab {
-        /// Index into [`KernelMap::caches`].
         cache: u32,
         /// Number of the slab's first page frame.
         first: u32,
@@ -133,7 +132,7 @@ pub struct Variable {
 /// Variables in order of address, without overlap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Variables {
-    /// Sorted by `range.start`.
+    /// The variables, sorted by `range.start`.
     pub list: Vec<Variable>,
 }
 

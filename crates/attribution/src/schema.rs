@@ -55,7 +55,6 @@ pub struct SchemaMember {
 pub struct Type {
     /// Its tag; empty for an anonymous one.
     pub name: String,
-    /// Bytes.
     pub size: u64,
     /// Whether the members share their place.
     pub union: bool,
@@ -425,7 +424,6 @@ fn step_into(shape: &MemberShape, rest: u64) -> Option<(TypeIndex, u64)> {
 pub(crate) mod tests {
     use super::*;
 
-    /// A scalar member.
     pub(crate) fn scalar(name: &str, offset: u64, size: u64) -> SchemaMember {
         SchemaMember {
             name: name.into(),
@@ -435,7 +433,6 @@ pub(crate) mod tests {
         }
     }
 
-    /// A struct member.
     pub(crate) fn nested(name: &str, offset: u64, size: u64, ty: u32) -> SchemaMember {
         SchemaMember {
             name: name.into(),
@@ -465,7 +462,6 @@ pub(crate) mod tests {
         }
     }
 
-    /// A type.
     pub(crate) fn ty(name: &str, size: u64, members: Vec<SchemaMember>) -> Type {
         Type {
             name: name.into(),

@@ -15,7 +15,7 @@ use crate::programs::files_of;
 pub struct SourcePlace {
     /// The file as the debug information calls it.
     pub file: String,
-    /// From 1.
+    /// The line's number, from 1.
     pub line: u32,
     /// The function of the line first, then those that it is inlined into; last the one that has the code. Empty where none is known.
     pub functions: Vec<String>,

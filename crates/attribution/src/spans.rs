@@ -16,7 +16,7 @@ impl Spans {
         self.latest = self.latest.max(Some(end));
     }
 
-    /// The latest end.
+    /// When the last of all spans ended; `None` if there are none.
     pub(crate) fn latest(&self) -> Option<VirtualTime> {
         self.latest
     }

@@ -11,7 +11,7 @@ use crate::schema::TypeIndex;
 use crate::sites::SiteUse;
 use crate::votes::Placement;
 
-/// A subject's number.
+/// A subject's number: dense, in the order in which names were made.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
@@ -45,7 +45,6 @@ impl FieldRef {
     Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
 pub struct Subject {
-    /// Its bucket.
     pub bucket: Bucket,
     /// Its type, if that is known.
     pub ty: Option<TypeIndex>,

@@ -295,7 +295,7 @@ impl KernelView<'_> {
         found.next().is_none().then_some(first)
     }
 
-    /// See [`KernelMap::clearing`].
+    /// The code that [`KernelMap::clearing`] holds.
     fn clearing(&self) -> Vec<Range<u64>> {
         let symbols = self.symbols.all().iter();
         let found = symbols.filter(|s| s.module.is_none() && sites::clears_pages(&s.name));

@@ -17,15 +17,13 @@ use crate::subjects::{FieldRef, Subject, SubjectId};
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
 pub struct Key {
-    /// For what.
+    /// What the access is counted for.
     pub subject: SubjectId,
     /// Bytes from the start of the subject.
     pub offset: u32,
-    /// By which instruction.
+    /// The instruction that makes the access.
     pub pc: GuestAddr,
-    /// How.
     pub kind: AccessKind,
-    /// Bytes touched.
     pub size: u8,
 }
 
@@ -68,7 +66,7 @@ impl CpuSet {
         }
     }
 
-    /// The CPUs, ascending.
+    /// The numbers of the CPUs, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u16> {
         let words = self.words.iter().enumerate();
         words.flat_map(|(word, bits)| {
@@ -92,7 +90,6 @@ impl CpuSet {
 /// What a row has counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Count {
-    /// Accesses.
     pub count: u64,
     /// Of those: stores or RMWs that are known to have left memory as it was.
     pub silent: u64,
@@ -100,7 +97,6 @@ pub struct Count {
     pub remote: u64,
     /// Of those: bytes that came from another CPU ([`crate::Analysis::knows_order`]).
     pub handed: u64,
-    /// By which CPUs.
     pub cpus: CpuSet,
 }
 
@@ -119,11 +115,8 @@ pub struct Tally {
 /// What one CPU did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct CpuCount {
-    /// Loads.
     pub loads: u64,
-    /// Stores.
     pub stores: u64,
-    /// RMWs.
     pub rmws: u64,
     /// Accesses to what another CPU owns.
     pub remote: u64,

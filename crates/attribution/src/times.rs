@@ -20,18 +20,16 @@ pub struct TimedPlace {
     pub subject: SubjectId,
     /// Bytes from the type's start.
     pub offset: u32,
-    /// Bytes touched.
     pub size: u8,
-    /// How.
     pub kind: AccessKind,
 }
 
 /// A part of the recording's time on a row of its CPUs ([`TimeGrid`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct GridCell {
-    /// The row.
+    /// The row of CPUs, from 0.
     pub row: u16,
-    /// The part.
+    /// The part of the time, from 0.
     pub bin: u16,
 }
 

@@ -110,7 +110,7 @@ pub struct Placement {
     pub stride: u64,
 }
 
-/// What [`Votes::settle`] finds.
+/// What [`Votes::settle`] finds to be where, and how much of the votes that explains.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settled {
     /// In order of offset, without overlap.
@@ -404,7 +404,7 @@ impl Settling<'_> {
         })
     }
 
-    /// See [`EMBEDDERS_MAX`].
+    /// Whether the type says what the object is ([`EMBEDDERS_MAX`]).
     fn is_telling(&self, candidate: &Candidate) -> bool {
         match self.bounds {
             Bounds::Exact(size) | Bounds::Slot { size, .. } | Bounds::Variable { size } => {

@@ -21,7 +21,7 @@ pub(crate) struct Abbreviations {
 }
 
 impl Abbreviations {
-    /// Those of `files`.
+    /// The tables of `files`, none of them read yet.
     pub(crate) fn new(files: &ProgramFiles<'_>) -> Abbreviations {
         Abbreviations::of_length(files.length())
     }

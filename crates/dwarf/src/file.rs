@@ -56,7 +56,6 @@ pub fn debug_link_checksum(bytes: &[u8]) -> u32 {
     checksum.sum()
 }
 
-/// `bytes` in hexadecimal.
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

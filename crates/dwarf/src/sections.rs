@@ -20,7 +20,7 @@ const RATIO_MAX: u64 = 1 << 15;
 /// How much debug information was unpacked, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Length {
-    /// Of all sections.
+    /// Bytes of all sections together.
     pub(crate) all: u64,
     /// Of tables of abbreviations.
     pub(crate) abbreviations: u64,

@@ -27,7 +27,7 @@ pub(crate) struct SplitUnit<'d> {
     pub(crate) unit: Unit<DwarfBytes<'d>>,
 }
 
-/// A `.dwo` file.
+/// The units of a `.dwo` file.
 struct ObjectUnits<'d> {
     dwarf: SharedDwarf<'d>,
     sections: &'d DwarfSections<Cow<'d, [u8]>>,

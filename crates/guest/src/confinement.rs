@@ -34,7 +34,7 @@ const NEEDED: [u32; 8] = [0, 1, 3, 5, 6, 7, 8, 19];
 pub struct Confinement {
     /// Through `setpriv`: QEMU dies with its parent and gains no rights by executing.
     tied: bool,
-    /// No capabilities.
+    /// Whether it runs without capabilities.
     bare: bool,
     /// The user and group that it runs as, if not the caller's.
     user: Option<u32>,

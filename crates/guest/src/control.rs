@@ -26,7 +26,7 @@ pub enum ExitStatus {
 }
 
 impl ExitStatus {
-    /// Exited with 0.
+    /// Whether it ended by itself, with status 0.
     #[must_use]
     pub fn is_success(self) -> bool {
         self == ExitStatus::Exit(0)

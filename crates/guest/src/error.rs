@@ -16,7 +16,6 @@ const QEMU_REMEDY: &str = "install QEMU 9.2 or later with plugins (Debian's pack
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum GuestError {
-    /// No QEMU.
     #[error("{program} is not installed: {QEMU_REMEDY}")]
     QemuMissing {
         /// What was looked for.
@@ -41,7 +40,6 @@ pub enum GuestError {
     },
     #[error(transparent)]
     Qmp(#[from] QmpError),
-    /// No plugin.
     #[error("the recorder {} is missing: run `make build`, or set LINEMATE_RECORDER to it", .0.display())]
     RecorderMissing(PathBuf),
     /// No kernel to boot.
@@ -63,7 +61,6 @@ pub enum GuestError {
         /// What is wrong, and what to do.
         reason: String,
     },
-    /// No static busybox.
     #[error("{0}: the guest's set-up needs it: install Debian's package busybox-static")]
     Busybox(String),
     /// Hardware that cannot be built.
@@ -156,7 +153,6 @@ pub enum GuestError {
     /// The agent could not go on.
     #[error("the guest could not be set up: {0}")]
     Agent(String),
-    /// `--setup` failed.
     #[error("the set-up script failed ({status}): its output is above")]
     Setup { status: String },
     /// The agent and the host do not understand each other.
@@ -187,7 +183,6 @@ pub enum GuestError {
         /// Bytes that there were before.
         free: u64,
     },
-    /// Ctrl-C.
     #[error("interrupted while {doing}")]
     Interrupted {
         /// What the guest was doing.

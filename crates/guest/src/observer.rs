@@ -77,7 +77,7 @@ impl Refusal {
         lines.filter_map(Refusal::parse).collect()
     }
 
-    /// `CALL ERROR NAME-IN-HEXADECIMAL`.
+    /// Of a line `CALL ERROR NAME-IN-HEXADECIMAL`; `None` for any other.
     fn parse(line: &str) -> Option<Refusal> {
         let mut parts = line.split(' ');
         let (call, error, digits) = (parts.next()?, parts.next()?, parts.next()?);

@@ -111,7 +111,7 @@ impl<'a> Packing<'a> {
         Ok(())
     }
 
-    /// What `--file` names.
+    /// Adds what a `--file` names, with what that needs.
     pub(crate) fn add_extra(&mut self, file: &ExtraFile) -> Result<(), GuestError> {
         let guest = file.guest.clone().or_else(|| guest_path(&file.host));
         let guest = guest.ok_or_else(|| GuestError::File {

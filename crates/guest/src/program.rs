@@ -15,7 +15,6 @@ use thiserror::Error;
 /// A program that cannot be taken into the guest.
 #[derive(Debug, Error)]
 pub enum ProgramError {
-    /// No such command.
     #[error("{0}: command not found: give its path, or install it on this computer")]
     NotFound(String),
     /// The file cannot be read.
@@ -24,13 +23,12 @@ pub enum ProgramError {
         path: PathBuf,
         source: std::io::Error,
     },
-    /// Not executable.
     #[error("{0} is not executable: chmod +x it")]
     NotExecutable(PathBuf),
     #[error("{path} is for another architecture (ELF machine {machine}): the guest is x86-64")]
     OtherArchitecture {
         path: PathBuf,
-        /// ELF's `e_machine`.
+        /// The processor that it is for, ELF's `e_machine`.
         machine: u16,
     },
     /// Neither ELF nor a script.
@@ -45,7 +43,7 @@ pub enum ProgramError {
     )]
     NoLoader {
         program: PathBuf,
-        /// Its `PT_INTERP`.
+        /// The loader that its `PT_INTERP` names.
         loader: PathBuf,
     },
     /// A shared library is not on this computer.

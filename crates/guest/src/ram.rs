@@ -232,7 +232,7 @@ impl<'a> KernelMemory<'a> {
         Ok(bytes)
     }
 
-    /// A 64-bit word.
+    /// The 64-bit word at an address.
     pub(crate) fn word(&self, address: u64) -> Result<u64, GuestError> {
         let bytes = self.read(address, 8)?;
         Ok(bytes.try_into().map_or(0, u64::from_le_bytes))

@@ -37,13 +37,12 @@ pub struct GuestShape {
     pub threads: Option<u16>,
     /// NUMA nodes: CPUs and memory are shared out evenly. One means none are described.
     pub numa_nodes: u16,
-    /// Memory in bytes.
     pub memory_bytes: u64,
     /// Seed of all randomness that QEMU hands to the guest.
     pub seed: u32,
     /// Added to the kernel's command line.
     pub append: String,
-    /// Repeatable or fast.
+    /// How CPUs take turns: repeatable, or in parallel and fast.
     pub timing: Timing,
 }
 
@@ -75,31 +74,21 @@ pub enum ShapeError {
         cores: u16,
         /// `--threads`, given or derived.
         threads: u16,
-        /// `--smp`.
         cpus: u16,
     },
     /// CPUs cannot be shared out evenly.
     #[error(
         "{cpus} CPUs cannot be shared out evenly to {nodes} NUMA nodes: choose --numa so that it divides --smp"
     )]
-    Numa {
-        /// `--smp`.
-        cpus: u16,
-        /// `--numa`.
-        nodes: u16,
-    },
+    Numa { cpus: u16, nodes: u16 },
     /// Too little memory, or not whole mebibytes on each node.
     #[error(
         "{bytes} bytes of memory: --memory has to be at least 256M and whole mebibytes on each NUMA node"
     )]
-    Memory {
-        /// `--memory`.
-        bytes: u64,
-    },
+    Memory { bytes: u64 },
     /// More memory than there is to back it.
     #[error("{bytes} bytes of memory: this computer has {host} with its swap: lower --memory")]
     BeyondHost {
-        /// `--memory`.
         bytes: u64,
         /// Memory and swap of this computer.
         host: u64,

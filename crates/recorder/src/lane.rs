@@ -153,7 +153,6 @@ pub(crate) struct Touch {
     pub(crate) store: bool,
     /// The address to record.
     pub(crate) addr: u64,
-    /// Bytes.
     pub(crate) size: u8,
     /// Through a user-space address.
     pub(crate) user_mapping: bool,

@@ -65,7 +65,6 @@ pub(crate) enum OptionError {
     /// Not of the form `key=value`.
     #[error("option {0:?} is not key=value")]
     Form(String),
-    /// No such key.
     #[error(
         "unknown option {0:?} (known: hold, descriptor, memory, user, program, contents_unknown, whole_boot, parallel, encode_here, direct_map, vmemmap)"
     )]

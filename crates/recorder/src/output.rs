@@ -27,7 +27,7 @@ pub(crate) struct Unannounced(Mutex<PendingAddresses>);
 struct PendingAddresses {
     /// How many are in the file.
     announced: u32,
-    /// Those after them.
+    /// The addresses after those, in the order of their numbers.
     addresses: Vec<GuestAddr>,
 }
 

@@ -17,7 +17,6 @@ pub(crate) struct MemoryCallback {
     pub(crate) store: bool,
     /// First byte, as it will be recorded.
     pub(crate) addr: u64,
-    /// Bytes.
     pub(crate) size: u8,
     /// The bytes loaded or stored, little endian. Read for atomic instructions only.
     pub(crate) value: u128,
@@ -34,7 +33,6 @@ pub(crate) struct Whole {
     pub(crate) cpu: u16,
     pub(crate) instruction: u32,
     pub(crate) addr: u64,
-    /// Bytes.
     pub(crate) size: u8,
     pub(crate) kind: AccessKind,
     /// Known to leave memory as it was.

@@ -12,7 +12,7 @@ use linemate_recording::Register;
 
 use crate::watch::Cpu;
 
-/// The instruction `syscall`.
+/// The encoding of `syscall` (Intel SDM, SYSCALL).
 pub(crate) const SYSTEM_CALL: [u8; 2] = [0x0f, 0x05];
 
 /// The most that is kept: the latest, each once.
@@ -68,7 +68,7 @@ struct RefusalState {
     /// The page tables of who started the recording: it is no program of the user's.
     starter: Option<u64>,
     waiting: VecDeque<Waiting>,
-    /// The latest last.
+    /// What was refused, the latest last.
     refusals: VecDeque<RefusedCall>,
 }
 

@@ -26,13 +26,13 @@ const PAGE: u64 = 4096;
 /// The CPU at a watched instruction.
 pub(crate) trait Cpu {
     fn argument(&self, register: Register) -> u64;
-    /// `rsp`.
+    /// The stack pointer, `rsp`.
     fn stack(&self) -> u64;
-    /// `rax`.
+    /// What a function returns, `rax`; at `syscall` the call's number.
     fn result(&self) -> u64;
     /// The 64-bit word at a guest-virtual address, if it is mapped.
     fn word(&self, address: u64) -> Option<u64>;
-    /// `cr3`.
+    /// The root of the page tables, `cr3`, with its flags.
     fn page_tables(&self) -> u64;
 }
 
@@ -248,9 +248,9 @@ pub(crate) enum WatchedEvent {
     Return(Left),
     /// The page allocator handed out these physical bytes: whatever they held is not known any more.
     Pages {
-        /// The `struct page`.
+        /// Address of the first page's `struct page`.
         page: u64,
-        /// 2^order pages.
+        /// Log2 of the number of pages.
         order: u64,
     },
 }

@@ -33,9 +33,7 @@ pub struct RawAccess {
     pub size_log2: u8,
     /// Load, store or RMW.
     pub kind: AccessKind,
-    /// See [`crate::Access::silent`].
     pub silent: bool,
-    /// See [`crate::Access::user_mapping`].
     pub user_mapping: bool,
 }
 
@@ -158,7 +156,7 @@ impl RawChunk {
         self.columns.control.len()
     }
 
-    /// Bytes before compression.
+    /// How many bytes the columns take before compression.
     pub fn raw_bytes(&self) -> usize {
         self.columns.all().iter().map(|column| column.len()).sum()
     }

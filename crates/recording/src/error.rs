@@ -42,7 +42,6 @@ pub enum Error {
     RunningChecksum {
         /// By the END chunk.
         promised: u64,
-        /// In the file.
         found: u64,
     },
     /// Bytes of a chunk are not those that were written.
@@ -121,7 +120,6 @@ pub enum Problem {
     /// A number of something that there is not.
     #[error("{what} {value} is used, {known} are known")]
     Beyond {
-        /// Of what.
         what: &'static str,
         value: u64,
         /// How many there are.

@@ -30,9 +30,7 @@ pub struct FunctionId(pub u32);
 /// What an access does to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum AccessKind {
-    /// A read.
     Load,
-    /// A write.
     Store,
     /// An atomic read-modify-write: a `lock`ed instruction or `xchg` with memory, both halves in one.
     Rmw,

@@ -12,17 +12,11 @@ pub const MAX_PARAMETERS: usize = 6;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Register {
-    /// First argument.
     Rdi = 0,
-    /// Second argument.
     Rsi = 1,
-    /// Third argument.
     Rdx = 2,
-    /// Fourth argument.
     Rcx = 3,
-    /// Fifth argument.
     R8 = 4,
-    /// Sixth argument.
     R9 = 5,
 }
 
@@ -63,7 +57,7 @@ pub enum Meaning {
 /// What a call of the function tells beyond its sightings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// Sightings only.
+    /// Of interest for the pointers that it is passed alone.
     Plain,
     /// Returns a heap object (slab or large kmalloc).
     HeapAlloc,

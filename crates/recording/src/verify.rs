@@ -25,7 +25,7 @@ pub enum Finding {
     #[error("{cut}; {chunks} whole chunks with {accesses} accesses are readable")]
     Cut {
         cut: Cut,
-        /// Whole chunks.
+        /// Whole chunks that were read so far.
         chunks: usize,
         accesses: u64,
     },
@@ -59,13 +59,11 @@ pub enum Finding {
         what: &'static str,
         /// By the END chunk.
         promised: u64,
-        /// In the file.
         found: u64,
     },
     /// Time runs backwards on a CPU, or in the only lane.
     #[error("chunk {chunk}: time goes back from {before} to {time} on CPU {cpu}")]
     TimeBackwards {
-        /// In which chunk.
         chunk: u32,
         cpu: CpuId,
         before: u64,
@@ -160,7 +158,7 @@ pub struct VerifyReport {
     pub findings: Vec<Finding>,
     /// How many more there are.
     pub more: u64,
-    /// Whole chunks.
+    /// How many whole chunks the file has.
     pub chunks: usize,
     /// Events that could be read.
     pub totals: Totals,

@@ -46,19 +46,15 @@ pub(crate) struct Cost {
     pub(crate) accesses: u64,
     /// Accesses that left their core.
     pub(crate) misses: u64,
-    /// Their cycles.
     pub(crate) cycles: u64,
     /// Of `misses`: because words are really exchanged between cores.
     pub(crate) true_sharing_misses: u64,
-    /// Their cycles.
     pub(crate) true_cycles: u64,
     /// Of `misses`: because another core took the line for other words.
     pub(crate) false_sharing_misses: u64,
-    /// Their cycles.
     pub(crate) false_cycles: u64,
     /// Of `misses`: because the core's caches had no room for the line.
     pub(crate) capacity_misses: u64,
-    /// Their cycles.
     pub(crate) capacity_cycles: u64,
 }
 

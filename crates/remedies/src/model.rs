@@ -43,10 +43,8 @@ impl RemedyOptions {
 /// Why there is no advice.
 #[derive(Debug, thiserror::Error)]
 pub enum RemedyError {
-    /// The recording.
     #[error(transparent)]
     Recording(#[from] RecordingError),
-    /// The replays.
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
     /// Too few for a confidence interval.

@@ -32,11 +32,9 @@ use row::{cost_of, potential_of, ranked, ranked_by};
 /// Where and how to replay.
 #[derive(Clone, Copy, Debug)]
 pub struct CostRun<'m> {
-    /// The machine.
     pub machine: &'m Machine,
-    /// CPUs, caches.
     pub conditions: Conditions,
-    /// The interleaving's seed.
+    /// The seed of the one interleaving that is replayed.
     pub seed: u64,
     /// Whether costs are also told by line of programs' source.
     pub sources: bool,

@@ -19,9 +19,8 @@ use linemate_layout::plan::{resolve, subject_name};
 /// Where and how to replay.
 #[derive(Clone, Copy, Debug)]
 pub struct On<'m> {
-    /// The machine.
     pub machine: &'m linemate_machine::Machine,
-    /// The interleaving's seed.
+    /// The seed of the one interleaving that is replayed.
     pub seed: u64,
     /// CPUs, caches. Accesses are counted as recorded all the same.
     pub conditions: Conditions,

@@ -42,13 +42,11 @@ pub(crate) fn potential(cost: f64, cycles: impl Fn(Cause) -> f64) -> Potential {
 /// How to run a study.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// The machine.
     pub machine: Machine,
-    /// CPUs, caches.
     pub conditions: Conditions,
     /// The first interleaving's seed; the others count up from it.
     pub seed: u64,
-    /// The most interleavings.
+    /// The most interleavings to replay; fewer where the intervals are narrow before.
     pub interleavings: usize,
     /// Whether to replay all of them, also where the figures of fewer are narrow enough: so that means of several answers are over the same.
     pub all_interleavings: bool,
@@ -59,9 +57,7 @@ pub struct Run {
 /// Which edits a variant has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VariantKind {
-    /// Without edits.
     Without,
-    /// With all.
     All,
     /// With one alone, by its number.
     Alone(usize),
@@ -341,7 +337,7 @@ fn by_change(rows: &mut [MeasuredRow]) {
     });
 }
 
-/// Makes the answer.
+/// The document of what was found.
 pub(crate) fn whatif(facts: &Facts<'_>) -> WhatIf {
     let run = facts.run;
     let pair = (VariantKind::Without, VariantKind::All);

@@ -49,7 +49,7 @@ pub(crate) fn t95(freedom: f64) -> f64 {
 struct Sample {
     count: usize,
     mean: f64,
-    /// Of the mean.
+    /// The mean's, not that of the values.
     variance: f64,
 }
 

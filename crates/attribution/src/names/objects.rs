@@ -29,9 +29,9 @@ pub(super) struct Named {
 pub(super) struct Objects {
     heap: LifetimeIndex,
     pages: LifetimeIndex,
-    /// By [`ObjectId`].
+    /// The objects, by [`ObjectId`].
     list: Vec<Named>,
-    /// By [`FormId`].
+    /// What is where in objects of a form, by [`FormId`].
     forms: Vec<Vec<Extent>>,
     /// By kind: the form of its objects that have no sighting of their own.
     kind_forms: Vec<FormId>,

@@ -20,7 +20,6 @@ use crate::schema::TypeIndex;
 pub(crate) struct DebugVariable {
     /// Its first byte; of a thread-local one the offset in the file's thread storage.
     pub(crate) start: ElfAddr,
-    /// Bytes.
     pub(crate) size: u64,
     pub(crate) name: String,
     /// The struct that it is or that its elements are; `None` for numbers and pointers.
@@ -30,9 +29,9 @@ pub(crate) struct DebugVariable {
 /// What is known of one file.
 #[derive(Debug, Default)]
 pub(crate) struct FileDebug {
-    /// By address.
+    /// Its static variables, by address.
     pub(crate) globals: Vec<DebugVariable>,
-    /// By offset.
+    /// Its thread-local variables, by offset.
     pub(crate) thread_locals: Vec<DebugVariable>,
     /// What registers point to, by instruction and register, sorted.
     pointers: Vec<((ElfAddr, Base), Pointee)>,

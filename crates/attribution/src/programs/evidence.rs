@@ -24,7 +24,7 @@ const BASES_MAX: usize = 4;
 pub(crate) struct Evidence {
     /// Files as they are mapped: what is added to their addresses.
     pub(crate) bases: BTreeSet<(Space, u32, u64)>,
-    /// Thread pointers.
+    /// The thread pointers of each space.
     pub(crate) threads: BTreeSet<(Space, u64)>,
     /// Pages that are reached by the stack pointer.
     pub(crate) stacks: BTreeSet<(Space, u64)>,

@@ -134,9 +134,9 @@ fn file_variables(
 
 /// Variables of one file.
 struct Declared<'d> {
-    /// By debug information.
+    /// What the debug information has.
     described: &'d [DebugVariable],
-    /// By symbols.
+    /// What the symbol table has.
     symbols: &'d [linemate_programs::Symbol],
     /// Whether each thread has its own.
     of_threads: bool,

@@ -12,7 +12,7 @@ const GAP_MAX: i64 = 16;
 /// What of its own function's frame an instruction reaches. `T`: how types are told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct InFrame<T> {
-    /// `FUNCTION: VARIABLE`.
+    /// What tables call it, `FUNCTION: VARIABLE`.
     pub(crate) name: String,
     /// The struct that the variable or its element is; `None` for numbers, pointers and arrays of such.
     pub(crate) ty: Option<T>,

@@ -24,7 +24,7 @@ pub(crate) struct ProgramNames {
     objects: ObjectNames,
     files: FileNames,
     threads: ThreadNames,
-    /// Pages of stacks.
+    /// Pages that were reached by a stack pointer.
     stacks: FxHashSet<(Space, u64)>,
     on_stacks: StackNames,
     whole: Wholes,

@@ -48,7 +48,7 @@ fn at<T: Copy>(history: &History<T>, time: VirtualTime) -> Option<T> {
 #[derive(Debug, Default)]
 pub(crate) struct UserPlaces {
     numbers: FxHashMap<u64, Space>,
-    /// By CPU.
+    /// The space that each CPU is in.
     spaces: Vec<History<Space>>,
     /// By frame: the user-space page that it is at.
     pages: FxHashMap<u64, History<u64>>,

@@ -9,9 +9,9 @@ use linemate_types::{ByteOffset, ElfAddr, Name, SourceLine, TypeId};
 pub struct Register(pub u16);
 
 impl Register {
-    /// x86-64's `rbp`.
+    /// x86-64's `rbp` by DWARF's numbers.
     pub const RBP: Register = Register(6);
-    /// x86-64's `rsp`.
+    /// x86-64's `rsp` by DWARF's numbers.
     pub const RSP: Register = Register(7);
 
     /// The general register with that number in x86-64's machine code (0 is `rax`, 1 `rcx`, 2 `rdx`, 3 `rbx`, 4 `rsp`, …);

@@ -10,7 +10,6 @@ use crate::sections::DwarfBytes;
 /// Where a variable is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Where {
-    /// In a register.
     Register(Register),
     /// It is a value: what the register has, and so much more.
     Sum(Register, i64),

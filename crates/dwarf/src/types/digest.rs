@@ -35,7 +35,7 @@ pub(crate) struct Digest {
 
 /// The nodes that are types of their own, and their digests.
 pub(crate) struct Digests {
-    /// By node.
+    /// The digest of each node with all that it refers to.
     pub(crate) whole: Vec<Digest>,
     /// By node: the node that stands for it, which is another for declarations and aliases.
     pub(crate) same: Vec<usize>,

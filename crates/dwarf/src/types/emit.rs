@@ -55,7 +55,7 @@ struct Emitter<'n> {
     nodes: &'n [Node],
     digests: &'n Digests,
     types: Vec<Type>,
-    /// By node.
+    /// The id that each node has got.
     ids: Vec<TypeId>,
     virtual_bases: VirtualBases,
     tails: Vec<Tail>,

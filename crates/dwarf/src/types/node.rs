@@ -26,7 +26,7 @@ pub(crate) enum RawType {
         size: u64,
     },
     Pointer(Target),
-    /// `member C::*`
+    /// A pointer to a member, `member C::*`.
     MemberPointer {
         member: Target,
         class: Target,
@@ -35,7 +35,7 @@ pub(crate) enum RawType {
     Typedef(Name, Target),
     Array {
         element: Target,
-        /// The outermost first.
+        /// Elements of each dimension, the outermost first.
         counts: Vec<u64>,
     },
     Composite(RawComposite),

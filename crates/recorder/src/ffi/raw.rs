@@ -23,9 +23,9 @@ pub(super) type ExitCallback = extern "C" fn(PluginId, *mut c_void);
 pub(super) const NO_REGS: c_int = 0;
 /// `QEMU_PLUGIN_CB_R_REGS`: the callback reads registers.
 pub(super) const R_REGS: c_int = 1;
-/// `QEMU_PLUGIN_MEM_R`.
+/// `QEMU_PLUGIN_MEM_R`: a callback for loads.
 pub(super) const MEM_R: c_int = 1;
-/// `QEMU_PLUGIN_MEM_W`.
+/// `QEMU_PLUGIN_MEM_W`: a callback for stores.
 pub(super) const MEM_W: c_int = 2;
 
 macro_rules! opaque {

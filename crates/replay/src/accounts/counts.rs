@@ -166,11 +166,11 @@ impl Tally {
 /// `accesses()` = the sum over [`Source`] = L1 + L2 + the sum over [`Cause`]; cycles likewise.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Loads.
+    /// How many of the accesses were plain loads.
     pub loads: u64,
-    /// Stores.
+    /// How many were plain stores.
     pub stores: u64,
-    /// Atomic read-modify-writes.
+    /// How many were atomic read-modify-writes, each one access.
     pub rmws: u64,
     sources: [Tally; Source::ALL.len()],
     causes: [Tally; Cause::ALL.len()],

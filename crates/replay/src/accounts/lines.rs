@@ -37,7 +37,7 @@ pub struct Cell {
     pub hitm: [u64; 3],
     /// Clean lines fetched from another domain.
     pub forwards: u64,
-    /// Upgrades.
+    /// Writes that had the line without the permission.
     pub upgrades: u64,
 }
 
@@ -78,7 +78,7 @@ pub struct Uncontested {
     pub offset: u8,
     /// Loads, and their cycles.
     pub loads: Tally,
-    /// Stores and atomics.
+    /// Stores and atomics, likewise.
     pub stores: Tally,
 }
 

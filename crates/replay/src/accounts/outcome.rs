@@ -43,9 +43,9 @@ pub struct ScaledCounts {
 /// Transfers of modified lines from one logical CPU to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pair {
-    /// Who wrote last.
+    /// The CPU that had written last before the transfer.
     pub from: LogicalCpu,
-    /// Who fetched.
+    /// The CPU whose access fetched the line.
     pub to: LogicalCpu,
     /// How often, and for how many cycles.
     pub tally: Tally,

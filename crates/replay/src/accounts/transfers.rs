@@ -25,9 +25,9 @@ pub enum MachinePlaces {
     /// Replayed CPUs, by their numbers.
     #[default]
     Cpu,
-    /// Last-level caches' domains.
+    /// By domain: the cores behind one last-level cache.
     Domain,
-    /// Sockets.
+    /// By socket, where there are too many domains.
     Socket,
 }
 
@@ -38,11 +38,10 @@ pub struct Transfer {
     pub key: KeyId,
     /// First byte touched, from the line's start.
     pub offset: u8,
-    /// Who wrote last.
+    /// The place of the CPU that had written last.
     pub from: u16,
-    /// Who fetched.
+    /// The place of the CPU that fetched the line.
     pub to: u16,
-    /// How many.
     pub count: u64,
 }
 
@@ -57,7 +56,6 @@ pub struct TransferTime {
     pub row: u16,
     /// The part of the recording's time.
     pub bin: u16,
-    /// How many.
     pub count: u64,
 }
 

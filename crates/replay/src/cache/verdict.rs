@@ -83,7 +83,7 @@ impl Verdict {
 /// Words that other cores wrote, when a core gets the line again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pending {
-    /// None.
+    /// No word is pending: no touch can decide the lifetime.
     Nothing,
     /// Some, and the access touches one of them.
     Taken,

@@ -40,7 +40,7 @@ pub(crate) struct Engine {
     pub(crate) site_hits: Vec<[u64; 4]>,
     pub(crate) pairs: HashMap<(u16, u16), Tally, BuildHasherDefault<LineHasher>>,
     pub(crate) lines: Option<Lines>,
-    /// As `lines`.
+    /// Only where lines are looked into.
     pub(crate) transfers: Option<TransferCounter>,
     /// None: no misses overlap.
     pub(crate) windows: Option<Windows>,

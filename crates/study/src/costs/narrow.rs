@@ -20,7 +20,7 @@ pub(super) struct Narrowed {
 
 /// Bytes of a type, in an object of its own or in one of another type.
 pub(super) struct InType {
-    /// The field, `TYPE.PATH`.
+    /// The field, `TYPE.PATH`; `TYPE (padding)` between fields.
     pub(super) field: String,
     /// Bytes from the type's start.
     pub(super) offset: u32,

@@ -103,7 +103,7 @@ pub type Moves = Vec<(GuestAddr, GuestAddr)>;
 /// How the objects of a type change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resize {
-    /// Bytes so far.
+    /// Bytes of an object as recorded.
     pub old: ByteSize,
     /// Bytes from now on.
     pub new: ByteSize,
@@ -196,9 +196,8 @@ pub fn colocate(
 /// An object that one CPU makes more than half of the accesses to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owned {
-    /// That CPU.
     pub owner: CpuId,
-    /// Where it is.
+    /// Its first byte, as recorded.
     pub base: GuestAddr,
 }
 

@@ -61,7 +61,6 @@ impl Observed {
 /// `a + b·n^c` with its best a and b, both 0 or more; b may be less where c is -1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Curve {
-    /// c.
     pub exponent: Exponent,
     /// a, in accesses per CPU.
     pub a: f64,

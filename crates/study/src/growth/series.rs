@@ -93,7 +93,7 @@ pub struct RunOfSeries {
     pub user: bool,
     /// Whether the kernel's memory has no names.
     pub kernel_unnamed: bool,
-    /// Accesses in all.
+    /// All accesses that the recording has.
     pub accesses: u64,
 }
 

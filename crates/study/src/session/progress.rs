@@ -23,7 +23,7 @@ pub enum Step {
     Replaying,
 }
 
-/// Reports to nobody.
+/// For questions whose progress nobody watches.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 

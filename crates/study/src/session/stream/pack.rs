@@ -1,4 +1,4 @@
-//! Writes a stream.
+//! Writes a stream: each step as what the guess gets wrong of it, by column.
 
 use linemate_attribution::tally::Key;
 use linemate_machine::LineSize;

@@ -1,4 +1,4 @@
-//! Reads a stream.
+//! Reads a stream: guesses each step as the writer did, and corrects it.
 
 use linemate_attribution::SubjectId;
 use linemate_attribution::tally::Key;
