@@ -121,6 +121,8 @@ fn at_stake(context: &Context<'_>, ty: TypeIndex) -> Option<(Vec<FieldId>, Cost)
     let (ids, _) = context.fields_of(ty);
     let mut cost = Cost::default();
     for id in &ids {
+        // Only where objects of different CPUs meet: what a type loses on other lines is to its own
+        // fields, which parting objects does not change.
         cost.add(&context.costs.met(*id));
     }
     (cost.false_sharing_misses > 0).then_some((ids, cost))

@@ -68,6 +68,7 @@ impl Bitmaps {
             let step = if is_array { 1 } else { 8 };
             let mut starts = vec![leaf.offset.0];
             for (stride, count) in &leaf.arrays {
+                // Nested arrays multiply: a hostile type must not make a table of all of them.
                 let room = TYPE_BYTES_MAX / (starts.len() as u64).max(1);
                 starts = (0..(*count).min(room))
                     .flat_map(|i| starts.iter().map(move |start| start + i * stride))
@@ -109,6 +110,7 @@ fn is_word(model: &TypeModel, id: TypeId) -> bool {
         model.get(model.strip(id)),
         Some(Type::Int {
             size: 8,
+            // `unsigned long`: an array of signed words is a table of numbers.
             encoding: IntEncoding::Unsigned,
             ..
         })

@@ -36,6 +36,8 @@ fn one(context: &Context<'_>, ty: TypeIndex, stride: Stride, sets: &TypeSets) ->
         "its {} lines of them are in {} sets, up to {} in one that has {} ways: {} beyond the ways",
         most.lines, most.reached, most.fullest, l2.ways, most.beyond
     ));
+    // One line more than a stride that divides a way: consecutive objects then start in consecutive
+    // sets.
     let padded = stride.bytes + context.options.machine.line.bytes();
     Some(Remedy {
         kind: RemedyKind::SpreadOverSets,

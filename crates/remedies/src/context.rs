@@ -41,6 +41,7 @@ impl Context<'_> {
     pub(crate) fn fields_of(&self, ty: TypeIndex) -> (Vec<FieldId>, Cost) {
         let fields = self.fields.iter();
         let ids: Vec<FieldId> = fields
+            // Per-CPU objects are apart by design.
             .filter(|(_, field)| field.outer == Some(ty) && !field.owned && is_named(field))
             .map(|(id, _)| id)
             .collect();
@@ -57,6 +58,7 @@ impl Context<'_> {
             let fields = focus.fields.iter();
             fields.map(|id| self.costs.sum(*id, |_| true).cycles).sum()
         };
+        // Of the type where one is asked for: it may cost less in all than the floor of everything.
         let cycles = self.focus.map_or(self.costs.whole.cycles, of);
         cycles.div_ceil(FLOOR_SHARE).max(1)
     }

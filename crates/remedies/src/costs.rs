@@ -77,6 +77,7 @@ impl Cost {
                     self.capacity_misses += tally.count;
                     self.capacity_cycles += tally.cycles;
                 }
+                // In the sums of all misses; no remedy is about them.
                 Cause::Cold | Cause::Unshared => {}
             }
         }
@@ -132,6 +133,8 @@ impl Costs {
         mut classes: Classes<'_>,
         seed: u64,
     ) -> Result<Costs, ExperimentError> {
+        // Every access in the recording's order, not what a filter leaves: what follows an atomic,
+        // and what a pointer leads to, are often hits.
         let outcome = experiment.placed(seed, |step| classes.place(step))?;
         let mut costs = Costs {
             exchanges: classes.exchanges.into_iter().collect(),
@@ -258,6 +261,8 @@ impl<'f> Classes<'f> {
         };
         Placed {
             key: KeyId(0),
+            // Rows as sites, and one key: sites are counted for all that leaves its core, which is
+            // what rows need.
             site: SiteId(site),
             ..step.placed()
         }
@@ -287,6 +292,8 @@ impl<'f> Classes<'f> {
                 if let Some(known) = known {
                     let before = pending.remove(known);
                     if let Some((field, function, time)) = before.load {
+                        // Load, compare, exchange: the value has to be the latest, so it is not one
+                        // to reuse.
                         if access.time.0.saturating_sub(time) <= EXCHANGE_WINDOW {
                             *self.exchanges.entry((field, function)).or_default() += 1;
                         }
@@ -303,6 +310,7 @@ impl<'f> Classes<'f> {
             }
             AccessKind::Store => {
                 if let Some(known) = known {
+                    // Its own store: the atomic's result is no longer what memory has.
                     pending.remove(known);
                 }
                 if access.silent {

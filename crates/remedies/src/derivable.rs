@@ -45,6 +45,7 @@ fn one(
     together: &Together,
 ) -> Option<Remedy> {
     let field = context.fields.get(id);
+    // Without a declaration that an edit can name nothing could be tried.
     let home = field.home.as_ref().filter(|_| is_named(field))?;
     let writes = field.used.writes();
     let enough = together.writes * TOGETHER.1 >= writes * TOGETHER.0;

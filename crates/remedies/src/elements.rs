@@ -60,6 +60,8 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
             *objects.entry(ty).or_default() += bases.len();
         }
     }
+    // Of several objects element 3 is a place in each of them: who writes there are then the users
+    // of different arrays.
     arrays.retain(|array, _| array.outer.is_none_or(|ty| objects.get(&ty) == Some(&1)));
     arrays
         .iter()
@@ -164,6 +166,7 @@ fn apart_on_a_line(stride: u64, writers: &BTreeMap<u64, CpuSet>, line: u64) -> u
     let sets = writers
         .values()
         .map(|set| set.iter().collect::<BTreeSet<u16>>());
+    // Who clears an array at its start writes every element once, and owns none.
     let everywhere = sets.reduce(|all, set| &all & &set).unwrap_or_default();
     let owner = |set: &CpuSet| {
         let all: BTreeSet<u16> = set.iter().collect();

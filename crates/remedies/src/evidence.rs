@@ -44,6 +44,7 @@ impl Evidence {
     ) -> Result<Evidence, RecordingError> {
         let names = analysis.names()?;
         let make = || Collector::new(names, bitmaps);
+        // Windows end with their chunk: otherwise sums would depend on which thread took which.
         let begin = |collector: &mut Collector<'_>| collector.cpus.clear();
         let parts = visit_chunks(analysis.recording(), make, begin, &|_| ())?;
         let mut sum = Evidence::default();
@@ -107,6 +108,8 @@ impl<'n> Collector<'n> {
         let latest = &mut self.cpus[usize::from(access.cpu.0)];
         let time = access.time.0;
         if let Some((other, object, when)) = latest.object {
+            // Objects of one type are used in turn by every walk of a list: only pairs of types are
+            // asked about.
             if object != base && other != ty && time.saturating_sub(when) <= WINDOW {
                 *self
                     .in_turn
@@ -148,6 +151,7 @@ impl<'n> Collector<'n> {
         latest
             .atomics
             .retain(|a| new.time.saturating_sub(a.time) <= WINDOW);
+        // One counter for one bit: each atomic has one partner, in either order.
         let fits = |a: &&mut Atomic| !a.paired && a.bitmap.is_some() != new.bitmap.is_some();
         if let Some(other) = latest.atomics.iter_mut().rev().find(fits) {
             let pair = match (other.bitmap, new.bitmap) {

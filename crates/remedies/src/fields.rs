@@ -197,6 +197,7 @@ impl FieldsBuilder<'_> {
         let tag = &schema.get(ty)?.name;
         // A type without a tag is known by its variable; such types differ however alike their names.
         let owner_name = if tag.is_empty() { &owner.label } else { tag };
+        // By leaf, so that all elements of an array and all objects of a type are one field.
         let key = (Some((ty, hit.leaf.0)), owner_name.clone());
         if let Some(known) = self.known.get(&key) {
             return Some(*known);
@@ -207,6 +208,8 @@ impl FieldsBuilder<'_> {
             outer: Some(ty),
             owned: owner.percpu || owner.of_threads,
             home: home(model, flat.type_id(), &leaf.path, 0),
+            // Isolating a member of a struct no larger than a line would only make every user of
+            // that struct larger.
             room: home(model, flat.type_id(), &leaf.path, self.line_bytes),
             leaf: Some(leaf),
             used: UseCounts::default(),
@@ -297,5 +300,6 @@ pub(crate) fn subject_of(model: &TypeModel, id: TypeId) -> Option<EditSubject> {
         EditSubject::Named(composite.name.to_string())
     };
     let ids = resolve(model, &subject).ok()?;
+    // Asked back: the name has to mean this type, or the edit would be of another.
     ids.contains(&model.strip(id)).then_some(subject)
 }

@@ -44,6 +44,8 @@ impl Focus {
                 }
                 focus.inner.insert(field.name.clone());
                 let size = |id: TypeId| model.size_of(id).unwrap_or(0);
+                // More than half: what an `Arc` or a list node wraps is what the user means,
+                // whatever is around it.
                 if ids.iter().any(|id| 2 * size(*id) > size(outer)) {
                     focus.own(field);
                 }

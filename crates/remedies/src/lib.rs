@@ -74,6 +74,8 @@ pub fn find(session: &Session<'_>, options: &RemedyOptions) -> Result<RemedyList
     let focus = options.focus.as_deref();
     let focus = focus.map(|name| Focus::new(analysis, &fields, name).ok_or_else(|| absent(name)));
     let focus = focus.transpose()?;
+    // Before the replay, which follows the pointers that are asked about: it is the one pass in
+    // order.
     let questions = links::questions(analysis, &evidence, &fields, focus.as_ref());
     let mut scene = Scene::new(session, &Watch::default())?;
     let experiment = Experiment::new(&scene, &options.machine, options.conditions)?;
@@ -167,6 +169,7 @@ fn candidates(context: &Context<'_>) -> Candidates {
         if let Some(focus) = context.focus {
             found.retain(|remedy| focus.concerns(remedy));
         }
+        // After the focus, which must not make the list shorter than what it is about.
         let before = found.len();
         found.retain(|remedy| remedy.stake.cycles >= all.floor);
         all.below_floor += before - found.len();

@@ -167,6 +167,7 @@ impl<'n> Follower<'n> {
         let targets = &self.targets;
         // The latest pointer to this type leads here.
         let leads_here = |w: &LoadedPointer| targets.get(&w.field) == Some(&ty);
+        // The latest one: an older pointer to the same type was compared, or followed already.
         if let Some(at) = waiting.iter().rposition(leads_here) {
             let from = waiting.remove(at);
             let code = (from.pc, access.pc.0);
@@ -176,6 +177,7 @@ impl<'n> Follower<'n> {
                 from: from.object,
                 to: base,
             };
+            // Meetings that are known go on counting, so what is cut are rare ones.
             let room = self.meetings.len() < MEETINGS_MAX;
             match self.meetings.get_mut(&meeting) {
                 Some(count) => *count += 1,

@@ -38,6 +38,7 @@ fn one(context: &Context<'_>, ids: &[FieldId]) -> Option<Remedy> {
     let culprit = ids
         .iter()
         .copied()
+        // One field that makes most of them: with two culprits a line for one leaves the other.
         .find(|id| 2 * writes(id).sharing_misses() > all)?;
     let mut at_stake = Cost::default();
     let mut victims: Vec<(u64, &str)> = Vec::new();

@@ -47,6 +47,8 @@ fn one(context: &Context<'_>, answer: &Answer) -> Option<Remedy> {
     };
     let (of_a, of_b) = (of(&a), of(&b));
     let (cost_a, cost_b) = (cost(&of_a), cost(&of_b));
+    // The smaller of both is at stake: one allocation can save the way to one of the two, not the
+    // first one's own misses.
     let smaller = if cost_a.cycles < cost_b.cycles {
         cost_a
     } else {

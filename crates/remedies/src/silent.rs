@@ -82,6 +82,7 @@ fn own_silent_stores(context: &Context<'_>) -> Silent {
         let to_home = homes.get(home).copied().unwrap_or(0);
         let entry = silent.entry(id).or_default();
         entry.1 += count.silent;
+        // By all stores of the instruction, silent or not: `memset` of many types is nobody's own.
         if to_home * OWN.1 >= all * OWN.0 {
             entry.0 += count.silent;
         }

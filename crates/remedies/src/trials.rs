@@ -27,6 +27,8 @@ pub(crate) fn try_all(
         .iter()
         .map(|text| parse(text).map_err(|e| e.to_string()))
         .collect();
+    // Those that parse, in order: effects come back for them alone, and each text takes the next
+    // one.
     let edits: Vec<EditFile> = parsed.iter().flatten().cloned().collect();
     let seeds = seeds(options.seed, options.interleavings);
     let mut effects = match compare(&experiment, &edits, &seeds) {

@@ -64,6 +64,8 @@ impl Neighbours {
                     start: *base,
                     end: base.checked_add(size)?,
                     ty,
+                    // An object that no CPU mostly uses is shared itself: parting it from its
+                    // neighbour leaves its own contention.
                     cpu: linemate_study::majority(users)?,
                     allocated,
                 })
@@ -87,11 +89,14 @@ impl Neighbours {
             }
             let bytes = b.start - a.start;
             let number = b.start / line;
+            // No room between and one type: an array, or a cache whose slots are as large as its
+            // objects. Both are padded in the same way.
             if a.ty == b.ty && a.end == b.start {
                 found.elements.entry(a.ty).or_default().add(bytes);
                 found.lines.insert(number);
             } else if a.allocated && b.allocated {
                 found.lines.insert(number);
+                // As a set: of two objects of one type the pair counts once.
                 for (own, other) in BTreeSet::from([(a.ty, b.ty), (b.ty, a.ty)]) {
                     let (meetings, others) = found.blocks.entry(own).or_default();
                     meetings.add(bytes);

@@ -43,6 +43,8 @@ impl Collisions {
         let owned = owned(analysis, scene);
         let mut suspects: Vec<TypeIndex> = owned
             .iter()
+            // From addresses alone, which costs nothing: only types that may collide are read from
+            // the stream.
             .filter(|(_, bases)| Stride::of(bases, machine).is_some())
             .map(|((ty, _), _)| *ty)
             .collect();

@@ -58,6 +58,7 @@ impl Partners {
         };
         for (from, (count, to)) in best {
             partners.steady += count;
+            // One object that many point to is shared, however steady each pointer is.
             if claims.get(&to) == Some(&1) {
                 partners.pairs.insert((from, to), count);
                 partners.exclusive += sums.get(&from).copied().unwrap_or(0);
@@ -70,6 +71,8 @@ impl Partners {
     fn of_code(by_code: &ByCode) -> Partners {
         let mut sum = Meetings::new();
         for meetings in by_code.values() {
+            // By code first: the instructions that only compare the pointer lead to the next object
+            // that is touched, and would spoil the sum.
             if Partners::new(meetings).one_each() {
                 for (pair, count) in meetings {
                     *sum.entry(*pair).or_default() += count;
