@@ -47,6 +47,8 @@ impl Shared {
             if let Some(chunk) = pool.spares.pop() {
                 return chunk;
             }
+            // Also without a thread a lane gets its chunk: the guest runs to its end, and the error
+            // comes from `stop`.
             if pool.gone {
                 return RawChunk::default();
             }
@@ -113,6 +115,8 @@ impl BackgroundWriter {
         on_failure: impl FnMut(&Error, u64) + Send + 'static,
     ) -> Result<Self, Error> {
         let chunks = chunks_in_flight.max(1);
+        // The pool bounds the chunks; the rest is room for instructions, so that a lane that
+        // announces them does not wait for the compressor. The eight are not measured.
         let (sender, receiver) = sync_channel(chunks + 8);
         let shared = Arc::new(Shared {
             pool: Mutex::new(Pool {
@@ -169,6 +173,7 @@ impl LaneWriter {
     pub fn events(&self, full: RawChunk) -> RawChunk {
         match self.sender.send(Job::Events(Box::new(full))) {
             Ok(()) => self.shared.spare(),
+            // The lane fills its own chunk again: nobody reads it any more.
             Err(refused) => match refused.0 {
                 Job::Events(chunk) => *chunk,
                 Job::Instructions(_) | Job::Finish => RawChunk::default(),
@@ -210,6 +215,8 @@ fn work(
 ) -> (Writer, Option<Error>) {
     let _leaving = Leaving(shared);
     let mut first_error = None;
+    // After an error jobs are taken and dropped: a full channel would hold up the lanes, and with
+    // them the guest.
     for job in jobs {
         let written = match (job, first_error.is_some()) {
             (Job::Finish, _) => break,
@@ -219,6 +226,8 @@ fn work(
                 } else {
                     writer.events(&chunk)
                 };
+                // Before the result is looked at: a chunk that is not given back is one that a lane
+                // waits for.
                 shared.give_back(*chunk);
                 written
             }

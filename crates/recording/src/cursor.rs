@@ -84,6 +84,8 @@ impl<'a> Cursor<'a> {
 
     #[inline]
     pub fn varint(&mut self) -> Result<u64, Problem> {
+        // The one byte of small numbers is read in line, the rest of longer ones in a function of
+        // its own.
         let first = self.u8()?;
         if first < 0x80 {
             return Ok(u64::from(first));
@@ -95,6 +97,7 @@ impl<'a> Cursor<'a> {
         for shift in (7..64).step_by(7) {
             let byte = self.u8()?;
             let bits = u64::from(byte & 0x7f);
+            // Nine bytes hold 63 bits: what the tenth has beyond its lowest would be lost.
             if shift == 63 && bits > 1 {
                 break;
             }

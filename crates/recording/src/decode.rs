@@ -80,6 +80,7 @@ impl Decoder {
         instructions: &'a Instructions,
     ) -> Steps<'a> {
         let all = columns.all();
+        // Positions, as the cursors borrow the columns and cannot be stored next to them.
         let cursors = std::array::from_fn(|i| {
             let rest = all[i].get(self.positions[i]..).unwrap_or_default();
             Cursor::new(rest, COLUMN_NAMES[i])
@@ -117,6 +118,7 @@ impl Steps<'_> {
             self.rare(control, visitor)?;
             return Ok(true);
         }
+        // An encoder's chunk begins with a switch; a damaged one need not.
         let Some(cpu) = self.model.cpu else {
             return Err(Problem::Order {
                 what: "an event before its CPU:",
@@ -145,6 +147,7 @@ impl Steps<'_> {
         for cursor in &self.cursors {
             cursor.finish()?;
         }
+        // Columns that are used up can still be misread: a wrong site or gap shows in these sums.
         self.seen.compare(&summary.totals)?;
         if self.model.time != summary.last.0 {
             return Err(Problem::Count {
@@ -160,6 +163,7 @@ impl Steps<'_> {
     fn site(&mut self, control: u8) -> Result<Site, Problem> {
         let expected = self.model.expected;
         if control & (code::SITE_MASK | code::GAP) == 0 {
+            // Times of a file that was made by hand may wrap; order is for `verify` to judge.
             self.model.time = self.model.time.wrapping_add(expected.gaps[0].into());
             return Ok(expected.sites[0]);
         }
@@ -179,6 +183,8 @@ impl Steps<'_> {
             unzigzag(self.cursors[GAPS].varint()?)
         };
         self.model.time = self.model.time.wrapping_add(gap);
+        // Before it is learned: a later event that is expected takes its site from there without
+        // this test.
         self.check_site(site)?;
         self.model.learn_successor(site, gap);
         Ok(site)
@@ -189,11 +195,13 @@ impl Steps<'_> {
         let code = if number & 1 != 0 {
             number
         } else {
+            // Numbers are given as instructions are first seen: what runs together is near.
             let index = (self.model.access_site.index() as u64).wrapping_add(unzigzag(number >> 1));
             index.saturating_mul(2)
         };
         let limit = u64::from(u32::MAX - 1);
         match u32::try_from(code) {
+            // The largest number is [`NO_SITE`].
             Ok(code) if code != u32::MAX => Ok(Site(code)),
             _ => Err(Problem::TooLarge {
                 what: "a site",
@@ -226,6 +234,7 @@ impl Steps<'_> {
 
     #[inline]
     fn access(&mut self, control: u8, site: Site, cpu: CpuId) -> Result<Access, Problem> {
+        // Before the slot, which would make room for any number.
         let pc = self.pc(site)?;
         let (slot, regions) = self.model.access_slot(site);
         let prefer = slot.prefer_distance;
@@ -253,6 +262,7 @@ impl Steps<'_> {
         learn_address(slot, regions, addr);
         if control & code::INFO != 0 {
             let info = self.cursors[INFO].u8()?;
+            // The bit is the model's own; in the file silence has its place in the control byte.
             if info & SILENT != 0 {
                 return Err(Problem::Unknown {
                     what: "an access size",
@@ -306,6 +316,8 @@ impl Steps<'_> {
         cpu: CpuId,
         visitor: &mut impl Visitor,
     ) -> Result<(), Problem> {
+        // Where nothing is expected the site is [`NO_SITE`], which looks like a function's and ends
+        // here.
         self.check_site(site)?;
         let time = VirtualTime(self.model.time);
         let function = FunctionId(site.0 >> 2);
@@ -369,6 +381,8 @@ impl Steps<'_> {
             by_site
         };
         if caller != 0 {
+            // Zero is of functions whose callers are not asked for; the table is by the place of
+            // the call, which others share.
             *self.model.caller() = caller;
         }
         self.model.function_slot(site).caller = caller;
@@ -394,6 +408,7 @@ impl Steps<'_> {
             let value = match codes >> (2 * i) & 3 {
                 value_code::NONE => continue,
                 value_code::SAME => last[i],
+                // It is in its place already: there is nothing to learn.
                 value_code::RECENT => self.model.recent_at(self.cursors[VALUES].u8()?),
                 _ => {
                     let value = last[i].wrapping_add(unzigzag(self.cursors[VALUES].varint()?));

@@ -75,6 +75,7 @@ pub(crate) mod value_code {
     pub(crate) const NONE: u16 = 3;
 }
 
+// One sort of bytes each: of a chunk that goes as expected little is left but the first.
 pub(crate) const COLUMNS: usize = 9;
 /// Their names, in the file's order.
 pub(crate) const COLUMN_NAMES: [&str; COLUMNS] = [
@@ -271,6 +272,7 @@ impl Encoder {
         }
         let site = Site::access(instruction.0, kind != AccessKind::Load);
         let mut control = self.site(site, time);
+        // By index, without a branch by kind for each access; `take` puts them into the summary.
         self.kinds[kind as usize] += 1;
         let addr = addr.0;
         let silent = if silent { SILENT } else { 0 };
@@ -282,6 +284,8 @@ impl Encoder {
         } else {
             slot.last
         };
+        // One comparison for what is expected, which most accesses are; all else is in a function
+        // that is not inlined.
         if addr != expected || info != slot.info {
             control |= unexpected(slot, regions, addr, info, &mut self.chunk.columns);
         }
@@ -312,6 +316,7 @@ impl Encoder {
         self.model.function_slot(site).caller = call.caller.0;
         if call.caller.0 != expected {
             control |= code::CALLER;
+            // Against this function's last caller: what the table has may be of any other function.
             let difference = call.caller.0.wrapping_sub(last_caller);
             put_varint(&mut self.chunk.columns.stacks, zigzag(difference));
         }
@@ -352,6 +357,7 @@ impl Encoder {
         let gap = time.0.wrapping_sub(self.model.time);
         self.model.time = time.0;
         let expected = self.model.expected;
+        // What is expected is not learned again: it is the latest successor as it is.
         if site == expected.sites[0] && gap == u64::from(expected.gaps[0]) {
             return 0;
         }
@@ -371,10 +377,12 @@ impl Encoder {
             } else {
                 // An instruction that is new in the chunk always comes this way.
                 self.instructions = self.instructions.max((site.0 >> 2) + 1);
+                // Even for accesses, odd for functions: bit 0 of a function's site is set.
                 let last = self.model.access_site.index() as u64;
                 zigzag((site.index() as u64).wrapping_sub(last)) << 1
             };
             put_varint(&mut columns.sites, number);
+            // There is no successor to have a gap: that of the next instruction.
             (code::OTHER_SITE, 1)
         };
         if gap != u64::from(expected_gap) {
@@ -425,8 +433,11 @@ impl Encoder {
             let code = match *value {
                 None => value_code::NONE,
                 Some(value) => {
+                    // A value's place depends on the value alone, so a dictionary needs no search
+                    // and no list of what was used last.
                     let (place, recent) = self.model.recent(value);
                     let column = &mut self.chunk.columns.values;
+                    // First, as it needs no byte at all.
                     if value == last[i] {
                         value_code::SAME
                     } else if value == *recent {
@@ -479,6 +490,7 @@ fn unexpected(
     } else {
         (slot.last, by_distance)
     };
+    // The address can be right where only the info was not.
     if addr == first {
     } else if addr == second {
         control |= code::ADDR_SECOND;

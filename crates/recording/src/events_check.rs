@@ -117,6 +117,7 @@ impl<'a> CheckVisitor<'a> {
                 second: self.lane,
             });
         }
+        // One clock for the whole guest: across CPUs time may not go back either.
         if self.state.one_lane {
             before = self.state.last;
             self.state.last = time.0;
@@ -156,6 +157,7 @@ impl<'a> CheckVisitor<'a> {
     }
 
     fn allocated(&mut self, time: VirtualTime, addr: u64, size: Option<u64>) {
+        // Of unknown size as well: what was freed there is allocated again.
         self.state.freed.remove(&addr);
         let Some(size) = size.filter(|&size| size > 0) else {
             return;
@@ -199,6 +201,7 @@ impl<'a> CheckVisitor<'a> {
         if object <= LAST_NULL || object >= FIRST_ERROR {
             return;
         }
+        // Also what is not known: it was allocated before the start.
         self.state.live.remove(&object);
         match self.state.freed.entry(object) {
             Entry::Vacant(entry) => {
@@ -236,6 +239,8 @@ impl Visitor for CheckVisitor<'_> {
             AccessKind::Store => totals.stores += 1,
             AccessKind::Rmw => totals.rmws += 1,
         }
+        // An instruction is atomic or it is not: both kinds at one mean that half of an atomic was
+        // taken for a store.
         let first = *self.state.writers.entry(access.pc.0).or_insert(access.kind);
         if first != access.kind && self.state.reported.insert(access.pc.0) {
             self.report.add(Finding::RmwAndStore {
@@ -255,6 +260,7 @@ impl Visitor for CheckVisitor<'_> {
         let values = call
             .values
             .iter()
+            // The last one that is there: a parameter before it can be `None` for its own reasons.
             .rposition(Option::is_some)
             .map_or(0, |last| last + 1);
         let listed = function.parameters.len();
@@ -314,6 +320,8 @@ impl Visitor for CheckVisitor<'_> {
             .iter()
             .find(|call| call.function == ret.function)
             .copied();
+        // All of them: functions that ended by jumping to this one share its stack pointer and have
+        // returned with it.
         pending.clear();
         let Some(call) = call else {
             let (time, name, stack) = (ret.time, function.name.clone(), ret.stack);
@@ -332,6 +340,7 @@ impl Visitor for CheckVisitor<'_> {
         self.report.totals.markers += 1;
         match marker.mark {
             Mark::Start => {
+                // Between lanes there is no order, so only of one lane.
                 let late = self.state.any && self.state.start.is_none();
                 if late && self.state.one_lane && !self.state.whole_boot {
                     let time = marker.time;

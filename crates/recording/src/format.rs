@@ -39,6 +39,7 @@ impl Version {
 }
 
 /// Most instructions a recording can name.
+// A site is two bits and a number: with this limit and the next both sorts fit in 32 bits.
 pub const MAX_INSTRUCTIONS: u32 = 1 << 23;
 /// Most functions the table can have.
 pub const MAX_FUNCTIONS: u32 = 1 << 20;
@@ -166,18 +167,22 @@ impl ChunkHeader {
                 _ => return None,
             },
             checksum: {
+                // Reserved: what a later version says there must not be passed over.
                 if cursor.u32().ok()? != 0 {
                     return None;
                 }
                 cursor.u64().ok()?
             },
         };
+        // Before anything believes a length: the checksum is known only when that many bytes have
+        // been read.
         (header.stored.max(header.raw) <= MAX_CHUNK_BYTES).then_some(header)
     }
 
     /// XXH3-64 of the header without its checksum, then the payload as it is in the file.
     pub(crate) fn checksum_of(&self, payload: &[u8]) -> u64 {
         let mut hash = Xxh3::new();
+        // With the header, so that no chunk can take another's place, kind or length.
         hash.update(&self.prefix());
         hash.update(payload);
         hash.digest()
@@ -190,6 +195,7 @@ pub(crate) struct RunningChecksum(u64);
 
 impl RunningChecksum {
     pub(crate) fn add(&mut self, chunk: u64) {
+        // A chain, not a sum: the order of the chunks counts.
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&self.0.to_le_bytes());
         bytes[8..].copy_from_slice(&chunk.to_le_bytes());
@@ -244,6 +250,7 @@ pub(crate) fn parse_file_header(bytes: &[u8]) -> Result<FileHeader, Error> {
     let mut fields = || -> Result<(u32, String, usize), Problem> {
         let version = cursor.u32()?;
         let length = cursor.u32()? as usize;
+        // A name that is too long may be a newer version's: that is judged first.
         let tool = cursor.bytes(length.min(MAX_TOOL_BYTES))?;
         Ok((version, String::from_utf8_lossy(tool).into_owned(), length))
     };
@@ -256,6 +263,8 @@ pub(crate) fn parse_file_header(bytes: &[u8]) -> Result<FileHeader, Error> {
             tool,
         });
     }
+    // The version is believed before the checksum: a newer format may have another one, and the
+    // error should name it.
     let version = match version {
         1 => Version::First,
         2 => Version::Turns,

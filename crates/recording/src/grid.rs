@@ -35,6 +35,7 @@ impl TimeGrid {
     /// From the first to the last time.
     fn over(first: u64, last: u64, cpus: u16) -> TimeGrid {
         let span = last.saturating_sub(first);
+        // More than a 64th, so that the last time is in part 63 at most.
         let step = span / BINS_MAX + 1;
         let cpus_per_row = cpus.max(1).div_ceil(ROWS_MAX);
         TimeGrid {
@@ -82,6 +83,7 @@ impl TimeGrid {
         for ((row, bin), count) in counts.filter(|(_, count)| *count > 0) {
             rows.resize(usize::from(self.rows), Vec::new());
             if let Some(row) = rows.get_mut(usize::from(row)) {
+                // Counts may come from a file: their part bounds the list's length.
                 let bin = usize::from(bin.min(self.bins - 1));
                 if bin >= row.len() {
                     row.resize(bin + 1, 0);

@@ -13,6 +13,7 @@
 
 use crate::GuestAddr;
 
+// This and the next two are part of the format: other sizes are another format.
 pub(crate) const REGIONS: usize = 16;
 /// Size of the dictionary of recent values.
 pub(crate) const RECENT: usize = 256;
@@ -64,6 +65,7 @@ impl Successors {
 
 /// What is known of an access site.
 #[derive(Clone, Copy, Debug)]
+// Half a cache line, which a test holds it to: hence 32 bits of distance and gaps of 8.
 pub(crate) struct AccessSlot {
     pub(crate) last: u64,
     /// Its distance from the CPU's previous access to the region, as far as 32 bits hold it.
@@ -179,11 +181,13 @@ impl Model {
 
     /// Forgets everything: a chunk starts. Costs nothing per site: slots of an older epoch count as new.
     pub(crate) fn start_chunk(&mut self) {
+        // A slot of the first round would look like one of this chunk.
         if self.epoch == u32::MAX {
             self.accesses.clear();
             self.functions.clear();
             self.epoch = 0;
         }
+        // Tables begin with epoch 0, which no chunk has.
         self.epoch += 1;
         self.cpu = None;
         self.time = 0;
@@ -192,6 +196,7 @@ impl Model {
         self.expected = Successors::NONE;
         self.last_addr = 0;
         self.regions = [0; REGIONS];
+        // Small enough to be cleared; only the tables by site are not.
         self.parked.fill(Parked::NEW);
         self.recent.fill(0);
         self.callers.fill(0);
@@ -234,6 +239,7 @@ impl Model {
         self.site = parked.site;
         self.last_addr = parked.last_addr;
         self.regions = parked.regions;
+        // Looked up again: other CPUs that run the same code may have changed them since.
         self.expected = self.successors(parked.site);
     }
 
@@ -279,12 +285,16 @@ impl Model {
     /// Notes that `site` came `gap` instructions after the CPU's last event, where something else was expected.
     #[cold]
     pub(crate) fn learn_successor(&mut self, site: Site, gap: u64) {
+        // Not the slot's own: `expected` is a copy of it, taken when the last event was closed, and
+        // nothing between the two changes it.
         let mut next = self.expected;
+        // The second becomes the first, and the first the second; a third one is forgotten.
         if next.sites[0] != site {
             next.sites[1] = next.sites[0];
             next.gaps[1] = next.gaps[0];
             next.sites[0] = site;
         }
+        // A longer one is written out each time, as no gap of more than 255 equals it.
         next.gaps[0] = gap.min(255) as u8;
         if self.site == NO_SITE {
             return;
@@ -298,6 +308,8 @@ impl Model {
 
     /// Where a call from the site of the CPU's last access is expected to return to.
     pub(crate) fn caller(&mut self) -> &mut u64 {
+        // The call instruction is no event that the model sees: the access before it says where the
+        // code is. The top 12 bits of the product, which are the best mixed.
         let hash = self.access_site.0.wrapping_mul(0x9e37_79b1) >> 20;
         &mut self.callers[hash as usize % CALLERS]
     }
@@ -336,6 +348,8 @@ pub(crate) fn by_distance(slot: &AccessSlot, regions: &[u64; REGIONS]) -> u64 {
 /// Notes an access's address in its slot and the CPU's regions.
 #[inline]
 pub(crate) fn learn_address(slot: &mut AccessSlot, regions: &mut [u64; REGIONS], addr: u64) {
+    // Of the address itself; a prediction has only the last one to go by. They differ only where an
+    // instruction changes regions.
     let previous = &mut regions[region(addr)];
     slot.distance = addr.wrapping_sub(*previous) as i32;
     *previous = addr;

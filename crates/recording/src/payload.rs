@@ -52,6 +52,7 @@ impl End {
 /// Compresses a payload, unless that makes it larger.
 pub(crate) fn compress(raw: Vec<u8>) -> (Vec<u8>, bool) {
     match zstd::bulk::compress(&raw, ZSTD_LEVEL) {
+        // A failed compression is no loss: the bytes as they are can be read as well.
         Ok(smaller) if smaller.len() < raw.len() => (smaller, true),
         _ => (raw, false),
     }
@@ -92,6 +93,8 @@ pub(crate) fn events_payload(
     for (i, column) in columns.all().into_iter().enumerate() {
         scratch.clear();
         scratch.reserve(zstd::zstd_safe::compress_bound(column.len()));
+        // Only if smaller, so that equal lengths mean that a column is not compressed: the
+        // directory needs no flag.
         let smaller = compressor.compress_to_buffer(column, scratch)? < column.len();
         let stored: &[u8] = if smaller { scratch } else { column };
         let entry = directory + i * 8;
@@ -118,6 +121,8 @@ pub(crate) fn read_events(payload: &[u8], raw: u32) -> Result<(Columns, ChunkSum
         *stored = cursor.u32()?;
         sum += u64::from(*raw);
     }
+    // The header's sum is bounded, and with it what all columns unpack to: each alone could claim 4
+    // GiB.
     if sum != u64::from(raw) {
         return Err(Problem::Count {
             what: "bytes of columns",
@@ -179,6 +184,7 @@ pub(crate) fn read_instructions(payload: &[u8], all: &mut Vec<GuestAddr>) -> Res
         });
     }
     let count = cursor.varint()?;
+    // `first` is what there is, and that was held to the limit before.
     let limit = u64::from(MAX_INSTRUCTIONS) - first;
     if count > limit {
         return Err(Problem::TooLarge {
@@ -188,6 +194,8 @@ pub(crate) fn read_instructions(payload: &[u8], all: &mut Vec<GuestAddr>) -> Res
         });
     }
     let mut last = 0u64;
+    // No room is made for a number that only the file says: each address takes a byte of it at
+    // least, and the limit was checked.
     for _ in 0..count {
         last = last.wrapping_add(unzigzag(cursor.varint()?));
         all.push(GuestAddr(last));
@@ -237,6 +245,8 @@ pub(crate) fn functions_payload(table: &FunctionTable) -> Result<Vec<u8>, Proble
             .iter()
             .position(|&role| role == function.role)
             .unwrap_or_default();
+        // Every role and meaning is in its table: a search that found nothing would be a variant
+        // that was added without its code.
         out.push(role as u8 | u8::from(function.returns) << 7);
         out.push(function.parameters.len() as u8);
         for parameter in &function.parameters {
@@ -263,6 +273,8 @@ pub(crate) fn read_functions(payload: &[u8]) -> Result<FunctionTable, Problem> {
     let count = cursor.varint()?;
     let mut table = FunctionTable::default();
     let mut entry = 0u64;
+    // No room is made ahead for a number that only the file says; its limit is checked with the
+    // whole table.
     for _ in 0..count {
         entry = entry.wrapping_add(cursor.varint()?);
         let size = cursor.varint_u32()?;
@@ -321,6 +333,7 @@ fn check_functions(table: &FunctionTable) -> Result<(), Problem> {
             limit,
         });
     }
+    // Strictly, so that an entry names one function.
     for pair in table.functions.windows(2) {
         if pair[0].entry >= pair[1].entry {
             return Err(Problem::Order {

@@ -66,9 +66,11 @@ pub fn code_range(file: &[u8], range: Range<u64>) -> CodeRange {
         .end
         .min(file.len() as u64)
         .div_ceil(CODE_PAGE)
+        // A range that begins after the file's end has no page.
         .max(first);
     let digest = |page: u64| {
         let start = ((page * CODE_PAGE) as usize).min(file.len());
+        // As the guest maps it: zeros after the file's end.
         let bytes = &file[start..(start + CODE_PAGE as usize).min(file.len())];
         let mut whole = [0; CODE_PAGE as usize];
         whole[..bytes.len()].copy_from_slice(bytes);
@@ -92,6 +94,7 @@ impl ProgramFiles {
         let sum = lengths.fold(0, u64::saturating_add);
         limit("the length of all programs", sum, MAX_FILE_BYTES)?;
         for (file, index) in files.iter().zip(0..) {
+            // File 0 is always there if any is.
             let of = u64::from(file.debug_of.unwrap_or(0));
             limit(
                 "the number of a program",
@@ -112,6 +115,7 @@ impl ProgramFiles {
                 )?;
                 ranges.push((next, index, place));
                 next += range.digests.len() as u64;
+                // Bounds the sum of offset and place, which is computed without a check.
                 limit("the number of pages of code", next, MAX_CODE_PAGES)?;
             }
         }
@@ -145,6 +149,8 @@ impl ProgramFiles {
     #[must_use]
     pub fn place(&self, code: GuestAddr) -> Option<(u32, u64)> {
         let page = code.0 / CODE_PAGE;
+        // Sorted, as numbers are given out in order. A range without pages has its successor's
+        // number, and the last of equal ones is taken.
         let after = self.ranges.partition_point(|(first, _, _)| *first <= page);
         let (first, file, place) = *self.ranges.get(after.checked_sub(1)?)?;
         let range = self.files[file as usize].code.get(place as usize)?;
@@ -211,6 +217,7 @@ fn read_file(cursor: &mut Cursor<'_>) -> Result<ProgramFile, Problem> {
     })?;
     let debug_of = cursor.varint_u32()?.checked_sub(1);
     let length = cursor.varint()?;
+    // No bound of its own: each takes at least two bytes of the chunk.
     let ranges = cursor.varint()?;
     let mut code = Vec::new();
     for _ in 0..ranges {

@@ -100,6 +100,8 @@ impl Frame {
             length,
             cut: None,
         };
+        // Headers only: opening costs a read per chunk, whatever the chunks hold. Checksums are
+        // compared when a chunk is used.
         frame.cut = loop {
             let offset = frame.whole;
             if offset == length {
@@ -125,6 +127,7 @@ impl Frame {
                 offset,
             });
             frame.whole += size;
+            // What follows the end is none of the recording; `verify` reports it.
             if header.kind == ChunkKind::End {
                 break None;
             }
@@ -175,6 +178,8 @@ impl Frame {
                 found,
             });
         }
+        // The number is under the checksum: one that is sound but not in its place was moved, or
+        // one before it is missing.
         if chunk.header.number != chunk.number {
             let problem = Problem::Order {
                 what: "chunk",
@@ -206,6 +211,7 @@ impl Frame {
 
     /// The summary of a chunk of events, without reading the rest: its checksum is not checked.
     pub(crate) fn summary(&self, chunk: &ChunkRef) -> Result<ChunkSummary, Error> {
+        // A chunk that is too short is refused as a summary that is cut.
         let mut bytes = vec![0; SUMMARY_BYTES.min(chunk.header.stored as usize)];
         self.source
             .read_at(chunk.offset + CHUNK_HEADER_BYTES, &mut bytes)
@@ -304,6 +310,7 @@ impl Frame {
     pub(crate) fn image_info(&self, chunk: &ChunkRef, payload: &[u8]) -> Result<ImageInfo, Error> {
         let (moment, addr) =
             payload::read_image_header(payload).map_err(|problem| chunk.malformed(problem))?;
+        // By the header, which `payload` has compared with what was unpacked.
         let length = u64::from(chunk.header.raw).saturating_sub(IMAGE_HEADER_BYTES as u64);
         Ok(ImageInfo {
             moment,
@@ -376,6 +383,7 @@ impl Recording {
         let chunk = frame.of(kind).next().ok_or(Error::Missing { kind })?;
         let metadata = frame.metadata(chunk)?;
         let description = frame.description(chunk, &metadata)?;
+        // Before anything large is unpacked; only the metadata say how large the guest may be.
         frame.bounded_images(&description)?;
         let functions = match frame.of(ChunkKind::Functions).next() {
             Some(chunk) => frame.functions(chunk)?,
@@ -514,6 +522,7 @@ impl Recording {
             };
             bytes.extend_from_slice(payload.get(FILE_HEADER_BYTES..).unwrap_or_default());
             let (stored, found) = (listed.length, bytes.len() as u64);
+            // Each time, not only at the end: pieces that go on would fill memory first.
             if found > stored {
                 let what = "bytes of a program";
                 return Err(chunk.malformed(Problem::Count {
@@ -524,6 +533,7 @@ impl Recording {
             }
         }
         let mut all = self.programs.files().iter().zip(&contents);
+        // A recording that was cut may lack the last pieces.
         let whole = all.all(|(listed, bytes)| bytes.len() as u64 == listed.length);
         let kind = ChunkKind::File;
         whole.then_some(contents).ok_or(Error::Missing { kind })
@@ -616,6 +626,7 @@ impl Events<'_> {
         let mut steps = self.decoder.resume(columns, &self.recording.instructions);
         let decoded = loop {
             match steps.next(&mut batch) {
+                // A switch of CPUs is a step without an event.
                 Ok(true) if batch.0.len() < BATCH => {}
                 Ok(true) => {
                     steps.pause();
@@ -632,6 +643,7 @@ impl Events<'_> {
                 Err(problem) => break Err(chunk.at.malformed(problem)),
             }
         };
+        // Also with an error: what was decoded before it is handed out first.
         self.batch = batch.0.into_iter();
         decoded
     }

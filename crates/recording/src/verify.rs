@@ -209,6 +209,7 @@ pub fn verify(source: impl Source + 'static) -> Result<VerifyReport, Error> {
         }
         scanned => scanned?,
     };
+    // How many lanes there are decides what time may do, from the first event on.
     let lanes: Result<BTreeSet<u32>, Error> = frame
         .of(ChunkKind::Events)
         .map(|chunk| Ok(frame.summary(chunk)?.lane.0))
@@ -263,6 +264,7 @@ struct ImagePlace {
 
 impl Pass<'_> {
     fn frame_findings(&mut self) {
+        // Readers need the metadata before anything else: they bound the images.
         if self
             .frame
             .chunks()
@@ -283,6 +285,8 @@ impl Pass<'_> {
     /// Checks a chunk. Damage is a finding; only the file system's refusal is an error.
     fn chunk(&mut self, chunk: &ChunkRef) -> Result<(), Error> {
         let kind = chunk.header.kind;
+        // Metadata, types, symbols, tables and the end describe the whole: of two, readers take the
+        // first.
         let many = matches!(
             kind,
             ChunkKind::Instructions | ChunkKind::Events | ChunkKind::Image | ChunkKind::File
@@ -307,6 +311,8 @@ impl Pass<'_> {
             ChunkKind::Image => self.image(chunk),
             ChunkKind::End => self.end(chunk),
         };
+        // As the header says it, also of a damaged chunk: the running checksum then shows only what
+        // else differs.
         if kind != ChunkKind::End {
             self.checksum.add(chunk.header.checksum);
         }
@@ -381,6 +387,7 @@ impl Pass<'_> {
 
     fn file(&mut self, chunk: &ChunkRef) -> Result<(), Error> {
         let (file, payload) = self.frame.file_piece(chunk)?;
+        // A file before the list, or without one, is not listed either.
         let what = "the number of a program";
         let listed = self.programs.get_mut(file as usize);
         let (_, found) = listed.ok_or_else(|| {
@@ -432,6 +439,8 @@ impl Pass<'_> {
     /// Images of one moment may overlap only where they agree.
     fn overlaps(&mut self) -> Result<(), Error> {
         self.images.sort_unstable();
+        // Neighbours only: of a long image that spans two others, the second is not compared with
+        // it.
         for pair in self.images.windows(2) {
             let (below, above) = (pair[0], pair[1]);
             if below.moment != above.moment || above.start >= below.end {
@@ -439,6 +448,7 @@ impl Pass<'_> {
             }
             let shared = (below.end.min(above.end) - above.start) as usize;
             let into = (above.start - below.start) as usize;
+            // Unpacked again: all images at once can be gigabytes.
             let below_bytes = self.image_bytes(below.chunk)?;
             let above_bytes = self.image_bytes(above.chunk)?;
             let below_bytes = below_bytes.get(into..).unwrap_or_default();
@@ -460,6 +470,7 @@ impl Pass<'_> {
     }
 
     fn close(mut self) -> Result<VerifyReport, Error> {
+        // Also of a recording that was cut: its whole chunks are good.
         self.overlaps()?;
         if let Some(cut) = self.frame.cut() {
             let (chunks, accesses) = (self.report.chunks, self.report.totals.accesses());

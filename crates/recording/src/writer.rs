@@ -111,11 +111,15 @@ impl Writer {
     /// # Errors
     /// As [`Writer::append`].
     pub fn append_to(file: File) -> Result<Self, Error> {
+        // A clone shares the file's position. The frame reads at places of its own and moves
+        // nothing; `truncate` sets it.
         let frame = Frame::scan(Box::new(
             file.try_clone().map_err(io_error("open the recording"))?,
         ))?;
         let mut writer = Self::new(Box::new(file))?;
         writer.length = frame.whole();
+        // What the process before knew is learned from the file: processes append in turn and share
+        // nothing else.
         for chunk in frame.chunks() {
             writer.number += 1;
             writer.checksum.add(chunk.header.checksum);
@@ -123,6 +127,8 @@ impl Writer {
                 ChunkKind::End => return Err(Error::Finished),
                 ChunkKind::Events => writer.totals.add(&frame.summary(chunk)?.totals),
                 ChunkKind::Instructions => {
+                    // Only how many: a chunk begins with the number that comes next, which is
+                    // checked against this list's length.
                     let mut known = vec![GuestAddr(0); writer.instructions as usize];
                     frame.instructions(chunk, &mut known)?;
                     writer.instructions = known.len() as u32;
@@ -180,6 +186,7 @@ impl Writer {
                 return Err(Error::Unwritable { problem });
             }
         }
+        // The list first: a piece is of a file by its number in it.
         self.chunk(ChunkKind::Programs, files.payload())?;
         for (bytes, file) in contents.iter().zip(0..) {
             for piece in bytes.chunks(IMAGE_PIECE_BYTES) {
@@ -223,6 +230,8 @@ impl Writer {
             return Ok(());
         }
         let summary = &chunk.summary;
+        // Refused here rather than by a reader: each process appends on its own, and an order that
+        // went wrong would show when the run is over.
         if summary.instructions > self.instructions {
             let problem = Problem::TooLarge {
                 what: "the number of used instructions",
@@ -233,6 +242,7 @@ impl Writer {
         }
         let raw = check_length("the length of a chunk of events", chunk.raw_bytes())
             .map_err(|problem| Error::Unwritable { problem })?;
+        // Taken out and put back, as `put` needs the writer; its memory serves the next chunk.
         let mut payload = std::mem::take(&mut self.payload);
         let written = payload::events_payload(
             &mut self.compressor,
