@@ -46,6 +46,8 @@ impl Abbreviations {
         if let Some(known) = self.known.get(&place) {
             return Ok(Arc::clone(known));
         }
+        // Before the table is parsed: units that each begin one byte further into one long table
+        // would have it parsed as many times.
         self.bytes += extent(section.get(offset..).unwrap_or(&[]));
         if self.bytes > ABBREVIATIONS_READ * self.length.abbreviations {
             return Err(DwarfError::Bloated {
@@ -84,6 +86,8 @@ pub(crate) fn unit<'d>(
 /// At most how many bytes the table of abbreviations at the start of `bytes` has: up to three zeros in a row, which end its
 /// last abbreviation and itself.
 fn extent(bytes: &[u8]) -> u64 {
+    // Too many bytes rather than too few: a sum that bounds work may be generous, and finding the
+    // true end is the work itself.
     let end = bytes.windows(3).position(|three| three == [0, 0, 0]);
     end.map_or(bytes.len(), |at| at + 3) as u64
 }

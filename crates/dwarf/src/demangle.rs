@@ -9,18 +9,24 @@ pub fn demangled(linkage: &str) -> Option<String> {
     if linkage.len() > SHOWN {
         return None;
     }
+    // First: Rust's older names look like C++'s, and would get their hash shown as a part of the
+    // name.
     if let Ok(name) = rustc_demangle::try_demangle(linkage) {
+        // The alternate form leaves the hash out.
         return Some(cut(format!("{name:#}"), SHOWN));
     }
     if !linkage.starts_with("_Z") {
         return None;
     }
+    // The library recurses, and a name of 4096 bytes can nest deeply enough for a thread's stack.
+    // 64 is not measured.
     let limits = cpp_demangle::ParseOptions::default().recursion_limit(64);
     let symbol = cpp_demangle::Symbol::new_with_options(linkage, &limits).ok()?;
     let shown = cpp_demangle::DemangleOptions::new()
         .no_params()
         .no_return_type()
         .recursion_limit(64);
+    // A text that grows too long ends in an error, and the name stays mangled.
     let mut text = Bounded {
         text: String::new(),
         left: SHOWN,

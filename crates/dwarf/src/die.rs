@@ -73,6 +73,7 @@ impl<'d> Attributes<'d> {
             dw::DW_AT_containing_type => self.containing = units.reference(unit, &value)?,
             dw::DW_AT_byte_size => self.byte_size = value.udata_value(),
             dw::DW_AT_bit_size => self.bit_size = value.udata_value(),
+            // Signed, as a field of a packed struct can begin before its storage unit.
             dw::DW_AT_bit_offset => self.bit_offset = value.sdata_value(),
             dw::DW_AT_data_bit_offset => self.data_bit_offset = value.udata_value(),
             dw::DW_AT_data_member_location => self.location = location(&value),
@@ -120,6 +121,7 @@ pub(crate) fn elements(attributes: &Attributes<'_>) -> u64 {
 
 fn bound(value: &AttributeValue<DwarfBytes<'_>>) -> Option<u64> {
     match value {
+        // The bound of an array without elements, -1, in four bytes without a sign.
         AttributeValue::Data4(u32::MAX) => Some(u64::MAX),
         _ => value
             .udata_value()
@@ -138,6 +140,7 @@ fn constant(value: &AttributeValue<DwarfBytes<'_>>) -> Option<i64> {
 fn location<'d>(value: &AttributeValue<DwarfBytes<'d>>) -> Option<Location<'d>> {
     match value {
         AttributeValue::Exprloc(expression) => Some(Location::Expression(*expression)),
+        // DWARF 2 and 3 have expressions in blocks.
         AttributeValue::Block(bytes) => Some(Location::Expression(gimli::Expression(*bytes))),
         _ => value.udata_value().map(Location::Bytes),
     }

@@ -62,14 +62,18 @@ fn hex(bytes: &[u8]) -> String {
 
 /// The section of that name, or `.zdebug_…`, which older tools wrote.
 fn section<'d, 'f>(file: &'f ElfFile64<'d>, name: &str) -> Option<ElfSection64<'d, 'f>> {
+    // The contents are unpacked by what their head says, so both names are read in the same way.
     let older = || file.section_by_name(&name.replacen(".debug_", ".zdebug_", 1));
     let found = file.section_by_name(name).or_else(older);
+    // An empty section must not pass for debug information.
     found.filter(|section| section.size() != 0)
 }
 
 fn open(bytes: &[u8]) -> Result<ElfFile64<'_>, DwarfError> {
     let file = ElfFile64::parse(bytes)?;
     match file.kind() {
+        // Its offsets into other sections are zero until the linker fills them: it would be read as
+        // something else.
         ObjectKind::Relocatable => Err(DwarfError::NotLinked),
         _ => Ok(file),
     }
@@ -116,6 +120,8 @@ impl<'d> ProgramFiles<'d> {
             (Some(bytes), Some((_, wanted))) => {
                 let file = ElfFile64::parse(bytes)?;
                 let found = file.build_id().ok().flatten().unwrap_or(&[]);
+                // By the build-id: another build of the same library has other offsets, and every
+                // reference would be a wrong type.
                 if found != wanted {
                     return Err(other_build(wanted, found));
                 }
@@ -146,6 +152,8 @@ impl<'d> ProgramFiles<'d> {
             dwarf,
             alternate: None,
             split: Vec::new(),
+            // A debug file has the section's head without its bytes: the program has it, as
+            // unwinding needs it at run time.
             eh_frame: frames(&main, SectionId::EhFrame)?,
             debug_frame: frames(told, SectionId::DebugFrame)?,
             thread_storage: thread_storage(&main),
@@ -228,6 +236,7 @@ fn check_build(main: &ElfFile64<'_>, debug: &ElfFile64<'_>) -> Result<(), DwarfE
     let wanted = main.build_id().ok().flatten();
     let found = debug.build_id().ok().flatten();
     match (wanted, found) {
+        // A file without a build-id is taken as it is: it was named by the user or by its checksum.
         (Some(wanted), Some(found)) if wanted != found => Err(other_build(wanted, found)),
         _ => Ok(()),
     }
@@ -261,6 +270,8 @@ fn frames<'d>(file: &ElfFile64<'d>, id: SectionId) -> Result<Frames<'d>, DwarfEr
     if let Some(eh_frame) = address(".eh_frame") {
         bases = bases.set_eh_frame(eh_frame);
     }
+    // Not counted: frames are no debug information, and what is made of them is bounded by their
+    // own bytes.
     let bytes = load(file, id, &mut Length::default())?;
     Ok(Frames { bytes, bases })
 }

@@ -34,6 +34,7 @@ impl FilePart {
 pub struct DieKey(u64);
 
 /// Bits of an offset: sections that are read are smaller.
+// With a bit for the section, 22 are left of 64 for the part.
 const OFFSET_BITS: u32 = 41;
 const OFFSET_MAX: u64 = (1 << OFFSET_BITS) - 1;
 const TYPES_SECTION: u64 = 1 << OFFSET_BITS;

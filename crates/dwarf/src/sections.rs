@@ -33,7 +33,8 @@ pub(crate) fn contents<'d>(
     length: &mut Length,
 ) -> Result<Cow<'d, [u8]>, DwarfError> {
     let data = section.compressed_data()?;
-    // The size in the header of a compressed section is only a claim.
+    // The size in the header of a compressed section is only a claim: it is judged before room is
+    // made for it.
     let believable = (data.data.len() as u64).saturating_mul(RATIO_MAX);
     let limit = believable.min(UNPACKED_MAX);
     if data.format != CompressionFormat::None && data.uncompressed_size > limit {
@@ -69,6 +70,7 @@ pub(crate) fn contents<'d>(
 /// Exactly `size` bytes, or an error before much more of them are made.
 fn unpacked<'d>(reader: impl Read, size: u64, id: SectionId) -> Result<Cow<'d, [u8]>, DwarfError> {
     let mut bytes = Vec::new();
+    // One more than promised, so that too much is seen and not cut.
     let read = reader.take(size + 1).read_to_end(&mut bytes);
     read.map_err(|error| broken_section(id, &error))?;
     match bytes.len() as u64 {

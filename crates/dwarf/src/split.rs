@@ -95,6 +95,7 @@ impl<'d> SplitUnits<'d> {
         abbreviations: &mut Abbreviations,
     ) -> Result<(), DwarfError> {
         let mut dwarf = sections.borrow(|bytes| EndianSlice::new(bytes, self.endian));
+        // Addresses and the bases of lists are in the program, not in the object.
         dwarf.make_dwo(parent);
         let object = self.objects.len();
         let mut headers = dwarf.units();
@@ -103,9 +104,12 @@ impl<'d> SplitUnits<'d> {
                 self.types.push(InObject { object, header });
                 continue;
             }
+            // DWARF 4 has the id in the unit's first entry, so that has to be read; in DWARF 5 it
+            // is in the head.
             let unit = unit(&dwarf, header, abbreviations)?;
             if let Some(DwoId(id)) = unit.dwo_id {
                 let place = InObject { object, header };
+                // The first of equal ones: one object that is given twice is the same unit.
                 self.by_id.entry(id).or_insert(place);
             }
         }
@@ -143,6 +147,7 @@ impl<'d> SplitUnits<'d> {
             let unit = unit(&dwarf, place.header, abbreviations)?;
             return Ok(Some(SplitUnit { dwarf, unit }));
         }
+        // An id is one unit, whichever file has it.
         for package in &self.packages {
             let Some(dwarf) = package.find_cu(id, parent)? else {
                 continue;
@@ -151,6 +156,7 @@ impl<'d> SplitUnits<'d> {
                 continue;
             };
             let unit = unit(&dwarf, header, abbreviations)?;
+            // The index is a claim: the unit itself says which it is.
             if unit.dwo_id == Some(id) {
                 let dwarf = Arc::new(dwarf);
                 return Ok(Some(SplitUnit { dwarf, unit }));
@@ -169,6 +175,7 @@ impl<'d> SplitUnits<'d> {
         let Some(found) = self.find(id, parent, abbreviations)? else {
             return Ok(None);
         };
+        // The library takes the first unit of what it is handed, and an object can have several.
         let start = usize::try_from(offset(&found.unit.header)).unwrap_or(usize::MAX);
         let length = found.unit.header.length_including_self() as u64;
         if start == 0 {
@@ -180,6 +187,7 @@ impl<'d> SplitUnits<'d> {
         let sections = self.objects[place.object].sections;
         let mut dwarf = sections.borrow(|bytes| EndianSlice::new(bytes, self.endian));
         dwarf.make_dwo(parent);
+        // Cut at its start: references within a unit are relative to it, so they stay right.
         let bytes = dwarf.debug_info.reader().slice();
         let bytes = bytes.get(start..).unwrap_or(&[]);
         dwarf.debug_info = EndianSlice::new(bytes, self.endian).into();
@@ -202,6 +210,7 @@ impl<'d> SplitUnits<'d> {
                 0 => 0,
                 _ => index.unit_count(),
             };
+            // Rows count from 1.
             for row in 1..=rows {
                 let dwarf = Arc::new(package.tu_sections(row, parent)?);
                 let header = match dwarf.units().next()? {
@@ -280,6 +289,7 @@ pub fn split_ids(bytes: &[u8], wanted: &BTreeSet<u64>) -> Result<BTreeSet<u64>, 
         true => RunTimeEndian::Little,
         false => RunTimeEndian::Big,
     };
+    // Ids need no addresses, so an empty program is enough of a parent.
     let none = DwarfSections::<Cow<'_, [u8]>>::default();
     let parent = none.borrow(|bytes| EndianSlice::new(bytes, endian));
     let mut abbreviations = Abbreviations::of_length(length);

@@ -20,6 +20,7 @@ pub(crate) enum SplitFile<'d> {
 impl<'d> SplitFile<'d> {
     /// Reads a `.dwo` file or a `.dwp` package.
     pub(crate) fn read(bytes: &'d [u8], length: &mut Length) -> Result<SplitFile<'d>, DwarfError> {
+        // Not by `open`: a `.dwo` file is an object that no linker saw, and needs none.
         let file = ElfFile64::parse(bytes)?;
         let mut load = |id: SectionId| load(&file, id, length);
         Ok(match is_package(&file) {
@@ -48,6 +49,7 @@ fn load<'d>(
     for section in sections.filter(|section| section.name_bytes() == Ok(name.as_bytes())) {
         let bytes = contents(&section, id, length)?;
         match all.is_empty() {
+            // Borrowed as long as there is one, which is the usual case.
             true => all = bytes,
             false => all.to_mut().extend_from_slice(&bytes),
         }

@@ -53,6 +53,8 @@ impl<'d> Units<'d> {
     /// Reads the heads of all units.
     pub(crate) fn new(files: &'d ProgramFiles<'_>) -> Result<Units<'d>, DwarfError> {
         let main = Arc::new(files.dwarf());
+        // Parts 0 and 1 have these numbers whether there is an alternate file or not; split files
+        // begin at 2.
         let alternate = main.sup.clone();
         let mut units = Units {
             parts: vec![
@@ -71,10 +73,12 @@ impl<'d> Units<'d> {
         let mut abbreviations = Abbreviations::new(files);
         let mut split = SplitUnits::new(files, &main, &mut abbreviations)?;
         units.add_all(FilePart::MAIN, &mut abbreviations, Some(&mut split))?;
+        // After the program's units, whose type units count if both have one.
         units.add_split_types(&split, &main, &mut abbreviations)?;
         if alternate.is_some() {
             units.add_all(FilePart::ALTERNATE, &mut abbreviations, None)?;
         }
+        // Some units of many may be missing: what is there is read.
         if units.list.is_empty() && units.missing.count > 0 {
             return Err(DwarfError::Split(units.missing));
         }
@@ -148,8 +152,10 @@ impl<'d> Units<'d> {
             return Ok(());
         };
         let part = self.part(&dwarf)?;
+        // The skeleton has what the linker changes: the base of addresses, of ranges and of lists.
         whole.copy_relocated_attributes(&unit);
         whole.comp_dir = whole.comp_dir.or(unit.comp_dir);
+        // The strings of a table are in the sections of the file that has the table.
         let lines = match whole.line_program {
             Some(_) => part,
             None => FilePart::MAIN,
@@ -194,6 +200,8 @@ impl<'d> Units<'d> {
         lines: FilePart,
     ) -> Result<(), DwarfError> {
         // In one section units are side by side; an index can say that they are in one another.
+        // Each unit is walked several times, so units that overlap would cost more than their
+        // bytes.
         self.bytes += unit.header.length_including_self() as u64;
         if self.bytes > self.length {
             return Err(DwarfError::Bloated {
@@ -226,6 +234,7 @@ impl<'d> Units<'d> {
     /// offset should be: beyond the block, as the linker puts it after headers and code.
     pub(crate) fn thread_offset(&self, value: u64) -> u64 {
         let Range { start, end } = self.thread_storage;
+        // Below the block's length it is an offset, whatever the addresses are.
         match (start..end).contains(&value) && value >= end - start {
             true => value - start,
             false => value,
@@ -260,6 +269,8 @@ impl<'d> Units<'d> {
             AttributeValue::DebugInfoRefSup(DebugInfoOffset(offset)) => {
                 Some(DieKey::info(*offset, FilePart::ALTERNATE))
             }
+            // All units are listed before any entry is read, so a signature that is not known is
+            // nowhere.
             AttributeValue::DebugTypesRef(DebugTypeSignature(signature)) => {
                 let target = self.signatures.get(signature);
                 Some(*target.ok_or(DwarfError::NoSuchSignature(*signature))?)
@@ -325,6 +336,7 @@ fn signature(header: &UnitHeader<DwarfBytes<'_>>) -> Option<(u64, gimli::UnitOff
 }
 
 fn language(unit: &Unit<DwarfBytes<'_>>) -> gimli::Result<Option<gimli::DwLang>> {
+    // Only the first entry: it is the unit's own.
     let mut entries = unit.entries();
     entries.next_dfs()?;
     let Some(root) = entries.current() else {
@@ -376,6 +388,7 @@ const NAMES_READ: u64 = 256;
 impl Names {
     /// `text` as a name that no terminal minds.
     pub(crate) fn name(&mut self, text: &str, length: u64) -> Result<Name, DwarfError> {
+        // Of every use: a name is compared and hashed each time, even if it is known.
         self.bytes += text.len() as u64;
         if self.bytes > NAMES_READ * length {
             return Err(DwarfError::Bloated {
@@ -411,6 +424,7 @@ pub(crate) fn file_name(
         return Ok(None);
     };
     let mut path = String::new();
+    // Folder 0 is the one where the compiler ran; until DWARF 4 it is not in the table.
     if let (Some(folder), true) = (&one.comp_dir, file.directory_index() != 0) {
         join(&mut path, &folder.to_string_lossy());
     }

@@ -51,6 +51,7 @@ impl<'d> FrameTable<'d> {
 
     /// The register that the canonical frame address is counted from when the instruction at `pc` starts, and what to add.
     pub(crate) fn cfa(&self, pc: ElfAddr) -> Option<(Register, i64)> {
+        // A program may have either for a function, or both: they say the same.
         self.debug_frame.cfa(pc).or_else(|| self.eh_frame.cfa(pc))
     }
 }
@@ -84,6 +85,7 @@ impl<'d, S: UnwindSection<DwarfBytes<'d>> + HasReader<R = DwarfBytes<'d>>> Secti
 
     fn cfa(&self, pc: ElfAddr) -> Option<(Register, i64)> {
         let index = self.entries.partition_point(|(start, _, _)| *start <= pc.0);
+        // Functions do not overlap, so only the one that starts last before `pc` can hold it.
         let (_, end, offset) = self.entries.get(index.checked_sub(1)?)?;
         if *end <= pc.0 {
             return None;

@@ -74,6 +74,8 @@ pub(crate) fn by_address(functions: &[Function]) -> Vec<(Range<ElfAddr>, usize)>
     for (index, function) in functions.iter().enumerate() {
         all.extend(function.ranges.iter().map(|range| (range.clone(), index)));
     }
+    // Lookups search by start alone. Overlaps are of functions that the linker folded into one, or
+    // of a broken file.
     all.sort_by_key(|(range, index)| (range.start, range.end, *index));
     let mut end = ElfAddr(0);
     all.retain_mut(|(range, _)| {
@@ -95,6 +97,7 @@ pub(crate) fn ranges(
     let dwarf = units.dwarf_of(unit);
     let mut found = Vec::new();
     let mut add = |start: u64, end: u64| {
+        // Zero is what some linkers leave of a section that they threw away.
         if start != 0 && start < TOMBSTONES && start < end {
             found.push(ElfAddr(start)..ElfAddr(end));
         }
@@ -110,6 +113,7 @@ pub(crate) fn ranges(
         let low = dwarf.attr_address(one, low)?.unwrap_or(0);
         let end = match entry.attr_value(dw::DW_AT_high_pc)? {
             Some(AttributeValue::Udata(size)) => low.checked_add(size),
+            // Before DWARF 4 the end is an address, later mostly a length: the form decides.
             Some(value) => match dwarf.attr_address(one, value)? {
                 Some(end) => Some(end),
                 None => value.udata_value().and_then(|size| low.checked_add(size)),
@@ -130,6 +134,7 @@ pub(crate) fn describe<'d>(
 ) -> Result<EntryDescription<'d>, DwarfError> {
     let mut found = EntryDescription::default();
     let mut at = (unit, offset);
+    // A bound, as the references of a hostile file can lead in a circle.
     for _ in 0..HOPS {
         let (unit, offset) = at;
         let broken = |source| units.error(unit, source);
@@ -140,6 +145,7 @@ pub(crate) fn describe<'d>(
         while let Some(attribute) = attributes.next().map_err(broken)? {
             let value = attribute.value();
             match attribute.name() {
+                // The nearest entry's word counts: what it refers to fills in what it leaves out.
                 dw::DW_AT_name if found.name.is_none() => {
                     found.name = Some(units.text(unit, value)?);
                 }
@@ -162,6 +168,7 @@ pub(crate) fn describe<'d>(
                 _ => {}
             }
         }
+        // File and line of one entry: a line of another would be of another file.
         if let (None, Some(file)) = (found.declared, file) {
             found.declared = Some((unit, file, line.unwrap_or(0)));
         }
@@ -207,6 +214,8 @@ impl CodeReader<'_, '_> {
             let Some(abbreviation) = entries.read_abbreviation().map_err(broken)? else {
                 continue;
             };
+            // Entries are in depth-first order: one that is no deeper than the function ends its
+            // children.
             if function.is_some_and(|(_, of)| depth <= of) {
                 function = None;
             }
@@ -224,6 +233,8 @@ impl CodeReader<'_, '_> {
                 dw::DW_TAG_variable => self.global(one, unit, offset)?,
                 _ => {}
             }
+            // What is wanted of an entry is read through a cursor of its own: most entries are none
+            // of these three.
             entries
                 .skip_attributes(abbreviation.attributes())
                 .map_err(broken)?;
@@ -287,6 +298,7 @@ impl CodeReader<'_, '_> {
         let location = entry.attr_value(dw::DW_AT_location).map_err(broken)?;
         let place = location.and_then(|value| fixed_place(self.units, unit, &value));
         let storage = match place {
+            // As for code: what the linker threw away is at no address.
             Some(Where::Static(address)) if address.0 != 0 && address.0 < TOMBSTONES => {
                 Storage::Static(address)
             }
@@ -303,6 +315,7 @@ impl CodeReader<'_, '_> {
             linkage_name,
             storage,
             type_id,
+            // Without a size no byte is of it: `global_at` finds none.
             size: self.types.model().size_of(type_id).unwrap_or(0),
             declared: self.declared(&described)?,
         };
@@ -340,6 +353,7 @@ impl CodeReader<'_, '_> {
 pub(super) fn names(described: &EntryDescription<'_>) -> (String, Option<String>) {
     let plain = described.name.as_deref().unwrap_or("");
     match described.linkage.as_deref() {
+        // The symbol has the namespaces, which the entry's own name lacks.
         Some(linkage) if linkage != plain => {
             let name = demangled(linkage).unwrap_or_else(|| plain.to_owned());
             (shown(&name), Some(shown(linkage)))
@@ -372,6 +386,7 @@ impl<'d> Units<'d> {
             }
         };
         let found = section.to_unit_offset(&one.unit)?;
+        // The unit that starts before the entry need not reach to it, or be of its part.
         (key_in(&one.unit, found, one.part) == key).then_some((unit, found))
     }
 }

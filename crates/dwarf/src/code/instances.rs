@@ -60,6 +60,7 @@ pub(crate) fn read(units: &Units<'_>, entry: &EntryPlace) -> Result<Box<[Inlined
     let outermost = entries.next_depth();
     while !entries.is_empty() {
         let (offset, depth) = (entries.next_offset(), entries.next_depth());
+        // The entry itself is at that depth; the next one there is its sibling.
         if depth <= outermost && offset != entry.offset {
             break;
         }
@@ -147,6 +148,7 @@ pub(crate) fn instance(
 fn referred(units: &Units<'_>, at: EntryPlace) -> Result<Option<EntryPlace>, DwarfError> {
     let broken = |source| units.error(at.unit, source);
     let entry = units.list[at.unit].unit.entry(at.offset).map_err(broken)?;
+    // An instance first refers to its abstract function, that one to what declares it.
     for name in [dw::DW_AT_abstract_origin, dw::DW_AT_specification] {
         if let Some(value) = entry.attr_value(name).map_err(broken)? {
             let next = units.reference(at.unit, &value)?;

@@ -64,6 +64,7 @@ impl<'d> SourceLines<'d> {
             .split
             .sections_of(load.dwo_id, &load.parent, &mut loads.abbreviations);
         let (dwarf, length) = found.ok()??;
+        // Counted each time: the library keeps a unit by its skeleton, not by its id.
         loads.left = loads.left.checked_sub(length)?;
         Some(dwarf)
     }
@@ -77,6 +78,7 @@ impl<'d> SourceLines<'d> {
         // Deeper is nothing that a compiler inlines.
         const DEEPEST: usize = 1000;
         let mut lookup = self.context.find_frames(pc.0);
+        // The library asks for each split unit that it comes to, and is resumed with it.
         let mut frames = loop {
             match lookup {
                 LookupResult::Output(frames) => break frames?,

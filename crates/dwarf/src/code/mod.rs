@@ -54,6 +54,8 @@ impl<'d> ProgramCode<'d> {
         let units = Units::new(files)?;
         let found = functions::read(&units, types)?;
         let (functions, entries): (Vec<Function>, Vec<_>) = found.functions.into_iter().unzip();
+        // Read on demand: most functions of a program are never asked about, and several threads
+        // ask.
         let variables = functions.iter().map(|_| OnceLock::new()).collect();
         let inlined = functions.iter().map(|_| OnceLock::new()).collect();
         Ok(ProgramCode {
@@ -77,6 +79,7 @@ impl<'d> ProgramCode<'d> {
 
     /// The global that the byte at `address` is of, and which byte of it that is.
     pub fn global_at(&self, address: ElfAddr) -> Option<(&Global, ByteOffset)> {
+        // `Static` sorts before `ThreadLocal`, so what is per thread is after every address.
         let is_before = |global: &Global| global.storage <= Storage::Static(address);
         let index = self.globals.partition_point(is_before).checked_sub(1)?;
         let global = self.globals.get(index)?;
@@ -155,9 +158,12 @@ impl<'d> ProgramCode<'d> {
         let found = self.variables_at(pc).filter_map(|interval| {
             let (type_id, offset) = match interval.place {
                 Where::Register(r) if r == register => (pointed_to(model, interval.type_id)?, 0),
+                // The variable is the register and so much more: the register is as much before the
+                // object.
                 Where::Sum(r, more) if r == register => {
                     (pointed_to(model, interval.type_id)?, more.checked_neg()?)
                 }
+                // The object itself is there, not a pointer to it.
                 Where::Based(r, more) if r == register => {
                     (composite(model, interval.type_id)?, more.checked_neg()?)
                 }
@@ -179,6 +185,7 @@ impl<'d> ProgramCode<'d> {
     /// innermost scope. `None` when there is no such variable, or several of one scope disagree.
     pub fn pointer_in(&self, pc: ElfAddr, register: Register) -> Option<TypeId> {
         let mut all = self.pointers_in(pc, register);
+        // Of other offsets the type at the register is a member's, if any.
         all.retain(|pointer| pointer.offset == 0);
         let first = all.first()?;
         let mut others = all.iter().take_while(|other| other.depth == first.depth);
@@ -203,6 +210,8 @@ impl<'d> ProgramCode<'d> {
         for (depth, target) in pointers {
             innermost = match innermost {
                 Some((deepest, _)) if deepest > depth => innermost,
+                // Two of one scope must agree; one that does not leaves nothing known for this
+                // depth.
                 Some((deepest, known)) if deepest == depth => {
                     Some((depth, known.filter(|known| *known == target)))
                 }
@@ -229,6 +238,7 @@ impl<'d> ProgramCode<'d> {
                 (Where::Cfa(start), Some((r, cfa))) if r == register => cfa.checked_add(start)?,
                 _ => continue,
             };
+            // A variable without a size is at no byte.
             let size = model.size_of(interval.type_id).unwrap_or(0);
             let offset = displacement.checked_sub(start);
             let offset = offset.and_then(|offset| u64::try_from(offset).ok());

@@ -40,6 +40,7 @@ pub(crate) fn pieces(
                 size_in_bits,
                 bit_offset: None,
             })) => {
+                // Whole registers only: a part of one is no pointer.
                 if let ([Operation::Register { register }], 64) = (&held[..], size_in_bits) {
                     found.push((bits / 8, Where::Register((*register).into())));
                 }
@@ -102,6 +103,7 @@ pub(crate) fn place(
         (Operation::AddressIndex { index }, None, _) => {
             address(index).map(ElfAddr).map(Where::Static)
         }
+        // Compilers push the offset as a constant of some size, or as an index of a table.
         (offset, Some(Operation::TLS), None) => constant(&offset).map(Where::ThreadLocal),
         (Operation::Address { address }, Some(Operation::PlusConstant { value }), None) => {
             Some(Where::Static(ElfAddr(address.wrapping_add(value))))

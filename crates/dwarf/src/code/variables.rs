@@ -73,6 +73,7 @@ pub(crate) fn read(
         let Some(abbreviation) = entries.read_abbreviation().map_err(broken)? else {
             continue;
         };
+        // Scopes that end before this entry: it is no deeper than they are.
         while reader
             .scopes
             .last()
@@ -148,12 +149,14 @@ impl<'d> VariableReader<'_, 'd> {
                         .exprloc_value()
                         .map_or_else(Vec::new, |expression| in_pieces(expression, one.encoding())),
                 };
+                // A place without a list is true wherever the scope is.
                 let scope = self.scopes.last();
                 let ranges = scope.map_or(&[][..], |scope| &scope.ranges);
                 for range in ranges {
                     places.extend(held.iter().map(|held| (range.clone(), *held)));
                 }
             }
+            // A list has its own ranges, which are within the scope's.
             _ => self.listed(location, &mut places)?,
         }
         places.retain_mut(|(_, held)| match self.settled(held.place) {
@@ -188,6 +191,7 @@ impl<'d> VariableReader<'_, 'd> {
                 depth,
             });
         }
+        // Checked after each variable: the lists of one are bounded by themselves.
         match self.found.len() {
             length if length > INTERVALS_MAX => Err(DwarfError::Bloated {
                 what: "locations of variables",
@@ -216,6 +220,7 @@ impl<'d> VariableReader<'_, 'd> {
                 dwarf.address(one, index).ok()
             });
             let (start, end) = (entry.range.begin, entry.range.end);
+            // One that is not is left out alone; the rest of the list is right.
             let is_sound = start < end && end - start <= LENGTH_MAX;
             if !is_sound || places.len() > INTERVALS_MAX {
                 continue;
@@ -237,6 +242,8 @@ impl<'d> VariableReader<'_, 'd> {
             Where::Static(_) | Where::ThreadLocal(_) => return None,
             place => return Some(place),
         };
+        // Most functions of GCC count from the canonical frame address, those of Clang from `rbp`
+        // or `rsp`.
         match self.frame_base? {
             Where::Cfa(base) => Some(Where::Cfa(base.checked_add(offset)?)),
             Where::Register(register) => Some(Where::Based(register, offset)),
@@ -271,6 +278,8 @@ fn pointer_in(model: &TypeModel, id: TypeId, offset: u64) -> Option<TypeId> {
                     return None;
                 }
                 let mut members = composite.members.iter();
+                // The first that holds the place: in a struct whose members do not overlap it is
+                // the only one.
                 (id, offset) = members.find_map(|member| {
                     let within = offset.checked_sub(member.offset.0 / 8)?;
                     let holds = within < model.size_of(member.type_id)?;

@@ -29,6 +29,7 @@ pub(crate) fn place(types: &mut Vec<Type>, told: &VirtualBases) -> usize {
     let mut left_out = 0;
     let mut placed: BTreeMap<TypeId, Vec<Placed>> = BTreeMap::new();
     let mut known = HashMap::new();
+    // All places first: shortening a base makes types, and a place is computed from whole ones.
     for (id, t) in (0u32..).map(TypeId).zip(types.iter()) {
         if told.is_empty() || !matches!(t, Type::Composite(_)) {
             continue;
@@ -78,6 +79,7 @@ fn virtual_bases(types: &[Type], told: &VirtualBases, id: TypeId) -> Vec<TypeId>
     let mut seen = HashSet::new();
     let mut open = vec![(id, false)];
     while let Some((id, is_virtual)) = open.pop() {
+        // Also ends where a broken file has a class that is its own base.
         if seen.len() > BASES_MAX || !seen.insert(id) {
             continue;
         }
@@ -122,9 +124,13 @@ fn own(types: &[Type], id: TypeId, known: &mut Known, depth: u32) -> Own {
         let start = member.offset.0 / 8;
         let inner = match member.role {
             MemberRole::Field => extent(types, member.type_id, known, depth - 1),
+            // A base without its virtual bases: these are the derived class's, wherever it puts
+            // them.
             _ => own(types, member.type_id, known, depth - 1),
         };
         let end = match member.bits {
+            // The byte where the bit-field ends, not where its storage unit does: what follows may
+            // begin there.
             Some(bits) => (member.offset.0 + u64::from(bits)).div_ceil(8),
             None => start.saturating_add(inner.end),
         };
@@ -139,6 +145,7 @@ fn own(types: &[Type], id: TypeId, known: &mut Known, depth: u32) -> Own {
 fn extent(types: &[Type], id: TypeId, known: &mut Known, depth: u32) -> Own {
     let scalar = |size: u32| Own {
         end: u64::from(size),
+        // Of x86-64: no scalar asks for more than 16.
         alignment: u64::from(size).clamp(1, 16),
     };
     if depth == 0 {
@@ -161,6 +168,8 @@ fn extent(types: &[Type], id: TypeId, known: &mut Known, depth: u32) -> Own {
         }
         Some(Type::Composite(composite)) => Own {
             end: u64::from(composite.size),
+            // DWARF says a struct's alignment only where it was asked for; else it is that of its
+            // members.
             alignment: own(types, id, known, depth - 1).alignment,
         },
         _ => scalar(0),
@@ -189,6 +198,7 @@ fn places(types: &[Type], id: TypeId, all: &[TypeId], known: &mut Known) -> Opti
             size: inner.end,
         });
     }
+    // The class's own size is the proof: a wrong place would be worse than none.
     let is_filled = end.checked_next_multiple_of(alignment)? == u64::from(class.size);
     is_filled.then_some(placed)
 }
@@ -216,6 +226,7 @@ impl Shortened {
             let mut shorter = Vec::new();
             for (number, member) in composite.members.iter().enumerate() {
                 let start = member.offset.0 / 8;
+                // The next member that starts later: an empty base shares its place with others.
                 let next = starts.partition_point(|other| *other <= start);
                 if let (MemberRole::Base, Some(next)) = (member.role, starts.get(next)) {
                     shorter.push((number, member.type_id, next - start));
@@ -238,6 +249,7 @@ impl Shortened {
         let Some(size) = u32::try_from(room).ok().filter(|room| *room < whole.size) else {
             return id;
         };
+        // Each length once, or every class with that base would have a type of its own.
         if let Some(known) = self.known.get(&(id, room)) {
             return *known;
         }
@@ -250,6 +262,7 @@ impl Shortened {
                 None => extent(types, member.type_id, lengths, DEPTH_MAX).end * 8,
             };
             let fits = member.offset.0.saturating_add(length) <= u64::from(size) * 8;
+            // Its place is that of an object of exactly the base's type, which this is not.
             fits && member.role != MemberRole::VirtualBase
         });
         let Ok(number) = u32::try_from(types.len()) else {

@@ -63,6 +63,7 @@ enum State {
 /// When one refers to what is not a type.
 pub(crate) fn digest(nodes: &[Node], pointer_size: u32) -> Result<Digests, DwarfError> {
     let index: FxHashMap<DieKey, usize> = nodes.iter().map(|n| n.key).zip(0..).collect();
+    // All at once and first: the walk then follows no reference that leads nowhere.
     for node in nodes {
         check(node, &index)?;
     }
@@ -74,6 +75,7 @@ pub(crate) fn digest(nodes: &[Node], pointer_size: u32) -> Result<Digests, Dwarf
             same,
             index,
         },
+        // A type has a digest for each mode: behind a pointer it counts for less.
         states: [vec![State::New; nodes.len()], vec![State::New; nodes.len()]],
         pointer_size,
     };
@@ -143,6 +145,7 @@ fn stand_ins(nodes: &[Node], index: &FxHashMap<DieKey, usize>) -> Vec<usize> {
         let RawType::Composite(composite) = &node.raw else {
             continue;
         };
+        // A declaration tells nothing of the shape.
         if composite.size.is_none() {
             continue;
         }
@@ -153,6 +156,7 @@ fn stand_ins(nodes: &[Node], index: &FxHashMap<DieKey, usize>) -> Vec<usize> {
             let shape = shape(composite);
             let key = (composite.is_union, composite.name.as_str());
             let entry = definitions.entry(key).or_insert(Some((number, shape)));
+            // Two structs of one name in two files: which is declared here cannot be known.
             if entry.is_some_and(|(_, known)| known != shape) {
                 *entry = None;
             }
@@ -167,6 +171,8 @@ fn stand_ins(nodes: &[Node], index: &FxHashMap<DieKey, usize>) -> Vec<usize> {
                 let found = definitions.get(&key).copied().flatten();
                 found.map(|(number, _)| number)
             };
+            // The entry that refers back is certain; a name is a guess that holds while it is the
+            // only one.
             specified.or_else(named).unwrap_or(number)
         }
         _ => number,
@@ -229,6 +235,8 @@ impl Walk<'_> {
                 let digest = self.combine(node, mode);
                 self.states[mode as usize][node] = State::Done(digest);
             } else if state == State::New {
+                // On a circle the node is met again in this state and not entered twice; `known`
+                // gives nothing for it.
                 self.states[mode as usize][node] = State::Entered;
                 stack.push((node, mode, true));
                 self.for_each_part(node, mode, &mut |part, mode| {
@@ -251,6 +259,8 @@ impl Walk<'_> {
     fn for_each_part(&self, node: usize, mode: Mode, visit: &mut dyn FnMut(usize, Mode)) {
         let raw = &self.nodes[node].raw;
         let inner = match (raw, mode) {
+            // Here cycles end. One without a name has nothing else to be known by, so it is looked
+            // into.
             (RawType::Composite(c), Mode::Named) if !c.name.is_empty() => return,
             (
                 RawType::Pointer(_) | RawType::MemberPointer { .. } | RawType::Prototype { .. },
@@ -270,12 +280,14 @@ impl Walk<'_> {
         let mut hash = Hashing::default();
         let mut depth = 0;
         let mut alignment = 1;
+        // A typedef and a struct of one name are two types.
         hash.add(&std::mem::discriminant(raw));
         hash.add(&raw.name());
         own(raw, &mut hash);
         self.for_each_part(node, mode, &mut |part, inner| {
             let digest = self.known(part, inner);
             hash.add(&digest.hash);
+            // What is behind a pointer is not held by value: it neither nests nor aligns.
             if inner == Mode::Whole {
                 depth = depth.max(digest.depth);
                 alignment = alignment.max(digest.alignment);
@@ -312,6 +324,8 @@ impl Walk<'_> {
             RawType::Array { element, counts } => counts
                 .iter()
                 .try_fold(of(*element)?, |size, count| size.checked_mul(*count))
+                // What the model refuses has no size, so that nothing that holds it gets a
+                // believable one.
                 .filter(|size| *size <= linemate_types::MAX_SIZE),
             RawType::Composite(composite) => composite.size,
             RawType::Enum { size, storage, .. } => size.or_else(|| of(*storage)),

@@ -37,11 +37,14 @@ pub(crate) fn emit(nodes: &[Node], digests: &Digests) -> Result<Emitted, DwarfEr
         tails: Vec::new(),
         left_out: 0,
     };
+    // Ids before types: a type may refer to one that is told later.
     let first = emitter.number()?;
     for node in first {
         emitter.add(node);
     }
+    // After the numbered ones, as these types have no node.
     emitter.add_tails()?;
+    // Last, when every type has its members.
     let not_placed = bases::place(&mut emitter.types, &emitter.virtual_bases);
     let keys = nodes.iter().map(|node| node.key);
     Ok(Emitted {
@@ -129,6 +132,8 @@ impl Emitter<'_> {
                     bit_offset: 0,
                     encoding: *encoding,
                 },
+                // The model counts bits in a byte, so at most 31 bytes: what is longer is bytes
+                // without a meaning, as a float is.
                 Err(_) => float(name, *size),
             },
             RawType::Float { name, size } => float(name, *size),
@@ -143,6 +148,7 @@ impl Emitter<'_> {
                 };
                 let member = name_of(*member).unwrap_or("void");
                 let name = format!("{member} {}::*", name_of(*class).unwrap_or(""));
+                // The model has no pointer to a member: a value of that size and name.
                 let size = self.digests.whole[node].size.unwrap_or(0);
                 float(&Name::from(name.as_str()), size)
             }
@@ -194,6 +200,7 @@ impl Emitter<'_> {
                 // The next dimension is the next type. It fits: they were numbered.
                 false => TypeId(self.types.len() as u32 + 1),
             };
+            // All or none: the inner dimensions alone could have a size that is believed.
             let count = u32::try_from(*count).ok().filter(|_| believable);
             self.types.push(Type::Array {
                 element,
@@ -231,6 +238,8 @@ impl Emitter<'_> {
                 continue;
             }
             match self.member(raw) {
+                // The model refuses a type whose member reaches over its end; only that member is
+                // lost.
                 Some(placed) if placed.end <= u64::from(size) * 8 => members.push(placed.member),
                 Some(placed) if is_unsized_tail(composite, raw) => self.tails.push(Tail {
                     composite: TypeId(self.types.len() as u32),
@@ -249,6 +258,7 @@ impl Emitter<'_> {
             Some(self.digests.whole[node].alignment)
         });
         let natural = alignments.max().unwrap_or(1);
+        // Rust tells every type's alignment, whether its source asks for one or not.
         let is_asked_for = !is_rust || u64::from(composite.alignment) > natural;
         Type::Composite(Composite {
             keyword: composite.keyword,
@@ -306,6 +316,8 @@ impl Emitter<'_> {
             } => {
                 // It can begin before its storage unit, counted from the top: in packed structs.
                 let unit = storage.or(size)?.checked_mul(8)?;
+                // `from_top` counts from the unit's most significant bit to the field's, so its end
+                // is that far below the unit's.
                 let end = unit.checked_add_signed(from_top.checked_neg()?)?;
                 let first = end.checked_sub(u64::from(width))?;
                 (byte.checked_mul(8)?.checked_add(first)?, Some(width))
@@ -335,6 +347,7 @@ impl Emitter<'_> {
             };
             match &self.nodes[node].raw {
                 RawType::Qualified(_, inner) | RawType::Typedef(_, inner) => target = *inner,
+                // As in `add`: longer ones are no integers of the model.
                 RawType::Int { size, .. } => return *size < 32,
                 raw => return matches!(raw, RawType::Enum { .. }),
             }
@@ -350,6 +363,7 @@ fn is_unsized_tail(composite: &RawComposite, raw: &RawMember) -> bool {
         MemberPlace::Byte(byte) => Some(byte),
         _ => None,
     };
+    // Only of the last member: one in the middle that reaches too far is broken.
     composite.language == Some(Language::Rust)
         && !composite.is_union
         && start(raw).is_some()

@@ -34,6 +34,7 @@ impl ProgramTypes {
 
     pub(crate) fn of_units(units: &Units<'_>) -> Result<ProgramTypes, DwarfError> {
         let nodes = read::read(units)?;
+        // Every header's types are told by every unit that includes it: the digest makes them one.
         let digested = digest::digest(&nodes, units.pointer_size())?;
         let emitted = emit::emit(&nodes, &digested)?;
         Ok(ProgramTypes {

@@ -127,11 +127,13 @@ impl<'d> UnitReader<'_, 'd> {
                 | dw::DW_TAG_subprogram
                 | dw::DW_TAG_module
         );
+        // C has one scope for types: a struct that is declared within another is not its member's.
         if self.units.list[self.unit].is_c || !names_a_scope {
             return Ok(outer);
         }
         let name = match attributes.name {
             Some(name) => self.units.text(self.unit, name)?,
+            // As demanglers write it, so that names of types and of functions agree.
             None if tag == dw::DW_TAG_namespace => "(anonymous namespace)".into(),
             None => return Ok(outer),
         };
@@ -179,6 +181,7 @@ impl<'d> UnitReader<'_, 'd> {
             dw::DW_TAG_variant_part | dw::DW_TAG_variant => {
                 return Ok(self.variants(tag));
             }
+            // A subrange outside of an array is a type of its own: it goes on below.
             dw::DW_TAG_enumerator | dw::DW_TAG_subrange_type if self.detail(tag, attributes)? => {
                 return Ok(Owner::Nobody);
             }
@@ -187,6 +190,7 @@ impl<'d> UnitReader<'_, 'd> {
                 return Ok(Owner::Nobody);
             }
             dw::DW_TAG_base_type => self.base(attributes)?,
+            // `decltype(nullptr)`, Rust's `!`: a name without a value that has a place.
             dw::DW_TAG_unspecified_type => RawType::Typedef(self.name(attributes)?, None),
             dw::DW_TAG_pointer_type
             | dw::DW_TAG_reference_type
@@ -263,12 +267,14 @@ impl<'d> UnitReader<'_, 'd> {
     ) -> Result<RawType, DwarfError> {
         if let Some(definition) = attributes.signature {
             let name = self.full_name(attributes)?;
+            // One without scopes must not be the first: it would be the name for all.
             if name.contains("::") {
                 self.full_names.entry(definition).or_insert(name);
             }
             return Ok(RawType::Alias(definition));
         }
         let is_class = matches!(tag, dw::DW_TAG_class_type | dw::DW_TAG_interface_type);
+        // A declaration may carry a size, and still has no members.
         let size = attributes.byte_size.filter(|_| !attributes.declaration);
         Ok(RawType::Composite(RawComposite {
             name: self.full_name(attributes)?,
@@ -338,6 +344,7 @@ impl<'d> UnitReader<'_, 'd> {
         match (tag, self.owner()) {
             (dw::DW_TAG_variant_part, Owner::Type(owner)) => {
                 if let RawType::Composite(composite) = &mut self.nodes[owner].raw {
+                    // The model has no variants; a union has all of them at their places.
                     composite.is_union = true;
                     composite.keyword = Some(Keyword::Enum);
                 }
@@ -364,6 +371,7 @@ impl<'d> UnitReader<'_, 'd> {
         let is_static = tag == dw::DW_TAG_member
             && (attributes.declaration || attributes.external)
             && attributes.location.is_none()
+            // A bit-field of DWARF 5 has no location either.
             && attributes.data_bit_offset.is_none();
         let is_constant = attributes.const_value.is_some() && attributes.location.is_none();
         if is_static || is_constant {
@@ -422,6 +430,7 @@ fn place(attributes: &Attributes<'_>) -> MemberPlace {
             width,
             storage: attributes.byte_size,
         },
+        // The first field of its byte: compilers leave an offset of zero out.
         (None, None) => MemberPlace::Bits {
             first: byte.saturating_mul(8),
             width,
@@ -444,6 +453,7 @@ fn constant_offset(expression: gimli::Expression<DwarfBytes<'_>>) -> Option<u64>
         _ => return None,
     };
     let rest = operations.next().ok()?;
+    // A sum with the object's address, in either form: a constant alone would be an address.
     let is_sum = bytes.slice().first() == Some(&gimli::DW_OP_plus_uconst.0) && rest.is_none();
     (is_sum || rest == Some(gimli::Operation::Plus)).then_some(offset)
 }
