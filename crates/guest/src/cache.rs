@@ -13,6 +13,7 @@ use crate::error::GuestError;
 /// # Errors
 /// None of them is known, or the folder is one that others could have put something into: what is in it is booted.
 pub fn cache_folder() -> Result<PathBuf, GuestError> {
+    // An empty variable is as none: it would make the current folder the cache.
     let variable = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
     let folder = choose(|name| variable(name).map(PathBuf::from), user_home);
     let folder = folder.ok_or(GuestError::NoCache)?;

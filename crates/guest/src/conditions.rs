@@ -51,15 +51,18 @@ impl Conditions {
     /// A part is missing, or cannot go into the guest.
     pub fn key(&self, kernel: &str) -> Result<String, GuestError> {
         let search_path = env::var("PATH").unwrap_or_default();
+        // Its bytes, as two builds of one version may record differently.
         let recorder = read_file(&self.recorder)
             .map_err(|_| GuestError::RecorderMissing(self.recorder.clone()))?;
         let mut recipe = Recipe::new(FORMAT);
         recipe.part(kernel.as_bytes());
         recipe.part(self.qemu.version.as_bytes());
         recipe.part(&recorder);
+        // With the agent and this computer's busybox in it.
         recipe.part(&initramfs::build(&search_path)?);
         recipe.part(self.payload(&search_path)?.digest().as_bytes());
         let arguments = self.shape.qemu_arguments()?;
+        // How many: without that the last argument could be taken for what follows.
         recipe.part(&arguments.len().to_le_bytes());
         for argument in &arguments {
             recipe.part(argument.as_bytes());
@@ -101,6 +104,7 @@ impl Payload {
     fn digest(&self) -> String {
         let mut recipe = Recipe::new(b"payload");
         recipe.part(&self.bytes);
+        // They change the recording and not the guest: the archive alone would be the same.
         if let Some(programs) = &self.programs {
             for content in &programs.contents {
                 recipe.part(content);

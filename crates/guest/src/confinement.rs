@@ -52,11 +52,15 @@ impl Confinement {
             tied: true,
             ..Self::default()
         };
+        // The strictest first: each is tried, as what a container allows is not to be learned in
+        // another way.
         let mut ways = vec![tied.clone()];
         if rustix::process::geteuid().is_root() {
             let bare = Confinement { bare: true, ..tied };
             ways.insert(0, bare.clone());
             if has_capabilities(&fs::read_to_string("/proc/self/status").unwrap_or_default()) {
+                // By the process's number, so that runs at the same time differ; two that are equal
+                // only lose what parts them from each other.
                 let user = USERS.start + std::process::id() % (USERS.end - USERS.start);
                 let user = Some(user);
                 ways.insert(0, Confinement { user, ..bare });
@@ -66,6 +70,7 @@ impl Confinement {
     }
 
     fn first_that_works(program: &str, ways: Vec<Self>) -> Self {
+        // The filter counts for less than the user, which is why it is the first to be given up.
         let both = |way: Self| {
             [
                 Confinement {
@@ -88,6 +93,7 @@ impl Confinement {
             .args(["-M", "none", "-nodefaults", "-display", "none"])
             .args(["-monitor", "stdio"])
             .args(self.arguments())
+            // A folder that every user may enter.
             .current_dir("/")
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -106,12 +112,15 @@ impl Confinement {
             return Command::new(program);
         }
         let mut command = Command::new(SETPRIV);
+        // The signal comes when the thread that started it ends, however it does: QEMU outlives no
+        // killed run.
         command.args(["--pdeathsig", "KILL", "--no-new-privs"]);
         if self.bare {
             command.args(["--inh-caps=-all", "--bounding-set=-all"]);
         }
         if let Some(user) = self.user {
             let user = user.to_string();
+            // The caller's groups as well: root's could read what the user cannot.
             command.args(["--reuid", &user, "--regid", &user, "--clear-groups"]);
         }
         command.args(["--", program]);

@@ -29,8 +29,11 @@ impl Archive {
             let parent = name.get(..at).unwrap_or_default().to_owned();
             self.nodes
                 .entry(parent)
+                // Not in place of a folder that is there: its mode was taken from this computer.
                 .or_insert(ArchiveEntry::Directory { mode: 0o755 });
         }
+        // What is made up has no place on this computer, even where something with one had the name
+        // before.
         self.hosts.remove(name);
         self.nodes.insert(name.to_owned(), node);
     }
@@ -91,6 +94,7 @@ fn entry(out: &mut Vec<u8>, inode: usize, name: &str, mode: u32, data: &[u8]) {
     out.extend_from_slice(header.as_bytes());
     out.extend_from_slice(name.as_bytes());
     out.push(0);
+    // Both the name and the contents end at a multiple of 4 from the archive's start.
     pad(out);
     out.extend_from_slice(data);
     pad(out);

@@ -95,6 +95,7 @@ pub struct WatchList {
 impl WatchList {
     /// Watches functions of programs too. Their addresses are below all of the kernel's, and sorted.
     pub(crate) fn add(&mut self, programs: &[Function]) {
+        // The recording's table is sorted by entry.
         self.table.functions.splice(0..0, programs.iter().cloned());
     }
 }
@@ -136,6 +137,8 @@ pub fn watch_list(types: &TypeModel, symbols: &Symbols) -> WatchList {
     let mut by_entry: BTreeMap<u64, Function> = BTreeMap::new();
     let mut ambiguous = Vec::new();
     for (name, prototypes) in prototypes(types) {
+        // By prototypes, not by symbols: without a prototype it is not known what the registers
+        // hold.
         let role = roles.get(name).copied().unwrap_or(Role::Plain);
         let mut wanted = prototypes
             .iter()
@@ -143,6 +146,7 @@ pub fn watch_list(types: &TypeModel, symbols: &Symbols) -> WatchList {
         let Some(parameters) = wanted.next() else {
             continue;
         };
+        // Nothing to be learned, and each watched function costs time in the guest.
         if role == Role::Plain && parameters.is_empty() {
             continue;
         }
@@ -175,6 +179,7 @@ pub fn watch_list(types: &TypeModel, symbols: &Symbols) -> WatchList {
 }
 
 fn is_kernel_code(symbol: &Symbol) -> bool {
+    // A module's prototypes are in its own BTF, which is not read.
     symbol.module.is_none() && matches!(symbol.letter, 't' | 'T' | 'w' | 'W')
 }
 
@@ -204,6 +209,7 @@ fn roles(symbols: &Symbols) -> BTreeMap<String, Role> {
     for (name, role) in ALWAYS {
         roles.extend(present(name).into_iter().map(|name| (name, *role)));
     }
+    // By what is there, not by the kernel's version: distributions carry later code back.
     for (role, groups) in FIRST_OF {
         let there = |group: &&&[&str]| group.first().is_some_and(|name| !present(name).is_empty());
         let names = groups
@@ -226,6 +232,7 @@ fn parameters(types: &TypeModel, prototype: &Prototype, role: Role) -> Vec<Param
     let mut found = Vec::new();
     // A large struct is returned through a pointer that the caller passes first.
     let mut next = usize::from(registers_of(types, prototype.result).is_none());
+    // A pointer to a pointer is an array of objects, and changes what a number means.
     let bulk = prototype
         .parameters
         .iter()
@@ -238,6 +245,7 @@ fn parameters(types: &TypeModel, prototype: &Prototype, role: Role) -> Vec<Param
             // On the stack; a later, smaller one may still get a register.
             continue;
         }
+        // A struct of two words takes two registers; only the first is looked at.
         let register = Register::ALL.get(next).copied();
         next += count;
         let meaning = meaning(
@@ -268,6 +276,7 @@ fn meaning(
         .and_then(|id| types.composite(id))
         .map_or("", |c| c.name.as_str());
     let number = matches!(types.get(types.strip(type_id)), Some(Type::Int { .. }));
+    // Elsewhere a parameter's name is no evidence of what it counts.
     let allocator = !matches!(role, Role::Plain | Role::ContextSwitch | Role::Interrupt);
     let special = match role {
         Role::HeapAlloc | Role::HeapFree if tag == "kmem_cache" => Some(Meaning::Cache),
@@ -343,6 +352,7 @@ fn insert(
         parameters,
     };
     let weight = |f: &Function| (f.role != Role::Plain, f.parameters.len());
+    // Aliases, and functions that the compiler found to be the same.
     let known = by_entry.get(&symbol.address);
     if known.is_none_or(|known| weight(&function) > weight(known)) {
         by_entry.insert(symbol.address, function);

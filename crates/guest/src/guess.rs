@@ -30,6 +30,7 @@ pub(crate) fn programs(
         if word.starts_with('-') || provided.contains(word) {
             continue;
         }
+        // Most words name no program: that is no error, as nobody said that they do.
         let Ok(host) = program::find(word, search_path) else {
             continue;
         };
@@ -58,6 +59,8 @@ pub(crate) fn words(command: &[String]) -> Vec<&str> {
             words.push(word);
         }
         let name = Path::new(word).file_name().and_then(OsStr::to_str);
+        // After the word itself: the shell may be started by another program (`taskset 1 sh -c
+        // '…'`).
         has_shell |= name.is_some_and(|name| SHELLS.contains(&name));
     }
     words
@@ -83,6 +86,7 @@ pub(crate) fn busybox_programs(search_path: &str) -> BTreeSet<String> {
     let Ok(busybox) = program::find("busybox", search_path) else {
         return BTreeSet::new();
     };
+    // Asked, as each distribution's has others.
     let listed = Command::new(busybox).arg("--list").output();
     let text = listed.map(|output| output.stdout).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);

@@ -50,6 +50,7 @@ impl KnownKernel {
                 (image.release, Some(KernelTypes { btf, model }))
             }
             Ok(image) => (image.release, None),
+            // Types that nobody wants need not be there.
             Err(ImageError::NoBtf { release }) if !with_types => (release, None),
             Err(error @ ImageError::NoBtf { .. }) => {
                 let remedy = "record programs alone with --program --kernel-types no";
@@ -62,6 +63,8 @@ impl KnownKernel {
             Some(model) => functions::watch_list(model, &symbols),
             None => functions::nameless_watch_list(&symbols),
         };
+        // Before the run: a function that cannot be counted is said before the guest has worked for
+        // it.
         watch.count(model, &symbols, events)?;
         let release = release.unwrap_or_else(|| "unknown".to_owned());
         Ok(KnownKernel {
@@ -138,6 +141,7 @@ pub(crate) fn write(
     known: &KnownKernel,
     programs: Option<&Programs>,
 ) -> Result<(), linemate_recording::Error> {
+    // The order of the format, and before all events: a recording that is cut has them.
     let mut writer = Writer::create_in(Box::new(file), env!("CARGO_PKG_VERSION"), metadata)?;
     if let Some(types) = &known.types {
         writer.btf(&types.btf)?;

@@ -105,6 +105,8 @@ impl Images {
         memory: &KernelMemory<'_>,
     ) -> Result<(), GuestError> {
         for (name, size) in VARIABLES {
+            // Kernels without randomised areas have none of the bases; readers then take the fixed
+            // ones.
             if let Some(address) = kernel.symbols.address_of(name) {
                 self.add(moment, address, &memory.read(address, size)?)?;
             }
@@ -123,9 +125,11 @@ impl Images {
         };
         self.struct_pages(moment, kernel, memory)?;
         self.page_tables(moment, kernel.symbols, memory)?;
+        // Where pointers lead is asked of the start alone.
         if moment == Moment::Start {
             self.pointers(kernel, memory)?;
         }
+        // At both moments: a cache that is made while the command runs is there only at the stop.
         self.slab_caches(moment, kernel, memory)
     }
 
@@ -148,6 +152,7 @@ impl Images {
             for index in 0..root.pointers {
                 let at = variable.wrapping_add(8 * index as u64);
                 let to = memory.word(at)?;
+                // An array of nodes: it is filled from its start, and the rest is empty.
                 if !is_kernel(to) {
                     break;
                 }
@@ -186,6 +191,7 @@ impl Images {
         if links || !fits || !is_kernel(at) || taken.contains_key(&(at, ty)) {
             return Ok(Vec::new());
         }
+        // Before it is read: what is not mapped is not tried again.
         taken.insert((at, ty), size);
         let Ok(bytes) = memory.read(at, size) else {
             return Ok(Vec::new());
@@ -209,6 +215,7 @@ impl Images {
         };
         for (start, end) in ram::ranges(kernel.shape.memory_bytes) {
             let place = |address: u64| base.wrapping_add(address / PAGE * size);
+            // The array has holes where memory has, and kernels leave those unmapped.
             memory.mapped(place(start), place(end), PIECE, |at, bytes| {
                 self.add(moment, at, bytes)
             })?;
@@ -239,6 +246,8 @@ impl Images {
                 if !taken.insert(physical) {
                     return Ok(());
                 }
+                // A reader begins at the symbol, and knows of the others only what an entry says:
+                // where they are physically.
                 let at = match physical.wrapping_add(ram::IMAGE_BASE) {
                     at if at == top => top,
                     _ => direct.wrapping_add(physical),
@@ -265,6 +274,7 @@ impl Images {
             return Ok(());
         };
         self.add(moment, head, &memory.read(head, 16)?)?;
+        // The list's links are inside of the caches, and its head is not one.
         let mut entry = memory.word(head)?;
         for _ in 0..MAX_CACHES {
             if entry == head {
@@ -287,6 +297,7 @@ impl Images {
 
     fn add(&mut self, moment: Moment, address: u64, bytes: &[u8]) -> Result<(), GuestError> {
         self.spool.write_all(bytes).map_err(spool_error("write"))?;
+        // Kept in a file, as the recorder has the recording until QEMU has ended.
         self.pieces.push((moment, address, bytes.len()));
         Ok(())
     }
@@ -320,6 +331,7 @@ fn percpu_variables(
     let Some(table) = kernel.symbols.address_of("__per_cpu_offset") else {
         return Ok(Vec::new());
     };
+    // Its first word: CPU 0's.
     let offset = memory.word(table)?;
     let first = offset.wrapping_add(kernel.symbols.percpu_base());
     let variables = kernel.types.percpu_variables().into_iter();
@@ -330,6 +342,7 @@ fn percpu_variables(
 
 /// Whether an address is in the kernel's half and one that a struct can have.
 fn is_kernel(address: u64) -> bool {
+    // Others are flags, errors and tagged pointers.
     address >> 63 == 1 && address % 4 == 0
 }
 
@@ -354,6 +367,7 @@ fn spool_error(doing: &'static str) -> impl FnOnce(io::Error) -> GuestError {
 fn text(memory: &KernelMemory<'_>, address: u64) -> Result<Vec<u8>, GuestError> {
     let mut text = Vec::new();
     while text.len() < MAX_NAME && text.last() != Some(&0) {
+        // Byte by byte: a longer read could reach into a page that is not mapped.
         text.extend(memory.read(address.wrapping_add(text.len() as u64), 1)?);
     }
     Ok(text)

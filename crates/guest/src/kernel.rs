@@ -65,6 +65,7 @@ fn choose(running: &Path, cache: &Path) -> Result<BootableKernel, GuestError> {
     let folder = cache.join("kernels");
     match pinned(&folder).last() {
         Some(path) => {
+            // What is booted must be nobody else's: the folder was judged, its files were not.
             check_trusted(path)?;
             BootableKernel::read(path)
         }
@@ -87,6 +88,7 @@ pub fn recorded_kernel(
     given: &[PathBuf],
     cache: &Path,
 ) -> Result<Option<Vec<u8>>, GuestError> {
+    // By the checksum: two builds of a release have the same name and other code.
     let is_it = |bytes: &Vec<u8>| format!("{:x}", Sha256::digest(bytes)) == sha256;
     if given.is_empty() {
         let name = format!("vmlinuz-{release}");

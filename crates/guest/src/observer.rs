@@ -79,6 +79,7 @@ impl Refusal {
 
     /// Of a line `CALL ERROR NAME-IN-HEXADECIMAL`; `None` for any other.
     fn parse(line: &str) -> Option<Refusal> {
+        // In hexadecimal, as a name may hold spaces and line ends.
         let mut parts = line.split(' ');
         let (call, error, digits) = (parts.next()?, parts.next()?, parts.next()?);
         let digit = |byte: &u8| char::from(*byte).to_digit(16);

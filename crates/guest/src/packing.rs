@@ -95,6 +95,8 @@ impl<'a> Packing<'a> {
 
     /// A regular file's contents, under whatever link it was named by.
     fn add_file(&mut self, host: &Path, guest: &str) -> Result<(), GuestError> {
+        // `read` follows links, and so does `metadata`: the guest gets the file, not a link to a
+        // place that it lacks.
         let data = fs::read(host).map_err(GuestError::io("read", host))?;
         let mode = fs::metadata(host)
             .map_err(GuestError::io("read", host))?
@@ -119,6 +121,8 @@ impl<'a> Packing<'a> {
             reason: "it is outside the current folder: give its place as FILE:/PATH/IN/GUEST"
                 .into(),
         })?;
+        // All of it: what the user names is wanted, also what would be left out of a Python's
+        // library.
         self.add_tree(&file.host, &guest, |_| false)
     }
 

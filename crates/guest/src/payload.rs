@@ -81,6 +81,7 @@ pub(crate) fn pack(
     let mut packing = Packing::new(search_path);
     let name = workload.command.first().map_or("", String::as_str);
     let host = command(program::find(name, search_path)?);
+    // A command that is outside of the current folder by a relative path has no place of its own.
     let guest = guest_path(&host).unwrap_or_else(|| {
         let file = host.file_name().unwrap_or_default().to_string_lossy();
         format!("{HOME}/{file}")
@@ -88,7 +89,9 @@ pub(crate) fn pack(
     let mut programs = BTreeSet::from([host.clone()]);
     programs.extend(packing.add_program(&host, &guest)?);
     let mut notes = add_guessed(&mut packing, workload, &guest, &mut programs)?;
+    // After the guessed ones: a Python may be the interpreter of one of them.
     notes.extend(add_pythons(&mut packing, workload, &host, &programs)?);
+    // Last: what the user names takes the place of what was guessed.
     for file in &workload.files {
         packing.add_extra(file)?;
     }
@@ -103,10 +106,12 @@ pub(crate) fn pack(
         format!("HOME={HOME}"),
         format!("PWD={HOME}"),
         "TERM=dumb".to_owned(),
+        // Nothing of this computer's environment: the recording would depend on it.
         "LANG=C".to_owned(),
     ];
     if !library_folders.is_empty() {
         let folders: Vec<String> = library_folders.into_iter().collect();
+        // There is no `ld.so.cache` in the guest that would name them.
         environment.push(format!("LD_LIBRARY_PATH={}", folders.join(":")));
     }
     let mut spec = |name: &str, data: Vec<u8>| {
@@ -155,6 +160,7 @@ fn add_guessed(
     let search_path = packing.search_path();
     let provided = guess::busybox_programs(search_path);
     let mut guessed = guess::programs(&workload.command, search_path, &provided);
+    // It is there, and what it lacks is an error, not a note.
     guessed.remove(command);
     let (mut taken, mut left) = (Vec::new(), Vec::new());
     for (guest, host) in guessed {
@@ -193,6 +199,7 @@ fn add_pythons(
         .filter(|program| python::is_python(program) && !program::is_script(program))
         .collect();
     let mut scripts = python::scripts(&guess::words(&workload.command));
+    // A command that is itself a script with a `#!` line, whatever its name ends with.
     if program::is_script(command) && !interpreters.is_empty() {
         scripts.push(command.to_owned());
     }

@@ -46,6 +46,7 @@ impl Process {
         let ticks = fs::read_to_string(path)
             .ok()
             .and_then(|stat| processor_ticks(&stat));
+        // A system that does not tell counts as busy: a run is not ended for want of an answer.
         if ticks.is_none_or(|ticks| ticks != self.used.0) {
             self.used = (ticks.unwrap_or(0), Instant::now());
         }
@@ -62,6 +63,7 @@ impl Process {
 
     /// Why a QEMU that closed its connection did so, in its own words.
     pub(crate) fn died(&mut self, files: &GuestFiles, doing: &'static str) -> GuestError {
+        // It may close its connection before it has written its last words.
         let deadline = Instant::now() + Duration::from_secs(10);
         while !self.has_ended() && Instant::now() < deadline {
             thread::sleep(TICK);
@@ -85,6 +87,7 @@ impl Drop for Process {
 
 /// User and system time of `/proc/PID/stat` (proc(5): fields 14 and 15; the name before them may hold anything).
 fn processor_ticks(stat: &str) -> Option<u64> {
+    // Field 3 is the first after the name, so 14 is 11 further.
     let (_, rest) = stat.rsplit_once(") ")?;
     let mut fields = rest.split(' ').skip(11);
     let mut field = || fields.next()?.parse::<u64>().ok();

@@ -69,6 +69,7 @@ pub(crate) fn find(command: &str, search_path: &str) -> Result<PathBuf, ProgramE
     let path = if command.contains('/') {
         Some(PathBuf::from(command)).filter(|path| path.is_file())
     } else {
+        // Relative ones mean another folder in the guest.
         let directories = search_path.split(':').filter(|d| d.starts_with('/'));
         directories
             .map(|d| Path::new(d).join(command))
@@ -127,6 +128,8 @@ pub(crate) fn needs(program: &Path, search_path: &str) -> Result<Vec<PathBuf>, P
         };
         let interpreter = find(interpreter, search_path)?;
         needed.push(interpreter.clone());
+        // `env` looks its argument up in the search path: that program is needed, and what it needs
+        // is asked next.
         if interpreter.ends_with("env") {
             let named = words.find(|w| !w.starts_with('-') && !w.contains('='));
             needed.extend(libraries(&interpreter, &read(&interpreter)?)?);
@@ -187,6 +190,7 @@ fn listed(loader: &Path, program: &Path) -> Result<Vec<PathBuf>, ProgramError> {
         .arg("--list")
         // A bare name would be looked up among the libraries.
         .arg(Path::new(".").join(program))
+        // It would be listed as a library of the program's.
         .env_remove("LD_PRELOAD")
         .output()
         .map_err(|e| failed(e.to_string()))?;
@@ -248,6 +252,7 @@ fn loader(program: &Path, data: &[u8]) -> Result<Option<PathBuf>, ProgramError> 
                 u16::from_le_bytes(b)
             }
         });
+    // Before the parser, whose error would not say which machine it is for.
     if class != Some(elf::ELFCLASS64) || machine != EM_X86_64 {
         return Err(ProgramError::OtherArchitecture {
             path: program.to_owned(),

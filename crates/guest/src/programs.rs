@@ -87,6 +87,7 @@ pub(crate) fn find(archive: &Archive, own: &[OwnAllocator]) -> Result<Programs, 
         let ArchiveEntry::File { data, .. } = entry else {
             continue;
         };
+        // By contents, not by name or mode: libraries are not executable files everywhere.
         let Some(code) = code_of(data) else { continue };
         let index = files.len() as u32;
         files.push(ProgramFile {
@@ -95,12 +96,15 @@ pub(crate) fn find(archive: &Archive, own: &[OwnAllocator]) -> Result<Programs, 
             length: data.len() as u64,
             code,
         });
+        // The order of both lists is that of the archive's names, so equal payloads give equal
+        // numbers.
         contents.push(data.clone());
         // What is not to be read as debug information has no names of fields, which is no fault of the recording.
         let found = linemate_debugfiles::find(data, archive.host(name).unwrap_or(Path::new("/")));
         let found = found.unwrap_or_default();
         for missing in &found.missing {
             match missing {
+                // Distributions' libraries seldom have any: a note for each would be the rule.
                 Missing::Debug(_) if !name.contains(".so") => bare.push(format!("/{name}")),
                 Missing::Debug(_) => {}
                 other => missed.push(format!("/{name}: {other}")),
@@ -212,6 +216,7 @@ fn functions(
         if file.debug_of.is_some() {
             continue;
         }
+        // The first one: a file's debug file is added before its split units.
         let debug = files.files().iter().position(|f| f.debug_of == Some(index));
         let debug = debug.and_then(|at| contents.get(at)).map(Vec::as_slice);
         // What is no sound ELF file has been told apart before; one whose symbols are broken has no functions to watch.
@@ -228,6 +233,7 @@ fn functions(
                 };
                 found.entry(entry).or_insert_with(|| Function {
                     entry,
+                    // A symbol without a size still has its entry.
                     size: u32::try_from(function.size).unwrap_or(u32::MAX).max(1),
                     name: name.to_owned(),
                     role,
@@ -237,6 +243,7 @@ fn functions(
             }
             there
         };
+        // Before the user's own, so that a name that is in both keeps its meaning.
         for (name, role, parameters) in ALLOCATORS {
             watch(name, *role, parameters);
         }

@@ -47,6 +47,8 @@ pub(crate) fn scripts(words: &[&str]) -> Vec<PathBuf> {
 /// Asks an interpreter what it and these scripts need; `None` if it does not answer, such as one that is no Python.
 pub(crate) fn ask(interpreter: &Path, scripts: &[PathBuf]) -> Option<Python> {
     let output = Command::new(interpreter)
+        // Isolated from this shell's environment, and without writing compiled files next to what
+        // is not ours.
         .args(["-I", "-B", "-c", QUESTION])
         .args(scripts)
         .output()

@@ -37,11 +37,13 @@ impl Qemu {
     /// Missing, too old, without plugins, or not QEMU.
     pub fn find() -> Result<Self, GuestError> {
         let program = std::env::var("LINEMATE_QEMU").unwrap_or_else(|_| PROGRAM.to_owned());
+        // QEMU is started in the run's folder.
         let program = absolute(program);
         let version = words(&program, "--version")?;
         let version = version.lines().next().unwrap_or_default().to_owned();
         check_version(&program, &version)?;
         let help = words(&program, "-help")?;
+        // By its options: a version does not say how it was built.
         if !help.contains("-plugin ") {
             return Err(GuestError::QemuWithoutPlugins { program });
         }
@@ -168,6 +170,7 @@ pub(crate) struct Inherited(Vec<OwnedFd>);
 impl Inherited {
     /// A copy of `file`'s descriptor that a child of this process keeps; its number.
     fn add(&mut self, file: &File) -> Result<RawFd, GuestError> {
+        // The copy is without close-on-exec, and lives until QEMU has been started.
         let copy = rustix::io::dup(file)
             .map_err(|e| GuestError::io("hand over", Path::new("an open file"))(e.into()))?;
         let number = copy.as_raw_fd();
@@ -254,11 +257,13 @@ impl GuestFiles {
         let give = || {
             for entry in fs::read_dir(&self.folder)? {
                 let entry = entry?;
+                // Who can open the lock can hold it, and the folder would never count as abandoned.
                 if entry.file_name() != LOCK {
                     lchown(entry.path(), Some(user), Some(user))?;
                 }
             }
             chown(&self.folder, None, Some(user))?;
+            // Last: until then the folder is for its owner alone.
             fs::set_permissions(&self.folder, fs::Permissions::from_mode(0o710))
         };
         give().map_err(failed)
@@ -273,6 +278,7 @@ impl GuestFiles {
             rustix::process::getegid().as_raw(),
         );
         let take = || {
+            // First: from here on nobody else reaches the files.
             fs::set_permissions(&self.folder, fs::Permissions::from_mode(0o700))?;
             chown(&self.folder, None, Some(me.1))?;
             for entry in fs::read_dir(&self.folder)? {
@@ -293,6 +299,7 @@ impl GuestFiles {
     ) -> Result<String, GuestError> {
         let file = File::open(library).map_err(GuestError::io("read", library))?;
         let about = file.metadata().map_err(GuestError::io("read", library))?;
+        // The loader opens the descriptor's path anew, with QEMU's own rights.
         if has_fewer_rights && about.mode() & 0o004 == 0 {
             let bytes = fs::read(library).map_err(GuestError::io("read", library))?;
             let copy = self.folder.join(RECORDER);
@@ -355,6 +362,8 @@ pub(crate) fn arguments(shape: &GuestShape, start: Start) -> Result<Vec<String>,
         "-fw_cfg",
         format!("name=opt/linemate/payload,file={PAYLOAD}"),
     );
+    // `if=none`: no device of the guest has it. `cache=unsafe`: a disk that a crash of the host
+    // loses is a copy, or is made again.
     let drive = "if=none,id=snapshot,format=qcow2,cache=unsafe,file=";
     option("-drive", format!("{drive}{DISK}"));
     option("-chardev", "socket,id=qmp,fd=0".to_owned());
@@ -362,6 +371,7 @@ pub(crate) fn arguments(shape: &GuestShape, start: Start) -> Result<Vec<String>,
     match start {
         Start::Boot => {}
         Start::Snapshot => option("-loadvm", SNAPSHOT.to_owned()),
+        // The agent reads it where it would wait to be saved.
         Start::WholeBoot => option("-fw_cfg", "name=opt/linemate/straight,string=1".to_owned()),
     }
     Ok(arguments)

@@ -49,6 +49,7 @@ impl Qmp {
             stream,
             pending: Vec::new(),
         };
+        // QEMU greets once; what comes before that, if anything, is none of ours.
         let deadline = Instant::now() + ANSWER_LIMIT;
         while qmp
             .message(deadline)?
@@ -84,6 +85,8 @@ impl Qmp {
             let Some(mut message) = self.message(deadline)? else {
                 continue;
             };
+            // One command at a time, so the next result is this command's; events in between have
+            // neither key.
             if let Some(result) = message.get_mut("return") {
                 return Ok(result.take());
             }
@@ -118,6 +121,7 @@ impl Qmp {
             if let Some(end) = self.pending.iter().position(|&b| b == b'\n') {
                 return Ok(Some(self.pending.drain(..=end).collect()));
             }
+            // A guest that has taken QEMU over could otherwise fill this process's memory.
             if self.pending.len() > LINE_LIMIT {
                 return Err(QmpError::Protocol("an endless line".into()));
             }

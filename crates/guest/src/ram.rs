@@ -41,6 +41,7 @@ impl Ram {
     /// Finds the memory of process `pid`, which was started with the arguments of [`GuestShape`].
     pub(crate) fn open(pid: u32, shape: &GuestShape) -> Result<Self, GuestError> {
         let nodes = u64::from(shape.numa_nodes.max(1));
+        // By the length as well: all backends of memory files have that name.
         let length = shape.memory_bytes / nodes;
         let folder = PathBuf::from(format!("/proc/{pid}/fd"));
         let mut found: Vec<(u64, PathBuf)> = Vec::new();
@@ -78,6 +79,7 @@ impl Ram {
 impl Ram {
     /// Bytes that the guest has used so far.
     pub(crate) fn used(&self) -> Result<u64, GuestError> {
+        // Pages that were never touched are holes.
         let used = |(file, _): &(File, u64)| file.metadata().map(|about| about.blocks() * 512);
         let sum: std::io::Result<u64> = self.files.iter().map(used).sum();
         sum.map_err(GuestError::io("read", Path::new("the guest's memory")))
@@ -114,6 +116,7 @@ pub(crate) fn ranges(total: u64) -> Vec<(u64, u64)> {
 impl Physical for Ram {
     fn read(&self, address: u64, buffer: &mut [u8]) -> Result<(), GuestError> {
         let beyond = || GuestError::Memory(format!("no memory at physical address {address:#x}"));
+        // From here on a place in the files, which have no hole.
         let mut offset = match address.checked_sub(ABOVE) {
             Some(above) => self.below + above,
             None if address < self.below => address,
@@ -135,6 +138,7 @@ impl Physical for Ram {
             let (now, later) = rest.split_at_mut(here);
             file.read_exact_at(now, offset)
                 .map_err(GuestError::io("read", Path::new("the guest's memory")))?;
+            // A read may go on in the next node's file.
             (rest, offset) = (later, 0);
         }
         Ok(())
@@ -184,6 +188,7 @@ impl<'a> KernelMemory<'a> {
     pub(crate) fn new(physical: &'a dyn Physical, init_top_pgt: u64) -> Self {
         KernelMemory {
             physical,
+            // The image's mapping is the one that needs no table to be followed.
             top: init_top_pgt.wrapping_sub(IMAGE_BASE),
         }
     }
@@ -191,6 +196,7 @@ impl<'a> KernelMemory<'a> {
     /// Where a virtual address is, and how many bytes from there its page goes on. `None`: not mapped.
     fn translate(&self, address: u64) -> Result<Option<(u64, u64)>, GuestError> {
         let mut table = self.top;
+        // Four levels, as the guest's CPU has no more (`la57=off`).
         for shift in SHIFTS {
             let index = address >> shift & 511;
             let mut entry = [0; 8];
@@ -203,6 +209,7 @@ impl<'a> KernelMemory<'a> {
                 let size = 1u64 << shift;
                 let within = address & (size - 1);
                 return Ok(Some((
+                    // In an entry of a huge page the low bits of the frame are flags (`PAT_LARGE`).
                     (entry & FRAME & !(size - 1)) + within,
                     size - within,
                 )));
@@ -276,6 +283,7 @@ impl<'a> KernelMemory<'a> {
                 at |= 0xffff << 48;
             }
             let last = at.wrapping_add((1 << shift) - 1);
+            // `last`, not the end: that of the top entry is beyond 64 bits.
             if last < area.start || at >= area.end {
                 continue;
             }
@@ -321,6 +329,7 @@ impl<'a> KernelMemory<'a> {
                     self.physical.read(physical, part)?;
                 }
             }
+            // A piece ends at a hole, as it has one address.
             if !bytes.is_empty() && (here.is_none() || bytes.len() >= piece) {
                 take(first, &bytes)?;
                 bytes.clear();

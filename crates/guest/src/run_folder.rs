@@ -68,6 +68,8 @@ impl RunFolder {
 
     /// Gives it the name under which it stays.
     pub(crate) fn rename(self, to: &Path) -> io::Result<()> {
+        // Until it has its name it is a folder without a lock, which is left alone while it is
+        // young.
         fs::remove_file(self.path().join(LOCK))?;
         fs::rename(self.path(), to)
     }
@@ -81,6 +83,7 @@ fn abandoned(parent: &Path, prefix: &str) -> Vec<PathBuf> {
         .filter(|entry| ours(&entry.file_name()))
         .map(|entry| entry.path())
         .filter(|folder| match File::open(folder.join(LOCK)) {
+            // A lock dies with its process, so one that can be had is nobody's.
             Ok(lock) => rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok(),
             Err(error) => error.kind() == io::ErrorKind::NotFound && is_old(folder),
         })

@@ -140,6 +140,7 @@ impl Session {
             false => Some(self.draft(observer)?),
         };
         private_folder(&self.cache).map_err(GuestError::from)?;
+        // QEMU is started in another folder.
         let recorder = std::fs::canonicalize(&self.conditions.recorder)
             .map_err(|_| GuestError::RecorderMissing(self.conditions.recorder.clone()))?;
         let payload = self.conditions.payload(&search_path)?;
@@ -172,6 +173,7 @@ impl Session {
             file.try_clone()
                 .map_err(GuestError::io("open", draft.path()))
         };
+        // The recorder appends to it, and this process once more when QEMU has ended.
         self.write_head(open()?, &known, &payload)?;
         let plugin = (&*recorder, &self.plugin(open()?));
         let ran = self.run(&files, Some(plugin), &known, &mut images, cancel, observer);
@@ -214,6 +216,7 @@ impl Session {
         ] {
             write_private(&path, bytes).map_err(GuestError::io("write", &path))?;
         }
+        // QEMU writes to a disk that it loads from, and other runs start from this one.
         copy(disk, &files.disk()).map_err(|error| {
             let needed = std::fs::metadata(disk).map_or(0, |disk| disk.len());
             let full = space::full("a copy of the booted guest", &files.disk(), needed);
@@ -266,6 +269,7 @@ impl Session {
     ) -> Result<Ran, GuestError> {
         let limit = self.timeout.unwrap_or(RUN_LIMIT);
         let watching = Watching {
+            // One limit for both parts of the run: set-up and command.
             limit: (Instant::now() + limit, limit.as_secs()),
             lively: self.conditions.shape.timing == Timing::Deterministic,
             recording: plugin.and_then(|(_, plugin)| plugin.recording()),
@@ -281,6 +285,8 @@ impl Session {
 
         let doing = Stage::SettingUp.name();
         let reached = vm.run_to_pause(&mut watching.watch(doing, observer));
+        // The guest waits within one instruction meanwhile: it does not notice how long the images
+        // take.
         let reached = reached.and_then(|(pause, said)| {
             expect(pause, Pause::Start, doing, &said)?;
             self.take_images(&vm, Moment::Start, known, images)
@@ -290,6 +296,7 @@ impl Session {
         }
         vm.release()?;
 
+        // After the release: the time that images take is not the command's.
         let started = Instant::now();
         observer.stage(Stage::Recording);
         let doing = Stage::Recording.name();
@@ -311,6 +318,7 @@ impl Session {
     }
 
     fn plugin(&self, recording: File) -> Plugin {
+        // The highest physical address, which is beyond the amount where there is a hole.
         let end = ram::ranges(self.conditions.shape.memory_bytes)
             .last()
             .map_or(0, |(_, end)| *end);
@@ -360,11 +368,13 @@ impl Session {
     ) -> Result<Recorded, Failure> {
         let complete = ran.is_ok();
         let written = self.complete(&draft, complete, images);
+        // What cannot be counted may have events.
         let worth = written
             .as_ref()
             .map_or(true, |totals| *totals != Totals::default());
         let (ran, totals) = match (ran, written) {
             (Ok(ran), Ok(totals)) => (ran, totals),
+            // The recorder's own words say why, and this process knows for which file.
             (Err(GuestError::Recorder(reason)), _) => {
                 let path = self.output.clone();
                 return Err(keep(draft, GuestError::Recording { path, reason }, worth));
@@ -400,6 +410,7 @@ impl Session {
         let wrong = |e: linemate_recording::Error| self.recording_error(&e);
         let file = draft.file().try_clone();
         let file = file.map_err(GuestError::io("open", draft.path()))?;
+        // Cuts off what QEMU may have left of a chunk.
         let mut writer = Writer::append_to(file).map_err(wrong)?;
         let totals = writer.totals();
         // Even a run that failed has its images: they name what was recorded.
@@ -432,6 +443,7 @@ fn tell_notes(payload: &Payload, observer: &mut dyn Observer) {
 
 /// Ends a guest whose command has ended; the system calls that programs made in vain.
 fn ended(mut vm: Vm) -> Result<Vec<Refusal>, GuestError> {
+    // A command that was killed has a status of its own: the kernel's message says more.
     let out_of_memory = vm.out_of_memory();
     vm.release()?;
     let words = vm.quit()?;
@@ -447,6 +459,7 @@ fn ended(mut vm: Vm) -> Result<Vec<Refusal>, GuestError> {
 /// What is left of a run that failed. The older recording stays where it is.
 fn keep(draft: Draft, cause: GuestError, worth: bool) -> Failure {
     // Nothing in it: a head without events answers no question.
+    // Kept under the draft's name.
     let kept = if worth { draft.keep().ok() } else { None };
     Failure { cause, kept }
 }

@@ -127,6 +127,7 @@ impl GuestShape {
                 nodes,
             });
         }
+        // QEMU takes the amount in MiB, and each node has a memory file of its own.
         let unit = u64::from(nodes) << 20;
         if self.memory_bytes < MIN_MEMORY || self.memory_bytes % unit != 0 {
             return Err(ShapeError::Memory {
@@ -188,6 +189,7 @@ impl GuestShape {
     /// into a reboot, which QEMU is told to take as the end.
     #[must_use]
     pub fn kernel_command_line(&self) -> String {
+        // The user's words last, so that they count where two contradict each other.
         let mut line = "console=ttyS0 nokaslr norandmaps quiet panic=-1".to_owned();
         if self.cpus > PATIENT_CPUS {
             line.push_str(" cpu_init_udelay=0");
@@ -223,6 +225,7 @@ impl GuestShape {
             "-cpu",
             "max,la57=off",
             "-rtc",
+            // Neither the date nor the clock are the host's.
             "base=2026-01-01,clock=vm",
         ]
         .map(str::to_owned)
@@ -240,6 +243,8 @@ impl GuestShape {
                     "-accel",
                     "tcg,thread=single",
                     "-icount",
+                    // One nanosecond for each instruction; an idle guest's clock goes to its next
+                    // timer at once.
                     "shift=0,sleep=off",
                 ]
                 .map(str::to_owned),
@@ -257,6 +262,7 @@ fn memory_arguments(shape: &GuestShape) -> Vec<String> {
     let backend = |id: String, bytes: u64| {
         [
             "-object".to_owned(),
+            // Shared: with a private mapping the file would not have what the guest writes.
             format!("memory-backend-memfd,id={id},size={bytes},share=on"),
         ]
     };

@@ -64,6 +64,7 @@ impl Boot<'_> {
         recipe.part(self.kernel_bytes);
         recipe.part(self.initramfs);
         for argument in self.shape.qemu_arguments()? {
+            // Last, so that their number need not be said.
             recipe.part(argument.as_bytes());
         }
         Ok(recipe.key())
@@ -84,6 +85,7 @@ impl Boot<'_> {
     ) -> Result<Snapshot, GuestError> {
         let parent = cache.join("snapshots");
         let folder = parent.join(self.key()?);
+        // A folder gets this name when it is whole.
         if folder.join("disk").is_file() {
             for file in ["disk", "symbols"] {
                 check_trusted(&folder.join(file))?;
@@ -129,6 +131,8 @@ impl Boot<'_> {
         write(&files.disk(), &disk::empty())?;
         let plugin = Some((self.recorder, &Plugin::Hold));
         let mut vm = Vm::start(self.qemu, self.shape, &files, plugin, Start::Boot)?;
+        // Without `give_up`: nothing of a boot that failed is of use, and QEMU is killed with the
+        // `Vm`.
         let said = self.boot(&mut vm, cancel, observer)?;
         vm.stop_held()?;
         let (address, length) = symbols_place(&said)?;
@@ -136,6 +140,7 @@ impl Boot<'_> {
         write(&folder.join("symbols"), &symbols)?;
         vm.save(self.shape)?;
         vm.quit()?;
+        // QEMU has ended, so nothing changes the files any more.
         files.take_back()?;
         for path in [
             files.kernel(),
@@ -171,6 +176,7 @@ impl Boot<'_> {
             observer,
         };
         let (pause, said) = match vm.run_to_pause(&mut watch) {
+            // A boot has no command that could be too long: what is wrong is on the console.
             Err(GuestError::Timeout { seconds, .. }) => {
                 return Err(GuestError::NeverReached {
                     seconds,

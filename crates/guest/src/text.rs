@@ -73,6 +73,7 @@ pub(crate) fn last_line(console: &str) -> String {
 
 /// `[    1.234567] words` → `words`, and no control characters.
 fn without_time_stamp(line: &str) -> String {
+    // A hostile guest writes this, and it ends on the user's terminal.
     let line: String = line.chars().filter(|c| !c.is_control()).collect();
     let rest = line
         .strip_prefix('[')

@@ -139,6 +139,7 @@ impl Vm {
                 files.library(library, qemu.confinement.has_fewer_rights(), &mut inherited)?;
             arguments.extend(qemu::plugin_arguments(plugin, &library, &mut inherited)?);
         }
+        // A pair without a name: nobody else can speak to QEMU.
         let (ours, theirs) =
             UnixStream::pair().map_err(GuestError::io("make a socket for", &files.control()))?;
         make_empty(files)?;
@@ -150,6 +151,7 @@ impl Vm {
         let clone = words
             .try_clone()
             .map_err(GuestError::io("create", &words_path))?;
+        // When all files are there: QEMU may not add any.
         if let Some(user) = user {
             files.give_to(user)?;
         }
@@ -250,8 +252,10 @@ impl Vm {
     ) -> Result<(Pause, Vec<Message>), GuestError> {
         let mut said = Vec::new();
         loop {
+            // Before its words are read: what it wrote last is then among them.
             let ended = self.process.has_ended();
             self.read_messages(&mut said, watch)?;
+            // The last message: after it the guest says nothing until it is let go.
             if let Some(Message::Pause(pause)) = said.last() {
                 let pause = *pause;
                 self.until_still(pause)?;
@@ -279,6 +283,7 @@ impl Vm {
                     });
                 }
             }
+            // In processor time of QEMU, as a guest that spins makes progress of a kind.
             if watch.lively && self.process.idle_for() > STALL_LIMIT {
                 let (seconds, doing) = (STALL_LIMIT.as_secs(), watch.doing);
                 return Err(GuestError::Stalled {
@@ -321,6 +326,7 @@ impl Vm {
     /// Whether the guest is held where it is to be saved.
     fn at_hold(&mut self) -> Result<bool, GuestError> {
         let path = self.files.hold();
+        // Opening the writing end succeeds only when the other side reads: that is the sign.
         let mut options = OpenOptions::new();
         options
             .write(true)
@@ -344,6 +350,8 @@ impl Vm {
         };
         let sent = self.qmp().and_then(|qmp| qmp.send("stop", json!({})));
         sent.map_err(|error| self.monitor_error(error))?;
+        // Nothing says that the order has arrived but that the main thread waits for the
+        // processors.
         self.until_ordered()?;
         let path = self.files.hold();
         pipe.write_all(b".")
@@ -379,6 +387,7 @@ impl Vm {
 
     /// Lets a guest that waits at the barrier go on.
     pub(crate) fn release(&mut self) -> Result<(), GuestError> {
+        // All of it, the waiting byte too: the next barrier counts from an empty pipe.
         let mut left = BARRIER_BYTES;
         let mut buffer = [0; BARRIER_BYTES];
         while left > 0 {
@@ -418,6 +427,7 @@ impl Vm {
         self.partial_words.extend(self.words.read()?);
         while let Some(line) = take_line(&mut self.partial_words) {
             self.progress.learn(&line);
+            // The first one: what follows it are its consequences.
             if let (None, Some(reason)) = (&self.recorder_error, line.strip_prefix(RECORDER_ERROR))
             {
                 self.recorder_error = Some(reason.to_owned());
@@ -459,6 +469,7 @@ impl Vm {
     /// Ends QEMU and waits until it has: the recorder finishes its file on the way.
     pub(crate) fn quit(mut self) -> Result<RecorderWords, GuestError> {
         match self.qmp().and_then(|qmp| qmp.execute("quit", json!({}))) {
+            // QEMU may close the connection before its answer has left.
             Ok(_) | Err(QmpError::Closed) => {}
             Err(error) => return Err(error.into()),
         }
@@ -518,6 +529,7 @@ impl Vm {
                 _ => {}
             }
         }
+        // A kernel that never spoke was not started: QEMU knows why.
         if self.console_is_silent() {
             let mut words = read_lossy(&self.files.qemu_words());
             words.retain(|c| c != '\r');
@@ -531,6 +543,7 @@ impl Vm {
     fn ended(&self, doing: &'static str) -> GuestError {
         let console = console_lines(&self.files);
         if let Some(words) = find_line(&console, "Kernel panic") {
+            // With no process left to kill the kernel panics.
             if words.contains("deadlocked on memory") || words.contains("Out of memory") {
                 return GuestError::OutOfMemory { words };
             }
@@ -582,6 +595,7 @@ fn make_barrier(path: &Path) -> io::Result<File> {
         .write(true)
         .custom_flags(flags)
         .open(path)?;
+    // A page is the least that a pipe can hold: the less, the fewer bytes the guest has to write.
     rustix::pipe::fcntl_setpipe_size(&pipe, PIPE_BYTES)?;
     Ok(pipe)
 }

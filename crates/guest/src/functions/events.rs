@@ -53,6 +53,7 @@ impl WatchList {
         for event in events {
             let prototypes = types.into_iter().flat_map(TypeModel::functions);
             let prototypes = prototypes.filter(|(_, name, _)| name.as_str() == event);
+            // Static functions of one name: costs per call would be those of one of them.
             if prototypes.count() > 1 {
                 return Err(EventRefusal::Ambiguous(event.clone()));
             }
@@ -80,6 +81,7 @@ impl WatchList {
                     Role::Plain | Role::Event => function.role = Role::Event,
                     _ => return Err(EventRefusal::Allocator(event.to_owned())),
                 }
+                // At an address with aliases the user's name is the one that answers have.
                 function.name.clone_from(&body.name);
             }
             Err(place) => {
@@ -104,6 +106,7 @@ fn bodies<'s>(symbols: &'s Symbols, event: &str) -> Result<Vec<&'s Symbol>, Even
                 part: symbol.name.clone(),
             });
         }
+        // `f.cold` is entered by a jump: what it is called from is a body that was counted.
         if words.all(|word| word != "cold") {
             bodies.push(symbol);
         }
@@ -112,6 +115,7 @@ fn bodies<'s>(symbols: &'s Symbols, event: &str) -> Result<Vec<&'s Symbol>, Even
     if bodies.is_empty() {
         return Err(EventRefusal::Absent(event.to_owned()));
     }
+    // Copies have names of their own; equal ones are other functions.
     if names.len() < bodies.len() {
         return Err(EventRefusal::Ambiguous(event.to_owned()));
     }
