@@ -71,6 +71,7 @@ impl Analysis {
     fn run(&mut self) {
         let mut entry: RegisterSources = Default::default();
         for (register, sources) in entry.iter_mut().enumerate() {
+            // Arguments come from outside; so may what a caller left in any other register.
             if register != STACK {
                 *sources = Sources::outside();
             }
@@ -90,6 +91,8 @@ impl Analysis {
     fn follow(&mut self, from: u64, mut state: RegisterSources, work: &mut Vec<u64>) {
         let mut at = from;
         while let Some(instruction) = self.instructions.get(&at).copied() {
+            // A path that joins another ends here: what is new is added there and followed from
+            // there.
             if at != from && self.entries.contains_key(&at) {
                 self.come_to(at, &state, work);
                 return;
@@ -114,6 +117,8 @@ impl Analysis {
                 }
                 FlowControl::Call | FlowControl::IndirectCall => {
                     self.hand_out(&state, &PASSED);
+                    // By the calling convention, whatever the function does; the others come back
+                    // as they were.
                     for register in CHANGED {
                         state[register] = Sources::outside();
                     }
@@ -130,6 +135,7 @@ impl Analysis {
             OpKind::NearBranch64 => instruction.near_branch64(),
             _ => return,
         };
+        // A jump into the middle of an instruction finds none in the map and ends there.
         if (self.start..self.end).contains(&target) {
             self.come_to(target, state, work);
         } else {
@@ -180,6 +186,8 @@ impl Analysis {
             }
         }
         let mut value = address.clone();
+        // The address counts for the value as well: what is loaded depends on where it was loaded
+        // from.
         for used in info.used_registers() {
             if let Some(register) = number(used.register()).filter(|_| reads(used.access())) {
                 value.add(&state[register]);
@@ -197,6 +205,7 @@ impl Analysis {
             };
             match used.access() {
                 OpAccess::Write | OpAccess::ReadWrite => state[register] = value.clone(),
+                // What was there may still be there.
                 OpAccess::CondWrite | OpAccess::ReadCondWrite => {
                     state[register].add(&value);
                 }
@@ -206,6 +215,7 @@ impl Analysis {
         if instruction.rflags_modified() != 0 {
             state[FLAGS] = value;
         }
+        // Whatever changed it: the stack's addresses come from no load.
         state[STACK] = Sources::default();
         if accesses {
             self.found
@@ -218,6 +228,7 @@ impl Analysis {
     fn finish(self) -> BTreeMap<u64, AddressSources> {
         let mut all = BTreeMap::new();
         for (at, mut sources) in self.found {
+            // Only now are all hand-outs known.
             if sources.outside {
                 sources.add(&self.handed_out);
             }

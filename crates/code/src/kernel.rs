@@ -25,6 +25,7 @@ pub fn dependences(
         (symbol.module.is_none() && end - symbol.address <= FUNCTION_MAX)
             .then_some((symbol.address, end))
     };
+    // Each function once, however many of its instructions a recording has.
     let functions: BTreeSet<(u64, u64)> =
         instructions.into_iter().filter_map(function_of).collect();
     let mut all = Dependences::default();

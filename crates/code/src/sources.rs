@@ -32,6 +32,7 @@ impl Sources {
         let Err(at) = self.loads.binary_search(&load) else {
             return;
         };
+        // Left out from here on: what is unknown overlaps with nothing. The 16 is not measured.
         if self.loads.len() == LOADS_MAX {
             self.any = true;
             self.loads.clear();
@@ -51,6 +52,7 @@ impl Sources {
         for load in &other.loads {
             self.add_load(*load);
         }
+        // Sets only grow, so their lengths say whether one has.
         before != (self.loads.len(), self.outside, self.any)
     }
 }

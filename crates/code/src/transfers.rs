@@ -53,6 +53,7 @@ fn decode(sections: &[CodeSection], at: GuestAddr) -> Option<Instruction> {
         let from = usize::try_from(at.0.checked_sub(section.address)?).ok()?;
         section.bytes.get(from..).filter(|rest| !rest.is_empty())
     })?;
+    // From the instruction itself, which a recording is sure of: its function need not be known.
     let mut decoder = Decoder::with_ip(64, code, at.0, DecoderOptions::NONE);
     Some(decoder.decode())
 }

@@ -205,6 +205,7 @@ impl<'a> Arrangement<'a> {
                 let unit = self.unit(field, &[])?;
                 let slot = self.slot_mut(unit);
                 slot.forced = Some(forced);
+                // The edit says what the member asks for: the guess about it ends.
                 slot.keeps_line = false;
                 Ok(())
             }
@@ -242,6 +243,7 @@ impl<'a> Arrangement<'a> {
         let entities = self.entities(fields)?;
         for (i, pair) in entities.windows(2).enumerate() {
             let (before, field) = (fields[i].clone(), &fields[i + 1]);
+            // Two bit-fields of one run: they are next to each other as they are.
             if pair[0] == pair[1] && !self.is_anonymous_struct(pair[0]) {
                 continue;
             }
@@ -278,6 +280,7 @@ impl<'a> Arrangement<'a> {
         };
         if let Alignment::Bytes(bytes) = stride {
             let size = size_of(self.model, *element);
+            // At least as long as before: elements of fewer bytes would be cut, not padded.
             if padding(bytes)? < size {
                 return Err(Refusal::PadCuts {
                     field: format!("{field}[]"),
@@ -300,6 +303,8 @@ impl<'a> Arrangement<'a> {
                 advice,
             })
         };
+        // The bytes of the others would have to be found within one storage unit, whose layout is
+        // the compiler's.
         if members.len() > 1 {
             return refuse(
                 "shares its bytes with other bit-fields",
@@ -315,6 +320,8 @@ impl<'a> Arrangement<'a> {
                 "its place stays, so removing it does not change the layout",
             );
         }
+        // Nothing takes its place: members after it move up, as in a kernel that is compiled
+        // without it.
         self.slots.retain(|slot| slot.unit != unit);
         Ok(())
     }
@@ -346,6 +353,7 @@ impl<'a> Arrangement<'a> {
             }
         }
         let first = units.first().and_then(|u| self.position(*u)).unwrap_or(0);
+        // Where the first of them is when the others are gone.
         let at = self.slots[..first]
             .iter()
             .filter(|slot| !units.contains(&slot.unit))
@@ -407,6 +415,8 @@ impl<'a> Arrangement<'a> {
                 }
             }
         }
+        // Whether groups allow the place is known only with the moved ones taken out, so all is put
+        // back if not.
         let saved = self.slots.clone();
         let belongs = |slot: &Slot| match entity {
             Entity::Unit(unit) => slot.unit == unit,
@@ -444,6 +454,7 @@ impl<'a> Arrangement<'a> {
         let (before, after) = (group(before), group(after));
         let name = |group: usize| self.groups[group].clone();
         if let Some(own) = own {
+            // It may be moved within its group, and at the group's edges.
             if before != Some(own) && after != Some(own) {
                 return Err(Refusal::InGroup {
                     field: field.to_owned(),
@@ -478,6 +489,7 @@ impl<'a> Arrangement<'a> {
     /// After everything but a flexible array.
     fn end(&self) -> usize {
         let flexible = |slot: &&Slot| self.origin.units[slot.unit].kind == UnitKind::Flexible;
+        // C allows one only as the last member.
         self.slots.len() - usize::from(self.slots.last().filter(flexible).is_some())
     }
 
@@ -491,6 +503,7 @@ impl<'a> Arrangement<'a> {
 
     /// The slot of a unit that [`Self::unit`] found.
     fn slot_mut(&mut self, unit: usize) -> &mut Slot {
+        // It is there: `unit` refuses what was removed.
         let at = self.position(unit).unwrap_or(0);
         &mut self.slots[at]
     }
@@ -555,6 +568,8 @@ impl<'a> Arrangement<'a> {
         let first = members
             .first()
             .map_or("", |i| &*self.composite.members[*i].name);
+        // By the first one's name, so that a run has one name and no edit seems to move a single
+        // bit-field.
         if members.len() > 1 && first != field && !companions.iter().any(|c| c == first) {
             let (field, first) = (field.to_owned(), first.to_owned());
             return Err(Refusal::SplitsBitFields { field, first });
@@ -585,6 +600,7 @@ impl<'a> Arrangement<'a> {
         if let Some((head, _)) = field.split_once(['.', '[']) {
             let member = self.composite.members.iter().find(|m| &*m.name == head);
             if let Some(member) = member {
+                // The type that has the field, for the message: the user has to edit that one.
                 let mut id = self.model.strip(member.type_id);
                 while let Some(Type::Array { element, .. }) = self.model.get(id) {
                     id = self.model.strip(*element);

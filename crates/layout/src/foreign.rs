@@ -39,6 +39,7 @@ pub(crate) fn adopt(
     let (mut common, mut left) = (Vec::new(), Vec::new());
     for leaf in ours.leaves() {
         match paths.get(leaf.path.as_str()) {
+            // A field that is longer here would reach into what the other kernel has next to it.
             Some(their) if fits(leaf, their) => {
                 unroll(leaf, &their.arrays, their.offset, &mut common);
             }
@@ -48,12 +49,14 @@ pub(crate) fn adopt(
     if common.is_empty() {
         return Err(ForeignError::NothingInCommon(name_of(model, id)));
     }
+    // The common ones first: what only this kernel has must not take their bytes.
     let mut pieces = disjoint(common, Vec::new());
     let matched = pieces.len();
     pieces = disjoint(left, pieces);
     // What is left goes after the end in its old order, aligned as it was.
     let mut end = ByteOffset(theirs.size());
     for piece in &mut pieces[matched..] {
+        // Its place within a word is kept: with that every alignment up to a word is.
         let into = ByteSize(piece.old.0 % ByteAlign::WORD.bytes());
         let at = ByteOffset(end.0.saturating_sub(into.0)).align_up(ByteAlign::WORD) + into;
         piece.new = Some(at);
@@ -64,6 +67,7 @@ pub(crate) fn adopt(
     let align = origins
         .of(their_id)
         .map_or(ByteAlign::ONE, |origin| origin.align);
+    // Without anything of its own it is as long as the other kernel's.
     let size = if pieces.len() == matched {
         end
     } else {
@@ -131,6 +135,7 @@ fn both(
 
 /// Whether one field can stand in for the other: not longer, and in arrays of as many dimensions.
 fn fits(ours: &Leaf, theirs: &Leaf) -> bool {
+    // By path and size only: the types may have other names.
     ours.size <= theirs.size && ours.arrays.len() == theirs.arrays.len()
 }
 
@@ -150,6 +155,7 @@ fn unroll(leaf: &Leaf, arrays: &[(u64, u64)], new: ByteOffset, pieces: &mut Vec<
         let next = starts
             .iter()
             .flat_map(|start| (0..elements).map(move |i| at(start, i)));
+        // Arrays in arrays multiply.
         starts = next.take(1 << 16).collect();
     }
     let bytes = ByteSize(leaf.size);
@@ -170,6 +176,7 @@ fn disjoint(mut pieces: Vec<MovedBytes>, mut kept: Vec<MovedBytes>) -> Vec<Moved
         let before = taken.range(..piece.end()).next_back();
         before.is_none_or(|(_, end)| *end <= piece.old)
     };
+    // The longest of those that start together, as it holds the others.
     pieces.sort_by_key(|p| (p.old, std::cmp::Reverse(p.bytes)));
     let mut end = ByteOffset::ZERO;
     for piece in pieces {

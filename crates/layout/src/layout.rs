@@ -145,6 +145,8 @@ impl<'m> Layouts<'m> {
             let value = self.value(composite, unit);
             let align = value.align_in(origin.packed);
             let mut skip = [0; 16];
+            // A table for 16 places of the end is whole up to that alignment; beyond it
+            // [`Extent::align`] does the rest.
             let within = align.min(ByteAlign::of_size(ByteSize(16)));
             for (cursor, skip) in (0..).map(ByteOffset).zip(&mut skip) {
                 let start = self.origins.natural_start(composite, unit, cursor, within);
@@ -186,6 +188,7 @@ impl<'m> Layouts<'m> {
         }
         let slots = arrangement.slots();
         self.slots.insert(id, slots);
+        // All of them: any type may hold this one by value.
         self.known.clear();
         Ok(())
     }
@@ -244,6 +247,7 @@ impl<'m> Layouts<'m> {
             };
             let natural = value.align_in(origin.packed);
             let mut forced = slot.align(line);
+            // Also where a group ends: what follows must not be on its last line.
             if slot.group != group {
                 forced = forced.max(line.into());
             }
@@ -256,6 +260,7 @@ impl<'m> Layouts<'m> {
                 offsets[*member] = Some(BitOffset(start.bit().0 + within));
             }
             let bytes = match unit.kind {
+                // Its elements are after the struct's size, and go wherever it goes.
                 UnitKind::Flexible => END - unit.start,
                 _ => unit.bytes,
             };
@@ -265,11 +270,14 @@ impl<'m> Layouts<'m> {
                 new: Some(start),
                 inner: value.inner,
             });
+            // `least` counts from the member's start, `after` from its end.
             cursor = start + value.size.max(slot.least) + slot.after;
         }
+        // The nameless tail comes after the padding, as it was found there.
         let size = (cursor.align_up(align) + origin.tail).align_up(align) - ByteOffset::ZERO;
         let stays = |p: &MovedBytes| p.new == Some(p.old) && p.inner == Inner::Whole;
         let same = size == origin.size && pieces.iter().all(stays);
+        // No map where nothing moves: most types then cost a replay nothing.
         let map = (!same).then(|| Arc::new(OffsetMap::new(pieces)));
         Layout {
             id,
@@ -294,6 +302,7 @@ impl<'m> Layouts<'m> {
             .iter()
             .zip(&origin.units)
             .filter(|(v, _)| v.inner != Inner::Whole);
+        // Backwards, as the last of equal ones is taken: so it is the first.
         let Some((value, unit)) = changed.rev().max_by_key(|(_, unit)| unit.bytes) else {
             return Layout {
                 id,
@@ -310,6 +319,7 @@ impl<'m> Layouts<'m> {
             inner: value.inner.clone(),
         }];
         if origin.size > unit.bytes {
+            // Bytes that only a longer alternative has follow those of this one.
             let (old, new) = (unit.bytes.end(), Some(value.size.end()));
             pieces.push(MovedBytes {
                 old,
@@ -343,6 +353,7 @@ impl<'m> Layouts<'m> {
         match unit.kind {
             UnitKind::BitFields => {
                 let types = unit.members.iter().map(|i| composite.members[*i].type_id);
+                // Bit-fields hold no struct, so nothing in them can have changed.
                 let align = types.map(|id| self.origins.align_of(id)).max();
                 Value {
                     size: unit.bytes,
@@ -372,6 +383,7 @@ impl<'m> Layouts<'m> {
             Alignment::Line => of_element.size.align_up(self.line.into()),
             Alignment::Bytes(bytes) => of_element.size.max(bytes).align_up(of_element.align),
         };
+        // Elements that are apart already, or take no bytes.
         if old == ByteSize::ZERO || new == of_element.size {
             return value;
         }

@@ -102,6 +102,7 @@ impl OffsetMap {
     /// Of `pieces` in any order, which must not overlap. Pieces that move alike are put together.
     pub fn new(mut pieces: Vec<MovedBytes>) -> OffsetMap {
         pieces.sort_by_key(|p| (p.old, p.bytes));
+        // Empty ones would part pieces that move alike.
         pieces.retain(|p| p.bytes > ByteSize::ZERO);
         let mut joined: Vec<MovedBytes> = Vec::with_capacity(pieces.len());
         for piece in pieces {
@@ -127,6 +128,8 @@ impl OffsetMap {
         };
         let into = offset - piece.old;
         if into >= piece.bytes {
+            // The piece's last byte: what is copied with padding goes on where the field before
+            // goes.
             let nearest = ByteOffset(piece.end().0 - 1);
             let to = match self.at(nearest).to {
                 To::Byte(new) | To::Padding(new) => To::Padding(new),
@@ -155,6 +158,7 @@ impl OffsetMap {
             Inner::Repeat { old, new, element } => {
                 let (number, within) = (into.0 / old.0, ByteSize(into.0 % old.0));
                 let at = element.at(within.end());
+                // Up to the element's end: the next element may be further away than before.
                 let run = at.run.min(*old - within);
                 // An access beyond the end of a flexible array can be anywhere.
                 let base = start.0.wrapping_add(number.wrapping_mul(new.0));

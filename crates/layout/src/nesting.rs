@@ -16,6 +16,7 @@ pub fn enclosing(
     wanted: &dyn Fn(TypeId) -> bool,
 ) -> Option<(TypeId, ByteOffset)> {
     let id = model.strip(id);
+    // Before its members: the outermost one is asked for.
     if wanted(id) {
         return Some((id, offset));
     }

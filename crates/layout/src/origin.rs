@@ -161,6 +161,7 @@ impl<'m> Origins<'m> {
             own: BTreeMap::new(),
         };
         origins.own = origins.own_alignments();
+        // What was worked out before the own alignments were known lacks them.
         origins.known.clear();
         origins
     }
@@ -254,6 +255,8 @@ impl<'m> Origins<'m> {
         let naturals: Vec<ByteAlign> = units.iter().map(|u| self.natural(composite, u)).collect();
         let size = ByteSize(composite.size.into());
         let widest = naturals.iter().copied().max().unwrap_or_default();
+        // BTF does not say `packed`: a member off its natural alignment, or a size that is no
+        // multiple, betrays it.
         let misplaced = |(unit, natural): (&Unit, &ByteAlign)| {
             unit.kind != UnitKind::BitFields && !unit.start.is_aligned(*natural)
         };
@@ -266,6 +269,8 @@ impl<'m> Origins<'m> {
                     return Err(overlap(composite, &units, i));
                 }
                 let natural = if packed { ByteAlign::ONE } else { natural };
+                // What is said comes before what is inferred, which then has only the rest to
+                // explain.
                 units[i].forced = declared(composite, &units[i], natural, size);
                 let floor = end.align_up(on_built_line(units[i].forced));
                 let expected = self.natural_start(composite, &units[i], floor, natural);
@@ -274,12 +279,15 @@ impl<'m> Origins<'m> {
                 end = units[i].end();
             }
         } else {
+            // A union's members all start at 0: nothing pushes them anywhere.
             end = units.iter().map(Unit::end).max().unwrap_or_default();
         }
         let own = self.own.get(&id).copied();
         let own = own.or_else(|| asked(composite.alignment, align, size));
         align = align.max(on_built_line(own));
         let (forced, tail) = explain_end(end, align, size);
+        // Only an end that nothing else explains: with an alignment of its own, or of a member,
+        // there is nothing to ask.
         if forced == Some(Forced::Line) && composite.kind == CompositeKind::Struct {
             mark_line_starts(&mut units);
         }
@@ -323,6 +331,7 @@ impl<'m> Origins<'m> {
                 let end = ByteOffset((bit + u64::from(bits)).div_ceil(8));
                 if composite.kind == CompositeKind::Struct {
                     if let Some(last) = units.last_mut() {
+                        // In a row: where one starts depends on where the one before ends, in bits.
                         if last.kind == UnitKind::BitFields {
                             last.members.push(index);
                             last.bytes = last.bytes.max(end - last.start);
@@ -402,6 +411,7 @@ fn bit_field_start(
 /// Whether a value of that type is a flexible array or ends in one.
 fn ends_flexible(model: &TypeModel, id: TypeId) -> bool {
     match model.get(model.strip(id)) {
+        // `[0]` and `[]` are one in BTF, and both stay last.
         Some(Type::Array { count, .. }) => *count == 0,
         Some(Type::Composite(c)) => {
             c.kind == CompositeKind::Struct
@@ -475,13 +485,16 @@ fn forced_alignment(
     size: ByteSize,
 ) -> Option<Forced> {
     let explains = |a: &ByteAlign| size.is_aligned(*a) && end.align_up(*a) == start;
+    // From 16 bytes on, as scalars align themselves below that; up to a line, which is next.
     let own = ByteAlign::new(bytes.0).filter(|a| (16..BUILT_LINE.bytes()).contains(&a.bytes()));
     if let Some(own) = own.filter(explains) {
         return Some(Forced::Bytes(own));
     }
+    // Before smaller ones: it is what kernels have an attribute for (`____cacheline_aligned`).
     if explains(&BUILT_LINE.into()) {
         return Some(Forced::Line);
     }
+    // Up to a page.
     (1..=12)
         .filter_map(|shift| ByteAlign::new(1 << shift))
         .find(explains)

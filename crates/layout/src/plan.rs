@@ -79,6 +79,7 @@ impl<'m> Plan<'m> {
             objects: Vec::new(),
             types: Vec::new(),
         };
+        // Sections about one type are one list, in order: a later one goes on from an earlier one.
         let mut by_type: BTreeMap<TypeId, Vec<&Statement>> = BTreeMap::new();
         for (subject, statement) in file.statements() {
             if statement.edit.names_its_types() {
@@ -200,6 +201,7 @@ impl<'m> Plan<'m> {
                 }
                 _ => orders.push((*statement).clone()),
             }
+            // The other kernel's layout has no slots that could be moved.
             if adopted.is_some() && !orders.is_empty() {
                 return Err(fail(at, PlanReason::ForeignAndEdits));
             }
@@ -218,6 +220,7 @@ impl<'m> Plan<'m> {
     fn field(&self, id: TypeId, path: &str) -> Result<Field, PlanReason> {
         let model = self.layouts.model();
         let types = vec![id];
+        // A member of that name first: it may be a struct, which has no leaf.
         if let Some(composite) = model.composite(id) {
             if let Some(member) = composite.members.iter().find(|m| &*m.name == path) {
                 let bits = member.offset.0 % 8 + u64::from(member.bits.unwrap_or(0));
@@ -236,6 +239,7 @@ impl<'m> Plan<'m> {
         let leaves = flat.as_ref().map_or(&[][..], FlatType::leaves);
         if let Some(leaf) = leaves
             .iter()
+            // Within arrays one path has many places.
             .find(|leaf| leaf.path == path && leaf.arrays.is_empty())
         {
             return Ok(Field {

@@ -66,6 +66,7 @@ pub fn pointer_chase(
     }
     let rival = |leaf: &&linemate_types::Leaf| {
         let size = target(leaf.type_id).map(|pointee| size_of(model, pointee));
+        // A pointer to void, or to what is only declared, may lead to anything.
         let fits = |size: ByteSize| size == element || size == ByteSize::ZERO;
         leaf.offset != field.offset && size.is_some_and(fits)
     };

@@ -239,6 +239,7 @@ pub(crate) fn private_cache(
             divisor,
         });
     }
+    // The low bits of the line's number are the set.
     let sets = bytes / divisor;
     if !sets.is_power_of_two() {
         return Err(MachineError::Sets { cache, sets });
@@ -272,6 +273,7 @@ pub(crate) fn shared_cache(
             divisor: slices,
         });
     }
+    // Any number of slices: a hash chooses among them, so only a slice's sets are a power of two.
     let slice = private_cache("llc", bytes / slices, ways, line)?;
     Ok(LlcShape {
         slices: slices as u32,
@@ -359,6 +361,8 @@ pub(crate) fn check_latencies(l: &Latencies) -> Result<(), MachineError> {
             })
         }
     };
+    // Strictly, as equal ones would make two levels one; a modified line in the own domain may come
+    // as soon as the cache answers.
     less("l1", l.l1, "l2", l.l2)?;
     less("l2", l.l2, "llc", l.llc)?;
     at_most("llc", l.llc, "hitm_same_domain", l.hitm_same_domain)?;
@@ -376,6 +380,7 @@ pub(crate) fn check_latencies(l: &Latencies) -> Result<(), MachineError> {
     )?;
     less("llc", l.llc, "dram_local", l.dram_local)?;
     at_most("dram_local", l.dram_local, "dram_remote", l.dram_remote)?;
+    // Serving a clean line keeps the next one waiting no longer than a whole answer takes.
     at_most("serve", l.serve, "llc", l.llc)?;
     for (key, cycles) in [
         ("latency_cycles.hitm_other_socket", l.hitm_other_socket),

@@ -286,6 +286,7 @@ impl Topology {
         let mut core_domain = vec![DomainId(0); cores];
         let mut domain_socket = vec![SocketId(0); domains];
         for cpu in &cpus {
+            // The last CPU of a core decides; all of them say the same.
             core_domain[usize::from(cpu.core.0)] = cpu.domain;
             domain_socket[usize::from(cpu.domain.0)] = cpu.socket;
         }

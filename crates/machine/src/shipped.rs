@@ -43,7 +43,9 @@ pub fn shipped() -> &'static [Shipped] {
 pub fn described(text: &str) -> Result<Machine, MachineError> {
     let machine = Machine::from_toml(text)?;
     let other = match machine.name.as_str() {
+        // Of no description, as it means another machine on each computer.
         THIS => true,
+        // A copy of a shipped one may keep its name: its figures are the same.
         name => find(name).is_ok_and(|shipped| shipped != machine),
     };
     match other {

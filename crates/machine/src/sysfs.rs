@@ -65,10 +65,13 @@ impl Machine {
             let core = tree.core(cpu)?;
             let socket =
                 tree.number(&format!("{CPU_ROOT}/cpu{cpu}/topology/physical_package_id"))?;
+            // By who shares the cache: the tree has no other name for a domain that all kernels
+            // give.
             places.push(numbering.place(core, l3.owner, socket));
             match &shape {
                 None => shape = Some((cpu, l1, l2, l3)),
                 Some((first, a, b, c)) => {
+                    // A replay has one shape for all cores.
                     for (cache, one, other) in [("L1", a, &l1), ("L2", b, &l2), ("L3", c, &l3)] {
                         if (one.bytes, one.ways, one.line) != (other.bytes, other.ways, other.line)
                         {
@@ -204,6 +207,7 @@ impl SysfsTree<'_> {
                 Err(_) => break,
             };
             let level = self.number(&format!("{root}/level"))?;
+            // A recording has no fetches of instructions.
             if kind == "Instruction" || !(1..=3).contains(&level) {
                 continue;
             }
@@ -243,6 +247,7 @@ impl SysfsTree<'_> {
         ] {
             let path = format!("{CPU_ROOT}/cpu{cpu}/cpufreq/{file}");
             match self.number(&path) {
+                // Virtual machines have neither.
                 Err(MachineError::SysfsMissing(_)) => {}
                 Ok(khz) if (1_000..=100_000_000).contains(&khz) => {
                     return Ok(((khz / 1000) as u32, note));
