@@ -105,6 +105,7 @@ pub fn parse(blob: &[u8]) -> Result<TypeModel, BtfError> {
         records.id = TypeId(u32::try_from(types.len()).unwrap_or(u32::MAX));
         types.push(record(&mut records, &strings)?);
     }
+    // Before the model's check, which counts a member without bits as long as its type.
     normalise_old_bit_fields(&mut types);
     let pointer_size = pointer_size(&types);
     Ok(TypeModel::new(types, pointer_size)?)
@@ -150,6 +151,7 @@ impl Header<'_> {
             return Err(BtfError::HeaderLength(header_length));
         }
         let section = |offset: u32, length: u32| {
+            // By the header's own length, not ours: a later version may have more in it.
             let start = u64::from(header_length) + u64::from(offset);
             let end = start + u64::from(length);
             let range = usize::try_from(start).ok().zip(usize::try_from(end).ok());
@@ -182,6 +184,8 @@ struct Strings {
 
 impl Strings {
     fn parse(bytes: &[u8]) -> Result<Strings, BtfError> {
+        // The whole table at once, so that names are ranges of it and none has to be copied or
+        // checked again.
         let text = std::str::from_utf8(bytes).map_err(|e| BtfError::Strings(e.valid_up_to()))?;
         if !text.starts_with('\0') {
             return Err(BtfError::Strings(0));
@@ -198,6 +202,7 @@ impl Strings {
     /// A name that a program can be written with. As in the kernel, it holds no control characters.
     fn name(&self, id: TypeId, offset: u32) -> Result<Name, BtfError> {
         let name = self.text(id, offset)?;
+        // Tags may have such characters: only in a table with some is each name looked at.
         if !self.is_printable && has_unsafe(&name) {
             let name = name.chars().take(NAME_SHOWN).collect();
             return Err(BtfError::Name { id, name });
@@ -545,6 +550,7 @@ fn normalise_old_bit_fields(types: &mut [Type]) {
         }
         None
     };
+    // Nearly all BTF is newer: then there is nothing to look for.
     if !types
         .iter()
         .any(|t| matches!(t, Type::Int { size, bits, .. } if u32::from(*bits) != size * 8))

@@ -96,9 +96,11 @@ pub(crate) fn check(types: &[Type], pointer_size: u32) -> Result<Vec<Option<u64>
         return Err(ModelError::NoVoid);
     }
     for (id, t) in (0u32..).map(TypeId).zip(types) {
+        // First, so that what follows can index without asking.
         check_references(types, id, t)?;
     }
     let sizes = measure(types, pointer_size)?;
+    // For its depth and cycles alone: names are written along these chains.
     walk(types, for_each_spelled, |_, _| Ok(()))?;
     for (id, t) in (0u32..).map(TypeId).zip(types) {
         if let Type::Composite(composite) = t {

@@ -51,6 +51,7 @@ impl TypeModel {
         let Some(Type::Composite(composite)) = self.get(id) else {
             return vec![id];
         };
+        // Those without a name have nothing in common but that.
         if composite.name.is_empty() {
             return vec![id];
         }
@@ -105,6 +106,7 @@ impl TypeModel {
             if !is_meant(full) {
                 continue;
             }
+            // By the full name: several types of one name are variants, not other types.
             let known = found.and_then(|known| self.get(known)).map(Type::name);
             if known.is_some_and(|known| known != full) {
                 return None;

@@ -167,6 +167,7 @@ impl FlatType {
     /// all of them ([`FlatType::names`]): which of them an instruction means, its address does not tell. An access
     /// that starts in a hole belongs to the next field if it reaches it.
     pub fn find(&self, offset: ByteOffset, size: u64) -> Option<FieldHit> {
+        // An access of no bytes still is at a place.
         let end = offset.0.checked_add(size.max(1))?;
         let found = find(&self.root, offset.0, end)?;
         let about = self.leaf(found.leaf)?;
@@ -269,6 +270,7 @@ impl LeafSpan {
 
 /// The first field of `block` that `start..end` touches. Its recursion is that of the types: at most MAX_DEPTH.
 fn find(block: &FlatBlock, start: u64, end: u64) -> Option<LeafSpan> {
+    // Entries do not overlap, so they are sorted by their ends as well.
     let first = block.partition_point(|entry| entry.end <= start);
     // An entry can turn out to be a hole inside (padding of an array's element): then the next one counts.
     for entry in &block[first..] {
@@ -300,6 +302,7 @@ fn find_repeated(
 ) -> Option<LeafSpan> {
     let from = start.max(entry.start) - entry.start;
     let to = end.min(entry.end) - entry.start;
+    // All elements are alike: the access is looked up in the first one, and the hit moved.
     let base = from - from % stride;
     let in_element = find(block, from - base, to - base);
     let found = match in_element {
@@ -320,6 +323,7 @@ fn find_overlapping(alternatives: &[FlatBlock], start: u64, end: u64) -> Option<
             if found.covers(start, end) {
                 return Some(found);
             }
+            // The first in declaration order, if none covers all of it.
             touched.get_or_insert(found);
         }
     }
@@ -360,6 +364,7 @@ impl FlatBuilder<'_> {
     ) -> Result<FlatBlock, FlattenError> {
         self.visits += 1;
         self.path_bytes += path.len();
+        // Visits, as empty structs give no leaf; four for each leaf is not measured.
         let too_large = self.visits > 4 * MAX_LEAVES || self.path_bytes > MAX_PATH_BYTES;
         if self.leaves.len() >= MAX_LEAVES || too_large {
             return Err(FlattenError::TooManyLeaves(self.outermost));
@@ -367,6 +372,8 @@ impl FlatBuilder<'_> {
         let model = self.model;
         match model.get(model.strip(id)) {
             Some(Type::Composite(composite))
+                // The outermost type is unfolded in any case: asked about a lock itself, its parts
+                // are wanted.
                 if path.is_empty() || !is_one_value(model, composite) =>
             {
                 let mut block = FlatBlock::new();
@@ -387,6 +394,7 @@ impl FlatBuilder<'_> {
         place: MemberPlace,
     ) -> Result<FlatBlock, FlattenError> {
         let named = !member.name.is_empty();
+        // Bit-fields without a name are padding.
         if !named && member.bits.is_some() {
             return Ok(FlatBlock::new());
         }
@@ -431,6 +439,7 @@ impl FlatBuilder<'_> {
             return Ok(FlatBlock::new());
         }
         let end = match flexible {
+            // No end, and half of what there is, so that sums of offsets do not overflow.
             true => u64::MAX / 2,
             false => place.start + stride * u64::from(count),
         };
@@ -499,6 +508,7 @@ fn is_one_value(model: &TypeModel, composite: &Composite) -> bool {
 /// Sorts entries and puts those that share bytes into one [`FlatNode::Overlap`], in declaration order.
 fn separate(entries: FlatBlock) -> FlatBlock {
     let mut numbered: Vec<(usize, FlatEntry)> = entries.into_iter().enumerate().collect();
+    // With their numbers, as within an overlap the order of the declaration decides.
     numbered.sort_by_key(|(_, entry)| entry.start);
     let mut block = FlatBlock::new();
     let mut group: Vec<(usize, FlatEntry)> = Vec::new();

@@ -37,6 +37,7 @@ pub fn join(first: &TypeModel, later: &[(&str, &TypeModel)]) -> Result<JoinedMod
     let mut shifts = vec![0];
     let mut taken: BTreeSet<String> = tags(first).map(str::to_owned).collect();
     for (label, model) in later {
+        // Each model's `void` is the first one's, so one type less is added.
         let shift = types.len() as u32 - 1;
         shifts.push(shift);
         let shifted = Shifted {
@@ -45,6 +46,7 @@ pub fn join(first: &TypeModel, later: &[(&str, &TypeModel)]) -> Result<JoinedMod
             taken: &taken,
         };
         types.extend(model.iter().skip(1).map(|(_, ty)| shifted.ty(ty)));
+        // After its own types: within one model types may share a name.
         taken.extend(tags(model).map(str::to_owned));
     }
     let model = TypeModel::new(types, first.pointer_size())?;

@@ -228,6 +228,7 @@ impl ImageFacts {
             self.format.get_or_insert(Format::Elf);
             return self.elf(bytes);
         }
+        // Before EFI's `MZ`: a bzImage with an EFI stub begins with that, too.
         if is_at(bytes, 0x202, b"HdrS") {
             self.format.get_or_insert(Format::BzImage);
             let payload = self.bzimage(bytes)?;
@@ -252,6 +253,7 @@ impl ImageFacts {
 
     fn compressed(&mut self, payload: &[u8], depth: u32) -> Result<Vec<u8>, ImageError> {
         let compression = Compression::of(payload).unwrap_or(Compression::None);
+        // The outermost one: that is how the file is packed.
         self.compression.get_or_insert(compression);
         match compression {
             Compression::None => self.look(payload, depth + 1),
@@ -325,6 +327,7 @@ impl ImageFacts {
         };
         self.arch = self.arch.or(arch);
         if let Some(code) = &mut self.code {
+            // Code alone is wanted, so an image without BTF is no error here.
             for section in file.sections().filter(|s| s.kind() == SectionKind::Text) {
                 code.push(CodeSection {
                     address: section.address(),
@@ -370,6 +373,7 @@ impl ImageFacts {
             let Ok(end) = usize::try_from(end) else {
                 continue;
             };
+            // The strings come after the types: chance finds of the magic rarely have that.
             if types == 0 || types > strings {
                 continue;
             }
@@ -391,6 +395,7 @@ impl ImageFacts {
         let banner = b"Linux version ";
         let text = memchr::memmem::find_iter(bytes, banner)
             .filter_map(|at| bytes.get(at + banner.len()..))
+            // The words are also in messages, before a format's `%s`.
             .find(|text| text.first().is_some_and(u8::is_ascii_digit));
         if let Some(text) = text {
             self.set_release(text);

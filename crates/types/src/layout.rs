@@ -128,6 +128,7 @@ pub(crate) fn layout(
         .map_or(0, |m| m.offset.0 + m.size);
     layout.forced_alignment = match model.tells_alignments() {
         true => u64::from(composite.alignment),
+        // The size in place of an offset: where the next object of an array would start.
         false => forced_alignment(layout.size, natural, end, line),
     };
     if composite.kind == CompositeKind::Struct {
@@ -180,6 +181,7 @@ fn forced_alignment(offset: u64, natural: u64, end: u64, line: LineSize) -> u64 
         None | Some(0) => return 0,
         Some(skipped) => skipped,
     };
+    // No alignment that was asked for puts anything at an odd place.
     if offset % 2 != 0 {
         return 0;
     }
@@ -210,6 +212,7 @@ fn find_holes(composite: &Composite, layout: &mut Layout) {
         let (mut bit_hole, mut hole) = (0, 0);
         if in_bit_field {
             let closed = start.min(unit_end);
+            // Up to the end of the open storage unit: bytes after it are a hole of bytes.
             bit_hole = closed.saturating_sub(seen);
             seen = closed;
         }

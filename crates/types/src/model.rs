@@ -382,6 +382,7 @@ impl TypeModel {
             .filter(|(_, t)| !t.name().is_empty())
             .map(|(id, _)| TypeId(id))
             .collect();
+        // By id as well, so that "the first" is the same whenever a table is read.
         by_name.sort_by(|a, b| {
             types[a.index()]
                 .name()
@@ -525,6 +526,7 @@ impl TypeModel {
             .or_else(|| self.composite_named(name, CompositeKind::Union))
             .or_else(|| self.typedef_named(name).map(|id| self.strip(id)))
             .or_else(|| self.enum_named(name))
+            // Last: a shortened name must not hide a whole one.
             .or_else(|| self.short_named(name).map(|id| self.strip(id)))
     }
 

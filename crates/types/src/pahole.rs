@@ -143,6 +143,7 @@ impl<'a> Printer<'a> {
             prefix,
             suffix,
         };
+        // For each type: what one spent is not missing in the next.
         self.budget = Budget(BUDGET);
         self.current_line = 0;
         self.composite(target, composite, &style);
@@ -195,6 +196,7 @@ impl<'a> Printer<'a> {
             ..style.clone()
         };
         for (member, place) in composite.members.iter().zip(&layout.members) {
+            // Hostile types can stand for a text that doubles with each level.
             if self.budget.is_spent(self.out.len()) {
                 break;
             }

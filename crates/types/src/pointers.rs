@@ -73,6 +73,7 @@ impl PointerSearch<'_> {
         let Some(depth) = depth.checked_sub(1) else {
             return;
         };
+        // Not followed here: what it points to is another object.
         if let Some(pointee) = self.model.pointer_to_composite(id) {
             if self.found.len() < POINTERS_MAX {
                 self.found.push((ByteOffset(at), pointee));

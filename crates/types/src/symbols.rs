@@ -113,6 +113,7 @@ impl Symbols {
         functions.sort_by(|(a, a_end), (b, b_end)| {
             (a.address, a_end, &a.name, &a.module).cmp(&(b.address, b_end, &b.name, &b.module))
         });
+        // Of several at one address the one that ends first, and of these the first by name.
         functions.dedup_by_key(|(symbol, _)| symbol.address);
         self.programs = functions;
         self
@@ -166,6 +167,7 @@ impl Symbols {
     pub fn at(&self, address: u64) -> Option<(&Symbol, u64)> {
         let after = self.symbols.partition_point(|s| s.address <= address);
         let start = self.symbols.get(after.checked_sub(1)?)?.address;
+        // Back to the first of those at that address.
         let first = self.symbols.partition_point(|s| s.address < start);
         self.symbols
             .get(first)
@@ -187,6 +189,7 @@ impl Symbols {
     /// `__per_cpu_start` from then on. A variable's symbol = this + its offset in BTF's `.data..percpu`.
     pub fn percpu_base(&self) -> u64 {
         match self.address_of("__per_cpu_start") {
+            // Before Linux 6.16 the symbol is there as well, as the offset 0.
             Some(start) if start >= PERCPU_OFFSET_MAX => start,
             _ => 0,
         }

@@ -13,6 +13,7 @@ pub(super) fn first_of_each(model: &TypeModel, leaves: &[Leaf]) -> Vec<LeafId> {
     let mut firsts: Vec<LeafId> = (0u32..).take(leaves.len()).map(LeafId).collect();
     let mut known: HashMap<(ByteOffset, u64, Arrays<'_>), LeafId> = HashMap::new();
     for (leaf, first) in leaves.iter().zip(&mut firsts) {
+        // Bit-fields go by storage units, below.
         if leaf.bits.is_none() {
             *first = *known
                 .entry((leaf.offset, leaf.size, leaf.arrays.as_slice()))
