@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, anyhow, bail};
 use linemate_text::shown;
+use linemate_types::KernelImage;
 
 use crate::files::InFile;
 
@@ -38,7 +39,14 @@ pub(crate) fn image(given: &Path) -> anyhow::Result<PathBuf> {
     bail!("--kernel: {}", shown(why))
 }
 
-/// The same of several.
+/// The kernel image, ELF file or BTF blob at `path`.
+pub(crate) fn parse(path: &Path) -> anyhow::Result<KernelImage> {
+    let bytes = linemate_files::read_file(path)
+        .with_context(|| format!("cannot read {}", path.display()))?;
+    KernelImage::parse(&bytes).with_context(|| path.display().to_string())
+}
+
+/// What [`image`] gives of each.
 pub(crate) fn images(given: &[InFile]) -> anyhow::Result<Vec<PathBuf>> {
     given.iter().map(|path| image(path)).collect()
 }

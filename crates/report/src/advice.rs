@@ -12,7 +12,7 @@ use linemate_answers::{
 use linemate_recording::Recording;
 use linemate_remedies::allocated_apart;
 
-pub use self::program::{is_patched, program_source, source_advice};
+pub use self::program::source_advice;
 pub use self::survey::{survey_document, survey_text};
 pub use self::text::{AdviceText, advice_text};
 use crate::documents::checksum;

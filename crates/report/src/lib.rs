@@ -43,8 +43,7 @@ use linemate_types::LineSize;
 use thiserror::Error;
 
 pub use advice::{
-    AdviceText, advice_document, advice_text, is_patched, program_source, source_advice,
-    survey_document, survey_text,
+    AdviceText, advice_document, advice_text, source_advice, survey_document, survey_text,
 };
 pub use checked::{check_document, check_text, checked_kernel, sarif};
 pub use costs::{CostsTables, costs_text};

@@ -154,7 +154,7 @@ impl Remark {
     /// Whether it may no longer be true. `before` and `after` give, by member in the recorded order, the line that it starts on.
     ///
     /// A comment whose words do not tell whether its members are together or apart may mean both.
-    pub fn is_stale(&self, before: &[u64], after: &[u64]) -> bool {
+    pub fn is_stale<L: PartialEq>(&self, before: &[L], after: &[L]) -> bool {
         let (together, apart) = (says(&self.text, &TOGETHER), says(&self.text, &APART));
         ((together || !apart) && self.parted(before, after))
             || ((apart || !together) && self.joined(before, after))
@@ -181,7 +181,7 @@ impl Remark {
     }
 
     /// Whether members that shared a line do not any more: of several those of the comment, of a single one its company.
-    fn parted(&self, before: &[u64], after: &[u64]) -> bool {
+    fn parted<L: PartialEq>(&self, before: &[L], after: &[L]) -> bool {
         let single = self.members.len() == 1;
         self.members.iter().any(|member| {
             let new = company(after, *member);
@@ -192,8 +192,8 @@ impl Remark {
 
     /// Whether others are on the lines of its members that were not there. Where others after them were there already, the comment
     /// can only have meant that they are apart from those before them.
-    fn joined(&self, before: &[u64], after: &[u64]) -> bool {
-        let others = |lines: &[u64]| -> Vec<usize> {
+    fn joined<L: PartialEq>(&self, before: &[L], after: &[L]) -> bool {
+        let others = |lines: &[L]| -> Vec<usize> {
             let all = self.members.iter().flat_map(|m| company(lines, *m));
             all.filter(|m| !self.members.contains(m)).collect()
         };
@@ -225,7 +225,7 @@ pub(crate) fn is_about_several(lead: &str) -> bool {
 }
 
 /// The other members that start on a member's line.
-fn company(lines: &[u64], member: usize) -> Vec<usize> {
+fn company<L: PartialEq>(lines: &[L], member: usize) -> Vec<usize> {
     let same = |other: &usize| *other != member && lines.get(*other) == lines.get(member);
     (0..lines.len()).filter(same).collect()
 }

@@ -14,12 +14,10 @@ use linemate_files::Output;
 use linemate_layout::plan::resolve;
 use linemate_layout::{EditSubject, Plan};
 use linemate_machine::Machine;
+use linemate_patch::{is_patched, program_source};
 use linemate_recording::Recording;
 use linemate_remedies as remedies;
-use linemate_report::{
-    AdviceText, advice_document, advice_text, is_patched, program_source, survey_document,
-    survey_text,
-};
+use linemate_report::{AdviceText, advice_document, advice_text, survey_document, survey_text};
 use linemate_study::Session;
 use linemate_study::experiment::line_of;
 use linemate_types::{LineSize, TypeId, TypeModel};

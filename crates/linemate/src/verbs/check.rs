@@ -8,7 +8,7 @@ use linemate_answers::CheckedKernel;
 use linemate_report::{check_document, check_text, checked_kernel, sarif};
 use linemate_rules::{Baseline, Checked, Rules, Where};
 use linemate_types::kernel_image::Arch;
-use linemate_types::{KernelImage, LineSize, TypeModel};
+use linemate_types::{LineSize, TypeModel};
 
 use crate::files::{InFile, OutFile, UpdatedFile};
 use crate::named_kernel;
@@ -149,9 +149,7 @@ fn read_baseline(path: &Path) -> anyhow::Result<Baseline> {
 }
 
 fn kernel(path: &Path, rules: &Rules, args: &Args) -> anyhow::Result<Kernel> {
-    let bytes = linemate_files::read_file(path)
-        .with_context(|| format!("cannot read {}", path.display()))?;
-    let image = KernelImage::parse(&bytes).with_context(|| path.display().to_string())?;
+    let image = named_kernel::parse(path)?;
     let model = image.types().with_context(|| path.display().to_string())?;
     let own = match image.arch {
         Some(arch) => arch.line(),

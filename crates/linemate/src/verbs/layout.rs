@@ -7,7 +7,7 @@ use linemate_answers::{KernelLayout, LayoutDocument, Report, View};
 use linemate_report::{
     By, Options, add_heat, layout_document, layout_text, type_layout, with_heat,
 };
-use linemate_types::{KernelImage, LineSize, TypeId, TypeModel, pahole};
+use linemate_types::{LineSize, TypeId, TypeModel, pahole};
 
 use crate::files::InFile;
 use crate::input;
@@ -170,9 +170,7 @@ impl Kernel {
 }
 
 fn read_kernel(path: &Path) -> anyhow::Result<Kernel> {
-    let bytes = linemate_files::read_file(path)
-        .with_context(|| format!("cannot read {}", path.display()))?;
-    let image = KernelImage::parse(&bytes).with_context(|| path.display().to_string())?;
+    let image = named_kernel::parse(path)?;
     let model = image.types().with_context(|| path.display().to_string())?;
     let arch = image.arch.map(linemate_types::kernel_image::Arch::name);
     let mut kernel = Kernel {

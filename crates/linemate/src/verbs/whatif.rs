@@ -3,11 +3,9 @@
 mod page;
 
 use linemate_answers::WhatIfDocument;
-use linemate_layout::plan::resolve;
 use linemate_layout::{EditFile, EditSubject};
 use linemate_machine::Machine;
-use linemate_report::{program_source, whatif_document, whatif_text};
-use linemate_source::wanted;
+use linemate_report::{whatif_document, whatif_text};
 use linemate_study::{Run, Study};
 use linemate_types::{LineSize, TypeModel};
 
@@ -122,7 +120,7 @@ fn next_step(args: &Args, model: &TypeModel, edits: &EditFile) -> Option<String>
         .edits
         .edit
         .as_ref()
-        .filter(|_| is_patched(model, edits))
+        .filter(|_| linemate_patch::takes(model, edits))
     {
         let file = next::quoted(&file.to_string_lossy());
         return Some(next::step(
@@ -140,15 +138,4 @@ fn next_step(args: &Args, model: &TypeModel, edits: &EditFile) -> Option<String>
         "the layout that costs least",
         &format!("advise{input} --type {name}{machines}"),
     ))
-}
-
-/// Whether `patch` takes the edits.
-fn is_patched(model: &TypeModel, edits: &EditFile) -> bool {
-    let of_c = |subject: &EditSubject| {
-        let ids = resolve(model, subject).unwrap_or_default();
-        let source = ids.first().and_then(|id| program_source(model, *id));
-        source.is_none_or(|source| linemate_report::is_patched(&source))
-    };
-    let mut subjects = edits.sections.iter().filter_map(|s| s.subject.as_ref());
-    wanted::check(edits).is_ok() && subjects.all(of_c)
 }

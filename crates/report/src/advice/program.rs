@@ -1,24 +1,7 @@
-//! What advice for a type of a program has to say besides: not every language keeps the order of members that its source has.
+//! What advice for a type of a program adds: not every language keeps the order of members that its source has.
 
 use linemate_answers::ProgramSource;
-use linemate_types::{Language, TypeId, TypeModel};
-
-/// Of a type; none of a kernel's.
-#[must_use]
-pub fn program_source(model: &TypeModel, id: TypeId) -> Option<ProgramSource> {
-    let composite = model.composite(id)?;
-    let declared = composite.declared.as_ref();
-    Some(ProgramSource {
-        language: composite.language?.name().to_owned(),
-        declared: declared.map(|at| format!("{}:{}", at.file, at.line)),
-    })
-}
-
-/// Whether `linemate patch` rewrites it.
-#[must_use]
-pub fn is_patched(source: &ProgramSource) -> bool {
-    source.language == Language::C.name()
-}
+use linemate_types::Language;
 
 /// How the edit gets into the source, in one line.
 #[must_use]
@@ -43,63 +26,29 @@ pub fn source_advice(source: &ProgramSource) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-    use linemate_types::{Composite, CompositeKind, Name, SourceLine, Type};
-
     use super::*;
 
-    fn source(language: Option<Language>, declared: Option<(&str, u32)>) -> Option<ProgramSource> {
-        let composite = Composite {
-            language,
-            declared: declared.map(|(file, line)| SourceLine {
-                file: Name::from(file),
-                line,
-            }),
-            ..Composite::new(CompositeKind::Struct, Name::from("conn"), 0, Vec::new())
-        };
-        let model = TypeModel::new(vec![Type::Void, Type::Composite(composite)], 8).unwrap();
-        program_source(&model, TypeId(1))
+    fn advice(language: Language, declared: Option<&str>) -> String {
+        source_advice(&ProgramSource {
+            language: language.name().to_owned(),
+            declared: declared.map(str::to_owned),
+        })
     }
 
     #[test]
-    fn a_kernels_type_has_no_language() {
-        assert_eq!(source(None, None), None);
-    }
-
-    #[test]
-    fn each_language_is_told_what_it_has() {
-        let c = source(Some(Language::C), Some(("server.c", 7))).unwrap();
-        assert!(is_patched(&c));
+    fn each_language_has_advice_of_its_own() {
+        let c = advice(Language::C, Some("server.c:7"));
         assert!(
-            source_advice(&c)
-                .starts_with("A type of a program in C, declared in server.c:7: `linemate patch"),
-            "{}",
-            source_advice(&c)
+            c.starts_with("A type of a program in C, declared in server.c:7: `linemate patch"),
+            "{c}"
         );
-        let cpp = source(Some(Language::Cpp), Some(("server.hpp", 9))).unwrap();
-        assert!(!is_patched(&cpp));
-        assert!(
-            source_advice(&cpp).contains("server.hpp:9"),
-            "{}",
-            source_advice(&cpp)
-        );
-        assert!(
-            source_advice(&cpp).contains("alignas(std::hardware_destructive_interference_size)")
-        );
-        let rust = source(Some(Language::Rust), None).unwrap();
-        assert!(!is_patched(&rust));
-        assert!(
-            !source_advice(&rust).contains("declared"),
-            "{}",
-            source_advice(&rust)
-        );
+        let cpp = advice(Language::Cpp, Some("server.hpp:9"));
+        assert!(cpp.contains("server.hpp:9"), "{cpp}");
+        assert!(cpp.contains("alignas(std::hardware_destructive_interference_size)"));
+        let rust = advice(Language::Rust, None);
+        assert!(!rust.contains("declared"), "{rust}");
         for word in ["#[repr(C)]", "#[repr(align(64))]", "CachePadded", "split"] {
-            assert!(
-                source_advice(&rust).contains(word),
-                "{word}: {}",
-                source_advice(&rust)
-            );
+            assert!(rust.contains(word), "{word}: {rust}");
         }
     }
 }

@@ -1,0 +1,291 @@
+//! What compiles a definition: a trait, and the compiler, kernel config or command that users have.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+
+use linemate_source::tree::SourceTree;
+use linemate_source::{Sought, proof};
+use linemate_types::btf::BtfError;
+use linemate_types::kernel_image::ImageError;
+use linemate_types::{KernelImage, TypeModel};
+use tempfile::TempDir;
+
+use crate::folder::{FolderError, cannot};
+
+/// What is to be compiled: something that includes `file` and has the type in its debug information.
+#[derive(Clone, Copy, Debug)]
+pub struct CompileUnit<'u> {
+    /// The root of the sources.
+    pub tree: &'u Path,
+    /// The file of the definition.
+    pub file: &'u Path,
+    pub sought: &'u Sought,
+}
+
+pub trait Compiler {
+    /// What the patch's message calls it.
+    fn name(&self) -> String;
+
+    /// The types of the compiled unit.
+    ///
+    /// # Errors
+    /// When it does not compile, or nothing could compile it.
+    fn types(&self, unit: &CompileUnit<'_>) -> Result<TypeModel, CompileError>;
+}
+
+/// What a patch is proven with.
+#[derive(Clone, Debug)]
+pub struct Compilers<C> {
+    /// Compiles as the recorded kernel was: every member has to be where it is predicted.
+    pub recorded: C,
+    /// Other configs: field groups have to stay together.
+    pub others: Vec<C>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum CompileError {
+    /// It is the computer that lacks something: the tree is not to blame.
+    #[error("{program} is not installed, and the proof needs it: {remedy}")]
+    MissingTool {
+        program: String,
+        remedy: &'static str,
+    },
+    #[error("cannot run {program}")]
+    Run { program: String, source: io::Error },
+    #[error("{program} failed ({status}): {complaint}")]
+    Failed {
+        program: String,
+        status: ExitStatus,
+        complaint: String,
+    },
+    #[error("the build command left nothing at $LINEMATE_OBJECT")]
+    NoObject,
+    #[error("the object has no debug information: compile with -g")]
+    NoDebugInformation(#[source] ImageError),
+    #[error("{}", object.display())]
+    Types { object: PathBuf, source: BtfError },
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+}
+
+/// What users compile with.
+#[derive(Clone, Debug)]
+pub enum Toolchain {
+    /// A command that compiles `$LINEMATE_UNIT` to `$LINEMATE_OBJECT`.
+    Command(String),
+    /// The compiler with a kernel's flags and generated headers.
+    Kernel {
+        /// A build or headers folder.
+        folder: PathBuf,
+        /// Below `arch/`.
+        arch: String,
+    },
+    /// The compiler with its own flags.
+    System,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ToolchainError {
+    #[error(
+        "nothing to prove the patch with: give --config (a build or headers folder of that kernel) or --build"
+    )]
+    Missing,
+    #[error("{} is not a Linux tree: prove with --build instead of --config", .0.display())]
+    NotLinux(PathBuf),
+    #[error("{} is missing: --config takes a kernel's build or headers folder", .0.display())]
+    NotBuilt(PathBuf),
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+}
+
+impl Toolchain {
+    /// What the commands or else the configs mean for a tree, the first one for the recorded kernel; the system's compiler where there
+    /// are none.
+    ///
+    /// # Errors
+    /// When a kernel's tree has no config, another tree has one, or a config is none.
+    pub fn all<P: AsRef<Path>>(
+        tree: &SourceTree,
+        arch: &str,
+        builds: &[String],
+        configs: &[P],
+    ) -> Result<Compilers<Toolchain>, ToolchainError> {
+        if let [first, others @ ..] = builds {
+            return Ok(Compilers {
+                recorded: Toolchain::Command(first.clone()),
+                others: others.iter().cloned().map(Toolchain::Command).collect(),
+            });
+        }
+        match (tree.is_kernel(), configs) {
+            (true, []) => Err(ToolchainError::Missing),
+            (false, []) => Ok(Compilers {
+                recorded: Toolchain::System,
+                others: Vec::new(),
+            }),
+            (false, _) => Err(ToolchainError::NotLinux(tree.root().to_owned())),
+            (true, [first, others @ ..]) => {
+                let kernel = |folder: &P| Toolchain::kernel(folder.as_ref(), arch);
+                Ok(Compilers {
+                    recorded: kernel(first)?,
+                    others: others.iter().map(kernel).collect::<Result<_, _>>()?,
+                })
+            }
+        }
+    }
+
+    fn kernel(folder: &Path, arch: &str) -> Result<Toolchain, ToolchainError> {
+        let real = fs::canonicalize(folder);
+        let folder = real.map_err(cannot(|| format!("read {}", folder.display())))?;
+        let generated = folder.join("include/generated/autoconf.h");
+        match generated.is_file() {
+            true => Ok(Toolchain::Kernel {
+                folder,
+                arch: arch.to_owned(),
+            }),
+            false => Err(ToolchainError::NotBuilt(generated)),
+        }
+    }
+
+    fn command(&self, unit: &CompileUnit<'_>, place: &CompileFolder) -> Command {
+        let mut cc = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
+        cc.args(["-g", "-gdwarf-4", "-c", "-o"])
+            .arg(&place.object)
+            .arg(&place.unit);
+        if matches!(unit.sought, Sought::Members(_)) {
+            cc.arg("-fno-eliminate-unused-debug-types");
+        }
+        match self {
+            Toolchain::Command(command) => {
+                let mut shell = Command::new("sh");
+                shell.args(["-c", command]).current_dir(unit.tree);
+                shell
+                    .env("LINEMATE_TREE", unit.tree)
+                    .env("LINEMATE_UNIT", &place.unit)
+                    .env("LINEMATE_OBJECT", &place.object);
+                return shell;
+            }
+            Toolchain::Kernel { folder, arch } => {
+                let (tree, folder) = (
+                    unit.tree.display().to_string(),
+                    folder.display().to_string(),
+                );
+                cc.args(proof::kernel_flags(&tree, &folder, arch));
+            }
+            Toolchain::System => {
+                cc.arg("-w").arg("-I").arg(unit.tree);
+                cc.arg("-I").arg(unit.tree.join("include"));
+            }
+        }
+        cc
+    }
+}
+
+impl Compiler for Toolchain {
+    fn name(&self) -> String {
+        match self {
+            Toolchain::Command(command) => format!("`{command}`"),
+            Toolchain::Kernel { folder, .. } => {
+                let release = fs::read_to_string(folder.join("include/generated/utsrelease.h"))
+                    .unwrap_or_default();
+                match release.split('"').nth(1) {
+                    Some(release) => format!("the config of {release}"),
+                    None => "the given config".to_owned(),
+                }
+            }
+            Toolchain::System => "the system's compiler".to_owned(),
+        }
+    }
+
+    fn types(&self, unit: &CompileUnit<'_>) -> Result<TypeModel, CompileError> {
+        let place = CompileFolder::new()?;
+        let compile = |text: String| {
+            fs::write(&place.unit, text)
+                .map_err(cannot(|| format!("write {}", place.unit.display())))?;
+            // What a failed attempt left must not be taken for what this one makes.
+            let _ = fs::remove_file(&place.object);
+            run(&mut self.command(unit, &place))
+        };
+        let file = unit.file.display().to_string();
+        match (compile(proof::unit(&file, unit.sought)), self) {
+            // What the header itself lacks is the complaint to show.
+            (Err(alone), Toolchain::Kernel { .. }) => {
+                compile(proof::unit_after_basics(&file, unit.sought)).map_err(|_| alone)?;
+            }
+            (first, _) => first?,
+        }
+        match place.object.is_file() {
+            true => read(&place),
+            false => Err(CompileError::NoObject),
+        }
+    }
+}
+
+/// Where a unit is compiled.
+struct CompileFolder {
+    folder: TempDir,
+    unit: PathBuf,
+    object: PathBuf,
+}
+
+impl CompileFolder {
+    fn new() -> Result<CompileFolder, FolderError> {
+        let folder = tempfile::tempdir();
+        let folder = folder.map_err(cannot(|| "make a temporary folder".to_owned()))?;
+        Ok(CompileFolder {
+            unit: folder.path().join("unit.c"),
+            object: folder.path().join("unit.o"),
+            folder,
+        })
+    }
+}
+
+/// Runs a command; when it fails, its first line of complaint is the error.
+fn run(command: &mut Command) -> Result<(), CompileError> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = match command.output() {
+        Ok(output) => output,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let remedy = match program.as_str() {
+                "pahole" => "install Debian's package dwarves",
+                _ => "install a C compiler (Debian's package gcc), or set CC to one",
+            };
+            return Err(CompileError::MissingTool { program, remedy });
+        }
+        Err(source) => return Err(CompileError::Run { program, source }),
+    };
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let complaint = said
+        .lines()
+        .find(|line| line.contains("error"))
+        .or_else(|| said.lines().next());
+    Err(CompileError::Failed {
+        program,
+        status: output.status,
+        complaint: complaint.unwrap_or("no output").trim().to_owned(),
+    })
+}
+
+/// The types of an object file: its BTF, else what pahole makes of its DWARF.
+fn read(place: &CompileFolder) -> Result<TypeModel, CompileError> {
+    let bytes = |path: &Path| fs::read(path).map_err(cannot(|| format!("read {}", path.display())));
+    let types = |image: KernelImage| {
+        image.types().map_err(|source| CompileError::Types {
+            object: place.object.clone(),
+            source,
+        })
+    };
+    if let Ok(image) = KernelImage::parse(&bytes(&place.object)?) {
+        return types(image);
+    }
+    // A file of its own instead of a section in the object: for the section pahole 1.24 runs llvm-objcopy, which few machines have.
+    let btf = place.folder.path().join("types.btf");
+    run(Command::new("pahole")
+        .arg(format!("--btf_encode_detached={}", btf.display()))
+        .arg(&place.object))?;
+    types(KernelImage::parse(&bytes(&btf)?).map_err(CompileError::NoDebugInformation)?)
+}

@@ -1,0 +1,114 @@
+//! The definitions as they are to be, before anything is compiled.
+
+use linemate_layout::plan::subject_name;
+use linemate_layout::{EditFile, EditSubject, Layouts, Plan};
+use linemate_source::tree::FoundDefinition;
+use linemate_source::{Definition, Idiom, Sought, definition, message, rewrite};
+
+use crate::change::{Change, ChangedFiles, FileText};
+use crate::comments;
+use crate::error::{PatchError, rewriting};
+use crate::request::{EditedType, Request, subjects};
+use crate::settle;
+
+/// A patch that is not proven yet.
+pub struct Draft<'r> {
+    pub(crate) request: Request<'r>,
+    pub(crate) edits: EditFile,
+    pub(crate) changes: Vec<Change>,
+    pub(crate) files: ChangedFiles,
+}
+
+impl<'r> Draft<'r> {
+    /// Finds the definitions that the edits are about and rewrites them; `None` when that changes nothing. `note` is given what the
+    /// source decides and the edits did not say.
+    ///
+    /// # Errors
+    /// When a definition is not found or not understood, the edit is impossible, or a comment would contradict the new layout.
+    pub fn new(
+        request: Request<'r>,
+        edits: EditFile,
+        note: &mut dyn FnMut(&str),
+    ) -> Result<Option<Draft<'r>>, PatchError> {
+        let edits = settle::settle(&request, edits, note)?;
+        let mut plan = request.plan(&edits, request.line)?;
+        let (mut changes, mut files) = (Vec::new(), ChangedFiles::new());
+        for subject in subjects(&edits) {
+            if let Some(target) = request.target(&mut plan, &edits, subject)? {
+                changes.extend(change(&request, &mut plan, subject, target, &mut files)?);
+            }
+        }
+        // A file that one edit changed and the next one changed back.
+        files.retain(|_, text| text.old != text.new);
+        changes.retain(|change: &Change| files.contains_key(&change.path));
+        if files.is_empty() {
+            return Ok(None);
+        }
+        comments::check(request.rewordings, request.line, &changes, &mut files)?;
+        Ok(Some(Draft {
+            request,
+            edits,
+            changes,
+            files,
+        }))
+    }
+}
+
+/// Finds the definition and rewrites it in `files`; `None` when it is as it is to be already.
+fn change(
+    request: &Request<'_>,
+    plan: &mut Plan<'_>,
+    subject: &EditSubject,
+    target: EditedType,
+    files: &mut ChangedFiles,
+) -> Result<Option<Change>, PatchError> {
+    let EditedType { id, sought, wanted } = target;
+    let FoundDefinition {
+        path,
+        text,
+        definition,
+    } = request.tree.find(&sought, &wanted, request.file)?;
+    let text = files.entry(path.clone()).or_insert_with(|| FileText {
+        old: text.clone(),
+        new: text,
+    });
+    // Another type of the same file may have been rewritten: its lines have moved, its number among those sought has not.
+    let definition = definition::find(&text.new, &sought)
+        .into_iter()
+        .find(|found| linemate_source::check(&text.new, found, &wanted).is_ok())
+        .unwrap_or(definition);
+    let body = &text.new[definition.body.clone()];
+    let bytes = request.line.bytes();
+    let idiom = Idiom::of(request.tree.is_kernel(), body, &text.new, bytes);
+    let intents = message::intents(request.evidence, &wanted);
+    let new =
+        rewrite(&text.new, &definition, &wanted, &idiom, &intents).map_err(rewriting(&path))?;
+    if new == text.new {
+        return Ok(None);
+    }
+    text.new = new;
+    Ok(Some(Change {
+        name: name(&sought, &definition, subject),
+        recorded: Layouts::new(request.model, request.line).of(id)?,
+        planned: plan.layouts.of(id)?,
+        sought,
+        id,
+        wanted,
+        path,
+    }))
+}
+
+/// What the message calls a type.
+fn name(sought: &Sought, definition: &Definition, subject: &EditSubject) -> String {
+    match sought {
+        Sought::Tag(tag) => format!("struct {tag}"),
+        Sought::Typedef(name) => name.clone(),
+        // The variable or member after the brace, past its attributes.
+        Sought::Members(_) => definition
+            .after
+            .iter()
+            .find(|word| !word.starts_with("__"))
+            .cloned()
+            .unwrap_or_else(|| subject_name(subject)),
+    }
+}

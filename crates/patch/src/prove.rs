@@ -1,0 +1,205 @@
+//! Both sides of each change, compiled and compared with what they have to be.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use linemate_layout::Layout;
+use linemate_source::proof;
+use linemate_types::{TypeId, TypeModel};
+use tempfile::TempDir;
+
+use crate::change::{Change, ChangedFiles};
+use crate::compiler::{CompileUnit, Compiler, Compilers};
+use crate::draft::Draft;
+use crate::error::{PatchError, ProofError};
+use crate::folder::{FolderError, cannot};
+use crate::together::{OtherConfig, StayTogether};
+
+/// A compiled type that is as it was to be.
+pub struct Proof {
+    pub(crate) model: TypeModel,
+    pub(crate) id: TypeId,
+    pub(crate) compiler: String,
+    /// What it is like under other configs.
+    pub(crate) others: Vec<OtherConfig>,
+}
+
+/// A patch whose layouts have come out of a compiler.
+pub struct Proven<'d> {
+    pub(crate) draft: &'d Draft<'d>,
+    /// In the order of the changes.
+    pub(crate) proofs: Vec<Proof>,
+}
+
+impl Draft<'_> {
+    /// Compiles both sides of each change as the recorded kernel was, and with the other compilers that field groups stay together.
+    ///
+    /// # Errors
+    /// When the tree is not the recorded kernel's, or the compiled layout is not the edit's.
+    pub fn prove<C: Compiler>(&self, compilers: &Compilers<C>) -> Result<Proven<'_>, PatchError> {
+        let tree = PatchedTree::new(self.request.tree.root(), &self.files)?;
+        let mut proofs = Vec::new();
+        for change in &self.changes {
+            proofs.push(self.proof(&tree, change, &compilers.recorded)?);
+        }
+        for other in &compilers.others {
+            for (change, proof) in self.changes.iter().zip(&mut proofs) {
+                let config = self.other_config(&tree, change, other);
+                let config = config.map_err(|source| PatchError::OtherConfig {
+                    path: change.path.clone(),
+                    name: change.name.clone(),
+                    source,
+                })?;
+                proof.others.push(config);
+            }
+        }
+        Ok(Proven {
+            draft: self,
+            proofs,
+        })
+    }
+
+    fn proof<C: Compiler>(
+        &self,
+        tree: &PatchedTree,
+        change: &Change,
+        compiler: &C,
+    ) -> Result<Proof, PatchError> {
+        let old_order: Vec<usize> = (0..change.wanted.members.len()).collect();
+        let path = || change.path.clone();
+        self.compared(
+            &tree.unpatched,
+            change,
+            compiler,
+            &change.recorded,
+            &old_order,
+        )
+        .map_err(|error| {
+            error.blamed(|source| PatchError::Unpatched {
+                path: path(),
+                source,
+            })
+        })?;
+        self.compared(
+            &tree.patched,
+            change,
+            compiler,
+            &change.planned,
+            &change.wanted.order,
+        )
+        .map_err(|error| {
+            error.blamed(|source| PatchError::Patched {
+                path: path(),
+                name: change.name.clone(),
+                source,
+            })
+        })
+    }
+
+    /// Compiles the definition in `tree` and compares it with a layout, its members in `order`.
+    fn compared<C: Compiler>(
+        &self,
+        tree: &Path,
+        change: &Change,
+        compiler: &C,
+        layout: &Layout,
+        order: &[usize],
+    ) -> Result<Proof, ProofError> {
+        let (model, id) = compiled(tree, change, compiler)?;
+        proof::compare(&model, id, self.request.model, layout, order)?;
+        Ok(Proof {
+            model,
+            id,
+            compiler: compiler.name(),
+            others: Vec::new(),
+        })
+    }
+
+    fn other_config<C: Compiler>(
+        &self,
+        tree: &PatchedTree,
+        change: &Change,
+        compiler: &C,
+    ) -> Result<OtherConfig, ProofError> {
+        let (model, id) = compiled(&tree.patched, change, compiler)?;
+        let together = StayTogether::new(self.request.model, change);
+        together
+            .check(&proof::places(&model, id), compiler.name())
+            .map_err(|parted| ProofError::Parted {
+                compiler: compiler.name(),
+                parted,
+            })
+    }
+}
+
+/// The types of the definition's file as it is in `tree`, and the definition's.
+fn compiled<C: Compiler>(
+    tree: &Path,
+    change: &Change,
+    compiler: &C,
+) -> Result<(TypeModel, TypeId), ProofError> {
+    let model = compiler.types(&CompileUnit {
+        tree,
+        file: &tree.join(&change.path),
+        sought: &change.sought,
+    })?;
+    let id = proof::compiled_type(&model, &change.sought)?;
+    Ok((model, id))
+}
+
+/// The tree as it is, and as it is to be: a folder of links to it, with the changed files in place.
+pub(crate) struct PatchedTree {
+    pub(crate) unpatched: PathBuf,
+    pub(crate) patched: PathBuf,
+    /// Holds the patched tree, and removes it.
+    _folder: TempDir,
+}
+
+impl PatchedTree {
+    pub(crate) fn new(root: &Path, files: &ChangedFiles) -> Result<PatchedTree, FolderError> {
+        let folder = tempfile::tempdir();
+        let folder = folder.map_err(cannot(|| "make a temporary folder".to_owned()))?;
+        let unpatched =
+            fs::canonicalize(root).map_err(cannot(|| format!("read {}", root.display())))?;
+        let patched = folder.path().join("tree");
+        // Folders with a changed file below are made, all else is linked.
+        let mut own: BTreeSet<PathBuf> = BTreeSet::from([PathBuf::new()]);
+        for path in files.keys() {
+            own.extend(Path::new(path).ancestors().skip(1).map(Path::to_path_buf));
+        }
+        for folder in &own {
+            link(&unpatched.join(folder), &patched.join(folder), |name| {
+                let path = folder.join(name);
+                own.contains(&path) || files.keys().any(|file| Path::new(file) == path)
+            })?;
+        }
+        for (path, text) in files {
+            let path = patched.join(path);
+            fs::write(&path, &text.new).map_err(cannot(|| format!("write {}", path.display())))?;
+        }
+        Ok(PatchedTree {
+            unpatched,
+            patched: fs::canonicalize(&patched)
+                .map_err(cannot(|| format!("read {}", patched.display())))?,
+            _folder: folder,
+        })
+    }
+}
+
+/// Links everything in `from` into the new folder `to`, but what `skips`.
+fn link(from: &Path, to: &Path, skips: impl Fn(&str) -> bool) -> Result<(), FolderError> {
+    fs::create_dir_all(to).map_err(cannot(|| format!("make {}", to.display())))?;
+    let read = || format!("read {}", from.display());
+    for entry in fs::read_dir(from).map_err(cannot(read))? {
+        let entry = entry.map_err(cannot(read))?;
+        let name = entry.file_name();
+        if !name.to_str().is_some_and(&skips) {
+            let target = to.join(&name);
+            symlink(entry.path(), &target)
+                .map_err(cannot(|| format!("link {}", target.display())))?;
+        }
+    }
+    Ok(())
+}
