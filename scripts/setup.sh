@@ -5,17 +5,17 @@
 #
 #   build     what compiles this project: a C compiler and cargo
 #   demo      (default) tools, QEMU and the 6.12 kernel image
-#   test      the same, what kernels are compiled with, the 6.1 kernel image, and images for arm64 and ppc64el to read
+#   test      the same, what kernels are compiled with, Snakemake, the 6.1 kernel image, and images for arm64 and ppc64el to read
 #   cases     the same as test, the workloads of the cases, the kernel sources 6.12, 6.1 and 7.3
 #   patches   the same as test, those sources, and the generated headers of their configs: for patches of Debian's sources
 #   lint      the tools of `make lint` only
 #   fuzz      what compiles the fuzz targets: the same as build, and a C++ compiler for libFuzzer
 #   page      what builds and tests the page of --html: the same as build, Node, npm and Chromium
-#   sweep     what runs a sweep and reads its tables: the same as demo, and Python's packages of sweep/requirements.txt in target/sweep-venv
+#   sweep     what runs a sweep and reads its tables: the same as demo, Snakemake, and Python's packages of sweep/requirements.txt in target/sweep-venv
 #   packages [GOAL]  everything of GOAL (default: test) that needs root and nothing that lands in a home folder
 #
 # Packages come from this machine's own apt sources. Kernel images are downloaded and unpacked into
-# ${LINEMATE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/linemate}/kernels/VERSION/boot, never installed.
+# ${LINEMATE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/linemate}/kernels/VERSION/boot, never installed; Snakemake is in `snakemake` there.
 set -euo pipefail
 
 readonly QEMU=qemu-system-x86_64
@@ -104,13 +104,13 @@ find_missing() {
 	esac
 	busybox_is_static || want busybox-static
 	want_command hackbench rt-tests
-	if [ "$packages_of" = sweep ]; then
+	if [ "$packages_of" != demo ]; then
+		# Snakemake is a Python program; and one is recorded with what its interpreter says it needs.
 		want_command python3 python3
 		python3 -c 'import ensurepip, venv' 2>/dev/null || want python3-venv
-	elif [ "$packages_of" != demo ]; then
+	fi
+	if [ "$packages_of" != demo ] && [ "$packages_of" != sweep ]; then
 		want_command stress-ng stress-ng
-		# A Python program is recorded with what its interpreter says it needs.
-		want_command python3 python3
 		# Programs of C++ are compiled to be read, and dwz moves their types elsewhere.
 		want_command g++ g++
 		want_command dwz dwz
@@ -232,23 +232,37 @@ ensure_cargo() {
 
 # --- Python's packages ------------------------------------------------------------------------------------------------------
 
-# ensure_venv: the packages of sweep/requirements.txt are in target/sweep-venv afterwards; PySpark where there is a Java to run it, the executor for Slurm where
-# there is Slurm. From wherever pip takes packages on this machine.
+# ensure_venv FOLDER LIST…: the packages of these lists of sweep/ are in a virtual environment there afterwards, from wherever pip takes packages on this machine.
 ensure_venv() {
-	local venv=$here/../target/sweep-venv lists=("$here/../sweep/requirements.txt") arguments=() list
-	! command -v java >/dev/null || lists+=("$here/../sweep/requirements-spark.txt")
-	! command -v sbatch >/dev/null || lists+=("$here/../sweep/requirements-slurm.txt")
-	if cat "${lists[@]}" | cmp -s - "$venv/installed.txt"; then
+	local venv=$1 list arguments=()
+	shift
+	for list in "$@"; do
+		arguments+=(-r "$here/../sweep/$list")
+	done
+	if (cd "$here/../sweep" && cat "$@") | cmp -s - "$venv/installed.txt"; then
 		return
 	fi
-	say "installing Python's packages of the sweep (several minutes on a slow line)"
-	python3 -m venv "$venv" || die "python3 cannot make $venv: install python3-venv"
-	for list in "${lists[@]}"; do
-		arguments+=(-r "$list")
-	done
+	say "installing Python's packages of ${*} (a minute or more on a slow line)"
+	# What is in the cache is executed: nobody else may change it.
+	(umask 077 && python3 -m venv "$venv") || die "python3 cannot make $venv: install python3-venv"
 	"$venv/bin/pip" install --quiet --disable-pip-version-check "${arguments[@]}" </dev/null ||
-		die "pip cannot install ${lists[*]##*/}: check the network and pip's settings"
-	cat "${lists[@]}" >"$venv/installed.txt"
+		die "pip cannot install $*: check the network and pip's settings"
+	(cd "$here/../sweep" && cat "$@") >"$venv/installed.txt"
+}
+
+# What carries out the steps of cases, sweeps and surveys, where `linemate case run` looks for it, with the executor for Slurm where there is Slurm; 100 MB,
+# while what reads the tables is 500.
+ensure_snakemake() {
+	local lists=(snakemake.txt)
+	! command -v sbatch >/dev/null || lists+=(snakemake-slurm.txt)
+	ensure_venv "$(dirname "$(kernel_cache)")/snakemake" "${lists[@]}"
+}
+
+# What reads the tables; PySpark where there is a Java to run it.
+ensure_readers() {
+	local lists=(requirements.txt)
+	! command -v java >/dev/null || lists+=(requirements-spark.txt)
+	ensure_venv "$here/../target/sweep-venv" "${lists[@]}"
 }
 
 # --- The whole ------------------------------------------------------------------------------------------------------------
@@ -290,11 +304,12 @@ main() {
 	ensure_kernel 6.12
 	case $goal in
 	demo) return ;;
-	sweep)
-		ensure_venv
-		return
-		;;
 	esac
+	ensure_snakemake
+	if [ "$goal" = sweep ]; then
+		ensure_readers
+		return
+	fi
 	ensure_kernel 6.1
 	case $goal in
 	cases | patches)

@@ -4,7 +4,7 @@
 #
 #   scripts/survey.sh [OPTION…] [STEP…]     options and steps of sweep/survey.py
 #
-# From the environment: SURVEY_OUT (target/survey).
+# From the environment: SURVEY_OUT (target/survey), SWEEP_PROFILE (local, slurm, kubernetes). `scripts/setup.sh sweep` has been run by then.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -16,4 +16,4 @@ flock -n 9 || {
 	echo "survey: error: another survey writes into $out: wait for it, or set SURVEY_OUT" >&2
 	exit 2
 }
-exec python3 sweep/survey.py "$out" "$@"
+exec "${LINEMATE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/linemate}/snakemake/bin/python" sweep/survey.py "$out" "$@"

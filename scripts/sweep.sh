@@ -9,33 +9,33 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 out=$(realpath -m "${SWEEP_OUT:-target/sweep}")
-profile=sweep/profiles/${SWEEP_PROFILE:-local}
-python=$PWD/target/sweep-venv/bin/python
+profile=${SWEEP_PROFILE:-local}
+python=${LINEMATE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/linemate}/snakemake/bin/python
+readers=$PWD/target/sweep-venv/bin/python
 
 die() {
 	echo "sweep: error: $*" >&2
 	exit 2
 }
 
-[ -x "$python" ] || die "there is no $python: run \`scripts/setup.sh sweep\`"
+for needed in "$python" "$readers"; do
+	[ -x "$needed" ] || die "there is no $needed: run \`scripts/setup.sh sweep\`"
+done
 case ${1-} in
 run)
 	matrix=${2:-sweep/sweep.yaml}
 	shift "$(($# < 2 ? $# : 2))"
 	[ -f "$matrix" ] || die "there is no matrix $matrix"
-	[ -d "$profile" ] || die "there is no profile $profile"
+	[ -d "sweep/profiles/$profile" ] || die "there is no profile $profile"
 	mkdir -p "$out"
 	# Two sweeps into one folder would record the same cells twice. One that was killed may take a moment to end.
 	exec 9>"$out/.lock"
 	flock -w 10 9 || die "another sweep writes into $out: wait for it, or set SWEEP_OUT"
-	"$python" sweep/cell.py resolve "$matrix" "$out"
-	# Snakemake's own lock is left by a sweep that was killed; the one above is not.
-	"$python" -m snakemake --snakefile sweep/Snakefile --profile "$profile" --directory "$out" --nolock --config "out=$out" "$@"
-	"$python" sweep/cell.py tidy "$out"
+	"$python" sweep/cell.py run "$matrix" "$out" "$profile" "$@"
 	;;
 report)
 	[ -f "$out/lake/_schema" ] || die "there are no tables in $out/lake: run \`make sweep\`"
-	"$python" sweep/report.py "$out/lake" "$out/report.md" "$out/report.html" ${2:+"$2"}
+	"$readers" sweep/report.py "$out/lake" "$out/report.md" "$out/report.html" ${2:+"$2"}
 	echo "$out/report.md $out/report.html"
 	;;
 *) die "say run or report" ;;

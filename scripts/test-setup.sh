@@ -15,13 +15,15 @@ machine() {
 	rm -rf "${work:?}"/{bin,cache}
 	mkdir -p "$work/bin" "$work/cache"
 	local tool
-	for tool in awk bash cat chmod dirname env find grep head id ldd ls mkdir mktemp mv rm sed sh sort tail tar touch tr \
+	for tool in awk bash cat chmod cmp dirname env find grep head id ldd ls mkdir mktemp mv rm sed sh sort tail tar touch tr \
 		uname dpkg dpkg-deb dpkg-query; do
 		ln -s "$(command -v "$tool")" "$work/bin/$tool"
 	done
 	for tool in cc ld hackbench pahole stress-ng g++ dwz dwp apt-get apt-cache qemu-img make patch flex bison bc cpio python3; do
 		stand_in "$tool" 'exit 1'
 	done
+	# It has what makes virtual environments.
+	stand_in python3 true
 	stand_in gcc true
 	stand_in id 'echo 0'
 	stand_in cargo 'echo "cargo 1.95.0 (f2d3ce0bd 2026-03-21)"'
@@ -57,6 +59,8 @@ without() {
 }
 
 run_setup() {
+	# Snakemake is installed, except where a test is about that.
+	[ -n "${without_snakemake-}" ] || { mkdir -p "$work/cache/snakemake" && cp sweep/snakemake.txt "$work/cache/snakemake/installed.txt"; }
 	env -i PATH="$work/bin" HOME="$work" TMPDIR="$work" LINEMATE_CACHE="$work/cache" LINEMATE_APT_ETC="$work/apt" \
 		LINEMATE_OS_RELEASE="$work/os-release" bash "$setup" "$@" 2>&1
 }
@@ -170,8 +174,23 @@ machine
 stand_in id 'echo 1000'
 without python3
 expect "test: no Python" 2 \
-	"setup: error: missing: python3; installing needs root: run \`sudo scripts/setup.sh packages\`, then repeat as yourself" test
+	"setup: error: missing: python3 python3-venv; installing needs root: run \`sudo scripts/setup.sh packages\`, then repeat as yourself" test
 expect "demo needs no Python" 0 "" demo
+
+machine
+without_snakemake=yes
+# python_with_pip STATUS: what it installs comes to that end.
+python_with_pip() {
+	stand_in python3 "[ \"\$2\" != venv ] || { mkdir -p \"\$3/bin\"; printf '#!/bin/bash\\nexit $1\\n' >\"\$3/bin/pip\"; chmod +x \"\$3/bin/pip\"; }"
+}
+python_with_pip 1
+expect "test: pip finds no package" 2 "setup: installing Python's packages of snakemake.txt (a minute or more on a slow line)
+setup: error: pip cannot install snakemake.txt: check the network and pip's settings" test
+python_with_pip 0
+expect "test: Snakemake is installed" 0 "setup: installing Python's packages of snakemake.txt (a minute or more on a slow line)" test
+expect "test: once" 0 "" test
+expect "demo needs no Snakemake" 0 "" demo
+without_snakemake=
 
 # dwp is in Debian 12's binutils, and in a package of its own in Debian 13.
 machine
@@ -494,7 +513,7 @@ expect_image() {
 }
 
 archive_machine
-for tool in cmp cut flock; do
+for tool in cut flock; do
 	ln -s "$(command -v "$tool")" "$work/bin/$tool"
 done
 rm -rf "$work/apt" "$work/os-release"

@@ -4,7 +4,7 @@
 #   scripts/test-sweep.sh [readers|survey|spark|killed|slurm|regression]     (default: readers)
 #
 #   readers   DuckDB, pandas and Polars see the totals of --json, and the queries answer as they should
-#   survey    the survey's ranking on made-up documents, and that two of its workloads are recorded, once (boots a guest)
+#   survey    the workflow with commands of the shell, the survey's ranking on made-up documents, and that two of its workloads are recorded, once (boots a guest)
 #   spark     so does Spark; needs Java
 #   killed    a small matrix that was killed twice and run again has the bytes of one that was not (minutes: it boots guests)
 #   slurm     the same matrix on Slurm, a controller and two node daemons of this machine, has the bytes of one without; needs root, slurm-wlm and munge
@@ -14,7 +14,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 cache=${LINEMATE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/linemate}
-python=target/sweep-venv/bin/python
+readers=target/sweep-venv/bin/python
+python=$cache/snakemake/bin/python
 linemate=$PWD/target/release/linemate
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -57,8 +58,8 @@ tree_digest() {
 
 # The survey: what it makes of documents, and of two small workloads.
 survey() {
-	local python=${python:-python3} before
-	[ -x "$python" ] || python=python3
+	local before
+	"$python" sweep/tests/steps.py || fail "the workflow"
 	"$python" sweep/tests/survey.py || fail "the survey's ranking"
 	printf '%s\n' 'talk | | | 512M | talkers -s 2 -c 2 -k 2 -l 3' 'born | | | 512M | births -o thread -w 2 -l 3' 'never | | | 512M | births -o nothing' >"$work/list"
 	survey_small
@@ -67,7 +68,7 @@ survey() {
 	before=$(tree_digest "$work/survey")
 	survey_small
 	[ "$(tree_digest "$work/survey")" = "$before" ] || fail "a survey that goes on changes what was there"
-	! grep -q recording "$work/log" || fail "a recording that is there is made again"
+	! grep -q 'survey: record' "$work/log" || fail "a recording that is there is made again"
 }
 
 survey_small() {
@@ -183,17 +184,17 @@ regression() {
 	one_kernel plain --
 	one_kernel with-counter --from target/sweep-kernels/plain/build -- sweep/tests/counter.patch
 	SWEEP_OUT=target/sweep-regression scripts/sweep.sh run sweep/tests/regression.yaml >"$work/log" 2>&1 || fail "$(tail -n 3 "$work/log")"
-	"$python" sweep/tests/regression.py target/sweep-regression/lake
+	"$readers" sweep/tests/regression.py target/sweep-regression/lake
 }
 
 case ${1:-readers} in
 readers)
 	make_tables
 	for reader in duckdb pandas polars; do
-		"$python" sweep/tests/readers.py "$reader" "$work/lake" "$work/report.json" "$work/costs.json"
+		"$readers" sweep/tests/readers.py "$reader" "$work/lake" "$work/report.json" "$work/costs.json"
 	done
 	mkdir "$work/made-up"
-	"$python" sweep/tests/queries.py "$work/made-up"
+	"$readers" sweep/tests/queries.py "$work/made-up"
 	"$python" sweep/tests/tidy.py "$work/tidy"
 	survey
 	;;
@@ -204,7 +205,7 @@ spark)
 		exit 0
 	fi
 	make_tables
-	"$python" sweep/tests/readers.py spark "$work/lake" "$work/report.json" "$work/costs.json"
+	"$readers" sweep/tests/readers.py spark "$work/lake" "$work/report.json" "$work/costs.json"
 	;;
 killed) killed ;;
 regression) regression ;;

@@ -1,64 +1,27 @@
-"""What a sweep's cells consist of, and the commands that its rules call.
+"""What a sweep's cells consist of, and the commands of the workflow's steps.
 
 A cell is one kernel, workload and seed; its recording is replayed on each machine. Outputs are named by a digest of all that they depend on (a recording's
-is what `linemate record --key` says), so that to go on is to look which are there. Standard library only: the rules run wherever linemate does.
+is what `linemate record --key` says), so that to go on is to look which are there. Standard library only: the steps run wherever linemate does.
 
-    cell.py resolve SWEEP.yaml OUT     find the kernels, write OUT/matrix.json
-    cell.py record OUT KEY             record a cell, write OUT/recordings/KEY.json: whether and why not
-    cell.py export OUT KEY             add a run to the tables in OUT/lake, write OUT/exported/KEY: which run
-    cell.py tidy OUT                   remove runs whose place in the tables a run of the matrix has taken
+    cell.py run SWEEP.yaml OUT PROFILE [SNAKEMAKE OPTION…]
+                               find the kernels, write OUT/matrix.json, do what is missing, and remove runs whose place in the tables a run of the matrix has taken
+    cell.py record OUT KEY     a step: record a cell, write OUT/recordings/KEY.json: whether and why not
+    cell.py export OUT KEY     a step: add a run to the tables in OUT/lake, write OUT/exported/KEY: which run
 """
 
-import hashlib
 import itertools
 import json
 import os
 import re
-import resource
-import shutil
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+import workflow
+from workflow import ROOT, digest, file_digest, find, last_line, write
+
 LINEMATE = os.environ.get("LINEMATE", str(ROOT / "target/release/linemate"))
-
-# Changes when outputs that were kept under equal keys would be made in another way.
-KEYS = "linemate.sweep/3"
-
-
-def digest(value):
-    """Half of a SHA-256 of a value as JSON: it tells cells apart and makes a name of 32 digits."""
-    text = json.dumps([KEYS, value], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-def file_digest(path):
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def write(path, text):
-    """Writes a file as a whole: whoever finds it finds all of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text(text)
-    partial.replace(path)
-
-
-def find(name):
-    """A workload's program or script, from the checkout on, because recordings tell their commands; else that on PATH, or None."""
-    for folder in ("target/workloads", "workloads"):
-        if (ROOT / folder / name).is_file():
-            return f"{folder}/{name}"
-    return shutil.which(name)
-
-
-def last_line(text):
-    lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
-    return lines[-1].removeprefix("linemate: ") if lines else "it gives no reason"
 
 
 # --- The matrix ---------------------------------------------------------------------------------------------------------
@@ -71,10 +34,9 @@ def resolve_kernel(name):
         if not path.is_file():
             return {"name": name, "reason": f"{name}: there is no such image"}
         return {"name": name, "image": str(path), "sha256": file_digest(path)}
-    run = subprocess.run([ROOT / "scripts/kernel-image.sh", name], capture_output=True, text=True)
-    if run.returncode != 0:
-        return {"name": name, "reason": last_line(run.stderr).removeprefix("kernel-image: ")}
-    path = run.stdout.strip()
+    path, reason = workflow.kernel_image(name)
+    if path is None:
+        return {"name": name, "reason": reason}
     return {"name": name, "image": path, "sha256": file_digest(path)}
 
 
@@ -250,34 +212,45 @@ def read_matrix(path):
     return {**based, **config}
 
 
-def resolve(config_path, out):
-    write(out / "matrix.json", json.dumps(matrix(read_matrix(config_path)), indent=1, sort_keys=True))
+def steps_of(out, cells):
+    """The workflow's steps: a recording of each cell, an export of each run."""
+    steps = {}
+    for key, cell in cells["recordings"].items():
+        title = f"sweep: record {cell['workload']['name']} on {cell['kernel']['name']}, seed {cell['seed']}"
+        steps[f"record-{key}"] = of_cell(title, out, "record", key, workflow.recording(str(cell["guest"]["memory"])))
+    for key, run in cells["runs"].items():
+        title = f"sweep: export {run['recording']}{' on ' + run['machine'] if run['machine'] else ''}"
+        steps[f"export-{key}"] = of_cell(title, out, "export", key, workflow.ANALYSIS, [f"record-{run['recording']}"])
+    return steps
 
 
-def spent(out, step, key, started):
-    """Keeps what a step took: of all processes that it waited for. The tables do not depend on it."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    figures = {
-        "wall_seconds": round(time.monotonic() - started, 2),
-        "cpu_seconds": round(used.ru_utime + used.ru_stime, 2),
-        "peak_mib": used.ru_maxrss // 1024,
-    }
-    write(out / "spent" / f"{step}-{key}.json", json.dumps(figures))
+def of_cell(title, out, verb, key, needs, uses=()):
+    told = out / {"record": f"recordings/{key}.json", "export": f"exported/{key}"}[verb]
+    command = [sys.executable, Path(__file__).resolve(), verb, out, key]
+    return workflow.step(title, command, needs, uses, output=str(told), spent=str(out / "spent" / f"{verb}-{key}.json"))
+
+
+def run(config_path, out, profile, options):
+    """A whole sweep, from where it was interrupted."""
+    cells = matrix(read_matrix(config_path))
+    write(out / "matrix.json", json.dumps(cells, indent=1, sort_keys=True))
+    failed = workflow.carry_out(steps_of(out, cells), out / ".run", profile, options)
+    # What a recording or a replay lacks is a row of the tables; that there are no rows is an error.
+    if failed is None:
+        raise SystemExit("sweep: error: Snakemake failed: its messages are above")
+    for name, log in failed.items():
+        raise SystemExit(f"sweep: error: {name}: {last_line(log)}")
+    tidy(out)
 
 
 def main(arguments):
-    started = time.monotonic()
     match arguments:
-        case ["resolve", config, out]:
-            resolve(Path(config), Path(out))
+        case ["run", config, out, profile, *options]:
+            run(Path(config), Path(out), profile, options)
         case ["record", out, key]:
             record(Path(out), key)
-            spent(Path(out), "record", key, started)
         case ["export", out, key]:
             export(Path(out), key)
-            spent(Path(out), "export", key, started)
-        case ["tidy", out]:
-            tidy(Path(out))
         case _:
             raise SystemExit(__doc__)
 

@@ -3,25 +3,23 @@
     survey.py [OPTION…] OUT          all steps, each from where it was interrupted
     survey.py [OPTION…] OUT STEP…    record, ask, design, try, rank
 
-What is there is done: outputs are named by digests of what they depend on, and get their names when they are whole.
+What is there is done: outputs are named by digests of what they depend on, and get their names when they are whole. What is missing is carried out by the
+workflow (sweep/Snakefile), in three rounds, because what to design and to try follows from the answers before.
 """
 
 import argparse
 import copy
-import hashlib
 import json
 import os
 import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-import ranking  # noqa: E402
+import ranking
+import workflow
+from workflow import FOLDERS, ROOT, digest, file_digest, find, write
 
-ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ["target/workloads", "workloads/subsystems", "workloads"]
 STEPS = ["record", "ask", "design", "try", "rank"]
 
 # A type is asked about in a workload if it has at least this share of the workload's cycles there: less is lost in the interval of the whole.
@@ -30,35 +28,6 @@ SHARE_MIN = 0.001
 
 def fail(text):
     raise SystemExit(f"survey: error: {text}")
-
-
-def say(text):
-    print(f"survey: {text}", file=sys.stderr, flush=True)
-
-
-def digest(of):
-    return hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def file_digest(path):
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else hashlib.sha256(file.read()).hexdigest()
-
-
-def write_whole(path, text):
-    new = path.with_name(f"{path.name}.{os.getpid()}.new")
-    new.write_text(text)
-    new.replace(path)
-
-
-def find(name):
-    """A file of the workloads, by its path from the checkout, or a program of the search path."""
-    if "/" in name:
-        return name if (ROOT / name).is_file() else None
-    for folder in FOLDERS:
-        if (ROOT / folder / name).is_file():
-            return f"{folder}/{name}"
-    return shutil.which(name)
 
 
 # --- The list -----------------------------------------------------------------------------------------------------------
@@ -145,16 +114,11 @@ def prepare(options, workload):
 # --- The steps ----------------------------------------------------------------------------------------------------------
 
 
-def run_to(command, target):
-    """The command's output, in the file when it is whole; what it says on its error output if it failed."""
-    with open(f"{target}.new", "wb") as out:
-        run = subprocess.run([str(word) for word in command], cwd=ROOT, stdout=out, stderr=subprocess.PIPE)
-    if run.returncode != 0:
-        os.unlink(f"{target}.new")
-        lines = run.stderr.decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else f"exit code {run.returncode}"
-    os.replace(f"{target}.new", target)
-    return None
+def complaint(log):
+    """What a failed recording said: what the guest said comes before what record says of it; the recording itself is of no interest then."""
+    lines = log.strip().splitlines()
+    lines = [line for line in lines if " accesses, " not in line and not line.startswith("linemate: Next")]
+    return (" / ".join(lines[-3:]) or "it gives no reason") + "\n"
 
 
 class Survey:
@@ -163,72 +127,90 @@ class Survey:
         self.out = options.out
         self.failures = []
         self.workloads = [w for w in read_list(Path(options.list).read_text()) if not options.only or w["name"] in options.only]
-        for folder in ["recordings", "asked", "designed", "tried"]:
-            (self.out / folder).mkdir(parents=True, exist_ok=True)
+        # The steps of the next round, and for the output of every step that failed the end of its log.
+        self.wanted, self.logs = {}, {}
+
+    def want(self, verb, step):
+        """Adds a step to the next round, if its verb is one that is asked for. Gives its output."""
+        if verb in self.options.steps:
+            self.wanted[Path(step["output"]).name] = step
+        return Path(step["output"])
+
+    def carry_out(self):
+        failed = workflow.carry_out(self.wanted, self.out / ".run", self.options.profile)
+        if failed is None:
+            fail("Snakemake failed: its messages are above")
+        self.logs.update(failed)
+        self.wanted = {}
 
     def failed(self, what, why):
-        say(f"{what}: {why}")
         self.failures.append((what, why.removeprefix("linemate: ").removeprefix("error: ")))
 
     def record(self):
-        """All workloads' recordings, by name; those that fail are told, and are not in the result."""
+        """Wants all workloads' recordings. Gives them by name, also those that will fail."""
         recordings = {}
         for workload in self.workloads:
             name = workload["name"]
             words, key = prepare(self.options, workload)
             target = self.out / "recordings" / f"{name}-{key}.data"
-            told = target.with_suffix(".failed")
-            if not target.is_file() and not told.is_file() and "record" in self.options.steps:
-                say(f"recording {name}")
-                command = [self.options.linemate, "record", "--kernel", self.options.image]
-                command += ["--timeout", self.options.timeout, "-o", target.with_suffix(".part")]
-                run = subprocess.run([str(w) for w in [*command, *words]], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True)
-                if run.returncode == 0:
-                    target.with_suffix(".part").replace(target)
-                else:
-                    target.with_suffix(".part").unlink(missing_ok=True)
-                    # What the guest said comes before what record says of it; the recording itself is of no interest then.
-                    lines = run.stderr.decode(errors="replace").strip().splitlines()
-                    lines = [line for line in lines if " accesses, " not in line and not line.startswith("linemate: Next")]
-                    write_whole(told, (" / ".join(lines[-3:]) or f"exit code {run.returncode}") + "\n")
-            if target.is_file():
-                recordings[name] = target
-            elif told.is_file():
-                self.failed(name, told.read_text().strip())
+            recordings[name] = target
+            if target.with_suffix(".failed").is_file():
+                continue
+            made = self.out / ".run" / f"{target.name}.made"
+            command = [self.options.linemate, "record", "--kernel", self.options.image, "--timeout", self.options.timeout, "-o", made, *words]
+            needs = workflow.recording(workload["memory"])
+            self.want("record", workflow.step(f"survey: record {name}", command, needs, output=str(target), made=str(made), takes="made"))
         return recordings
 
-    def document(self, folder, name, command, make):
-        """What the command answers, from the folder if it was asked before; None if it failed or is not to be asked."""
+    def recorded(self, recordings):
+        """Those that were made; the others are told."""
+        made = {}
+        for name, target in recordings.items():
+            told = target.with_suffix(".failed")
+            if target.name in self.logs:
+                write(told, complaint(self.logs[target.name]))
+            if target.is_file():
+                made[name] = target
+            elif told.is_file():
+                self.failed(name, told.read_text().strip())
+        return made
+
+    def document(self, verb, folder, name, command, uses=()):
+        """Wants what the command answers. Gives where it will be."""
         words = [str(word) for word in command]
         target = self.out / folder / f"{name}-{digest([words, self.options.tool_digest])}.json"
-        if not target.is_file():
-            if not make:
-                return None
-            why = run_to([self.options.linemate, *words], target)
-            if why is not None:
-                self.failed(f"{name}: {words[0]}", why)
-                return None
-        return json.loads(target.read_text())
+        title = f"survey: {words[0]} of {name}"
+        return self.want(verb, workflow.step(title, [self.options.linemate, *words], workflow.ANALYSIS, uses, output=str(target), takes="stdout"))
 
-    def ask(self, recordings):
-        """For each workload and machine what its types cost and which remedies other than an order there are."""
-        make = "ask" in self.options.steps
-        costs, asked = {}, {}
-        places = [(name, machine) for machine in self.options.machine for name in recordings]
-        # Costs are quick: with them alone types can be ranked, so remedies of all come after the costs of all.
+    def answer(self, name, verb, target):
+        """A document; None if it failed or was not asked for."""
+        if target.is_file():
+            return json.loads(target.read_text())
+        if target.name in self.logs:
+            self.failed(f"{name}: {verb}", workflow.last_line(self.logs[target.name]))
+        return None
+
+    def ask(self):
+        """For each workload that can be recorded and each machine what its types cost and which remedies other than an order there are; and the recordings."""
+        recordings = self.record()
+        there = [name for name, target in recordings.items() if target.is_file() or target.name in self.wanted]
+        places = [(name, machine) for machine in self.options.machine for name in there]
+        costs, remedies = {}, {}
         for name, machine in places:
-            if make:
-                say(f"what {name} costs on {machine}")
-            costs[name, machine] = self.document("asked", name, ["report", "-i", recordings[name], *replayed_on(machine), "--json"], make)
+            of = ["-i", recordings[name], *replayed_on(machine)]
+            uses = [recordings[name].name]
+            costs[name, machine] = self.document("ask", "asked", name, ["report", *of, "--json"], uses)
+            verb = "none" if self.options.no_remedies else "ask"
+            words = ["advise", *of, "--top", "0", "--trials", "0", "--json"]
+            # Costs are quick: with them alone types can be ranked, so remedies come after them.
+            remedies[name, machine] = self.document(verb, "asked", name, words, [*uses, costs[name, machine].name])
+        self.carry_out()
+        made, asked = self.recorded(recordings), {}
         for name, machine in places:
-            if costs[name, machine] is None:
-                continue
-            if make and not self.options.no_remedies:
-                say(f"remedies of {name} on {machine}")
-            words = ["advise", "-i", recordings[name], *replayed_on(machine), "--top", "0", "--trials", "0", "--json"]
-            remedies = self.document("asked", name, words, make and not self.options.no_remedies)
-            asked[name, machine] = ranking.survey_of(costs[name, machine], remedies)
-        return asked
+            cost = self.answer(name, "report", costs[name, machine]) if name in made else None
+            if cost is not None:
+                asked[name, machine] = ranking.survey_of(cost, self.answer(name, "advise", remedies[name, machine]))
+        return asked, made
 
     def design(self, asked, recordings):
         """The candidates: remedies of the surveys, and for the types with most false sharing layouts that advise finds."""
@@ -236,15 +218,16 @@ class Survey:
         here = ranking.on_machine(asked, machine)
         candidates = list(self.options.given)
         candidates += ranking.remedy_candidates(here, self.options.remedies)
+        layouts = []
         for type_name, names in ranking.types_to_search(here, self.options.types):
             learn = names[: self.options.learn]
             words = ["advise", "--type", type_name, *replayed_on(machine), "--moves", self.options.moves, "--trials", "0", "--json"]
             for name in learn:
                 words += ["-i", recordings[name]]
-            make = "design" in self.options.steps
-            if make:
-                say(f"a layout of {type_name} from {', '.join(learn)}")
-            advice = self.document("designed", type_name, words, make)
+            layouts.append((type_name, learn, self.document("design", "designed", type_name, words)))
+        self.carry_out()
+        for type_name, learn, target in layouts:
+            advice = self.answer(type_name, "advise", target)
             layout = advice and advice.get("recommended")
             if layout:
                 candidates.append({"kind": "layout", "subject": type_name, "types": [type_name], "edits": layout["edits"], "from": learn})
@@ -252,22 +235,19 @@ class Survey:
 
     def try_all(self, asked, recordings, candidates):
         """Each candidate in every workload in which its types cost something: the measures of whatif."""
-        tried = {}
+        trials = {}
         for (name, machine), survey in asked.items():
             for number, candidate in enumerate(candidates):
                 if ranking.share_of(survey, candidate["types"]) < SHARE_MIN:
                     continue
                 edit = self.out / "tried" / f"{digest(candidate['edits'])}.edit"
                 if not edit.is_file():
-                    write_whole(edit, candidate["edits"])
+                    write(edit, candidate["edits"])
                 words = ["whatif", "-i", recordings[name], *replayed_on(machine), "--edit", edit, "--json"]
-                make = "try" in self.options.steps
-                if make:
-                    say(f"{candidate['kind']} {candidate['subject']} in {name} on {machine}")
-                answer = self.document("tried", name, words, make)
-                if answer is not None:
-                    tried[number, name, machine] = ranking.effect_of(answer)
-        return tried
+                trials[number, name, machine] = self.document("try", "tried", name, words)
+        self.carry_out()
+        answers = {place: self.answer(place[1], "whatif", target) for place, target in trials.items()}
+        return {place: ranking.effect_of(answer) for place, answer in answers.items() if answer is not None}
 
 
 def arguments():
@@ -287,6 +267,7 @@ def arguments():
     parser.add_argument("--learn", type=int, default=1, help="recordings that a layout is searched on, those with most false sharing")
     parser.add_argument("--moves", default="4", help="the most moves of a layout")
     parser.add_argument("--edit", action="append", type=Path, default=[], help="a file with an edit that is tried, too; may be repeated")
+    parser.add_argument("--profile", default=os.environ.get("SWEEP_PROFILE", "local"), help="of sweep/profiles: where the steps run")
     parser.add_argument("--linemate", default=ROOT / "target/release/linemate", help="the command")
     options = parser.parse_intermixed_args()
     unknown = [step for step in options.steps if step not in STEPS]
@@ -302,10 +283,9 @@ def of_kernel(options, kernel):
     options = copy.copy(options)
     options.image = kernel
     if kernel.startswith("debian:"):
-        run = subprocess.run([ROOT / "scripts/kernel-image.sh", kernel], stdout=subprocess.PIPE, text=True)
-        if run.returncode != 0:
-            fail(f"there is no kernel {kernel}")
-        options.image = run.stdout.strip()
+        options.image, reason = workflow.kernel_image(kernel)
+        if options.image is None:
+            fail(f"there is no kernel {kernel}: {reason}")
     options.image_digest = file_digest(options.image)
     return options
 
@@ -320,7 +300,7 @@ def costs_beside(options, failures):
     options = of_kernel(options, options.beside)
     options.machine, options.no_remedies = options.machine[:1], True
     survey = Survey(options)
-    costs = survey.ask(survey.record())
+    costs, _ = survey.ask()
     failures += survey.failures
     return kernel_name(options.image), costs
 
@@ -334,15 +314,14 @@ def main():
     # Read first, so that a wrong file is told before hours of recordings.
     options.given = [read_edit(path) for path in options.edit]
     survey = Survey(of_kernel(options, options.kernel))
-    recordings = survey.record()
-    asked = survey.ask(recordings)
+    asked, recordings = survey.ask()
     candidates = survey.design(asked, recordings)
     tried = survey.try_all(asked, recordings, candidates)
     beside = costs_beside(options, survey.failures) if options.beside else None
     if "rank" in options.steps:
         text = ranking.tables(kernel_name(survey.options.image), asked, candidates, tried, survey.failures, beside)
-        write_whole(survey.out / "ranking.md", text)
-        say(f"wrote {survey.out / 'ranking.md'}")
+        write(survey.out / "ranking.md", text)
+        print(f"survey: wrote {survey.out / 'ranking.md'}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,130 @@
+"""Carries out a step of steps.json in the current folder (sweep/Snakefile). Standard library only.
+
+    step.py NAME
+
+A step is an object with `title`, `command`, `folder` (where it runs), and what a scheduler needs: `uses`, `threads`, `mem_mb`, `runtime` (minutes). It may have
+
+    output   the file that appears when the step has succeeded, as a whole; if it exists, the step is done
+    takes    what becomes the output: `made` (the file `made`, which the command writes), `stdout`, `image` (the file that the last line of stdout names) or
+             `said` (that line, as JSON); without it the command sees to its output
+    lock     a file: steps with the same one run one at a time, also those of other runs
+    spent    a file for the seconds and the memory that the step took
+
+A step that fails leaves NAME.failed, with its reason, and NAME.log.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+
+def last_line(text):
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1].removeprefix("linemate: ") if lines else None
+
+
+def text_of(path):
+    return path.read_text(errors="replace")
+
+
+@contextlib.contextmanager
+def alone(path):
+    """Holds a file's lock. The kernel takes it from a process that dies."""
+    with open(path, "wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+class Step:
+    def __init__(self, name):
+        self.of = json.loads(Path("steps.json").read_text())[name]
+        self.stdout, self.log, self.failed = (Path(f"{name}.{ending}") for ending in ("stdout", "log", "failed"))
+        self.output = Path(self.of["output"]) if "output" in self.of else None
+        self.made = Path(self.of.get("made", f"{name}.made"))
+
+    def is_done(self):
+        return self.output is not None and self.output.is_file()
+
+    def carry_out(self):
+        with alone(self.of["lock"]) if "lock" in self.of else contextlib.nullcontext():
+            # The run that held the lock may have made the same.
+            if self.is_done():
+                return None
+            with open(self.stdout, "wb") as stdout, open(self.log, "wb") as log:
+                run = subprocess.run(self.of["command"], cwd=self.of["folder"], stdin=subprocess.DEVNULL, stdout=stdout, stderr=log)
+            if run.returncode == 0:
+                return self.publish()
+        if self.of.get("takes") == "said":
+            # What the kernel complained about comes before what `linemate record` says of it.
+            self.log.write_text(text_of(self.stdout) + text_of(self.log))
+        return last_line(text_of(self.log)) or f"exit code {run.returncode}"
+
+    def publish(self):
+        """Gives the output its name; the reason if there is none."""
+        takes = self.of.get("takes")
+        if takes is None:
+            return None
+        said = last_line(text_of(self.stdout)) if takes in ("image", "said") else None
+        if takes == "stdout":
+            self.made = self.stdout
+        elif takes == "image":
+            try:
+                shutil.copyfile(said or "", self.made)
+            except OSError as error:
+                return f"the build names {said} as its image: {error.strerror}"
+        elif takes == "said":
+            self.made.write_text(json.dumps({"said": said or "no output"}, separators=(",", ":"), ensure_ascii=False))
+        self.output.parent.mkdir(parents=True, exist_ok=True)
+        self.made.replace(self.output)
+        return None
+
+
+def spent(path, started):
+    """Keeps what a step took, of all processes that it waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    figures = {
+        "wall_seconds": round(time.monotonic() - started, 2),
+        "cpu_seconds": round(used.ru_utime + used.ru_stime, 2),
+        "peak_mib": used.ru_maxrss // 1024,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.write_text(json.dumps(figures))
+    partial.replace(path)
+
+
+def main(name):
+    # A stop reaches the command, too, which has a guest or a compiler to end: this process waits for it.
+    stopped = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopped.append(True))
+    started = time.monotonic()
+    step = Step(name)
+    if step.is_done():
+        return
+    # Slurm's profile tries twice.
+    step.failed.unlink(missing_ok=True)
+    title = step.of["title"]
+    print(f"{title}: started", flush=True)
+    reason = step.carry_out()
+    if reason is not None:
+        if not stopped:
+            step.failed.write_text(reason)
+        raise SystemExit(1)
+    if "spent" in step.of:
+        spent(Path(step.of["spent"]), started)
+    print(f"{title}: {time.monotonic() - started:.1f} s", flush=True)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        raise SystemExit(__doc__)
+    main(sys.argv[1])
