@@ -12,7 +12,7 @@ use std::process::Command;
 use sha2::{Digest, Sha256};
 
 /// Relative to this crate.
-const SOURCES: [&str; 18] = [
+const SOURCES: [&str; 19] = [
     "../answers/src",
     "../attribution/src",
     "../code/src",
@@ -29,7 +29,8 @@ const SOURCES: [&str; 18] = [
     "../words/src",
     "../../machines",
     "../../Cargo.lock",
-    "src/editing.rs",
+    "src/question.rs",
+    "src/question",
     "src/verbs",
 ];
 

@@ -23,6 +23,7 @@ export interface Report {
   schema: string;
   inputs: Inputs;
   ledger: LedgerView;
+  event?: EventCount;
   types?: TypeRow[];
   fields?: FieldRow[];
   lines?: LineRow[];
@@ -65,6 +66,12 @@ export interface LedgerBucket {
   name: string;
   accesses: number;
   share: number;
+}
+
+export interface EventCount {
+  function: string;
+  symbols: string[];
+  calls: number;
 }
 
 export interface TypeRow {
@@ -322,6 +329,8 @@ export interface CostsDocument {
   type: string | null;
   cpus: CpuPlace[];
   costs: Costs;
+  others?: MachineCosts[];
+  event?: EventCount;
 }
 
 export interface CpuPlace {
@@ -513,6 +522,11 @@ export interface Balance {
   matched: number;
 }
 
+export interface MachineCosts {
+  cpus: CpuPlace[];
+  costs: Costs;
+}
+
 export interface WhatIfDocument {
   schema: string;
   tool: string;
@@ -522,12 +536,6 @@ export interface WhatIfDocument {
   event: EventCount | null;
   layouts: LayoutChange[];
   results: WhatIf[];
-}
-
-export interface EventCount {
-  function: string;
-  symbols: string[];
-  calls: number;
 }
 
 export interface LayoutChange {
@@ -651,6 +659,7 @@ export interface AdviceDocument {
   tool: string;
   recordings: AdvisedRecording[];
   machines: string[];
+  under?: string;
   type: string;
   source?: ProgramSource;
   pins: string[];
@@ -673,6 +682,7 @@ export interface AdviceDocument {
 export interface AdvisedRecording {
   description: Record<string, string>;
   checksum: string | null;
+  event?: EventCount;
 }
 
 export interface ProgramSource {
@@ -703,6 +713,7 @@ export interface LayoutEffect {
   types: Measure;
   whole: Measure;
   duration: Measure;
+  under?: Measure;
 }
 
 export interface FootprintChange {
@@ -862,6 +873,8 @@ export interface DiffDocument {
   interleavings: number;
   a: DiffSide;
   b: DiffSide;
+  others?: MachineDiff[];
+  under?: string;
 }
 
 export interface DiffSide {
@@ -879,6 +892,12 @@ export interface DiffFigures {
   cycles: number;
   sharing_misses: number;
   sharing_cycles: number;
+}
+
+export interface MachineDiff {
+  machine: string;
+  a: DiffSide;
+  b: DiffSide;
 }
 
 export interface CaseResults {

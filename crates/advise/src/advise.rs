@@ -8,10 +8,10 @@ use linemate_layout::origin::BUILT_LINE;
 use linemate_layout::plan::resolve;
 use linemate_layout::{EditFile, EditSubject, Layouts, Plan, Slot};
 use linemate_machine::Machine;
-use linemate_study::experiment::{recorded_cpus, seeds};
+use linemate_study::experiment::recorded_cpus;
 use linemate_study::scene::{Scene, Watch};
 use linemate_study::whatif::INTERLEAVINGS_MIN;
-use linemate_study::{Conditions, Cpus, Session, WhatIfError};
+use linemate_study::{Conditions, Cpus, Experiment, Interleavings, Session, Under, WhatIfError};
 use linemate_types::{BitOffset, ByteAlign, ByteSize, LineSize, Symbols, TypeId, TypeModel};
 
 use crate::alternatives::{Aligned, Grown, is_enough, offered};
@@ -54,6 +54,11 @@ pub struct Request {
     pub interleavings: usize,
     /// How moves count against gain.
     pub choice: Choice,
+    /// Whether all interleavings are replayed, also where fewer give narrow intervals.
+    pub all_interleavings: bool,
+    /// A function of the kernel: what each layout changes while it is on the stack is measured, too. It decides nothing: the fast model does
+    /// not know stacks.
+    pub under: Option<String>,
 }
 
 /// A candidate that was replayed.
@@ -166,13 +171,17 @@ pub fn advise(analyses: &[&Session<'_>], request: &Request) -> Result<Advice, Ad
     let (shape, ids) = shape(first.analysis(), &request.type_name, &request.pins)?;
     let scenes = analyses
         .iter()
-        .map(|analysis| scene(analysis, &shape, &ids))
-        .collect::<Result<Vec<_>, _>>()?;
+        .map(|analysis| {
+            let under = request.under.as_ref();
+            let under = under.map(|function| Under::new(analysis, function));
+            Ok((scene(analysis, &shape, &ids)?, under.transpose()?))
+        })
+        .collect::<Result<Vec<_>, AdviseError>>()?;
     let mut traces = Vec::new();
     // Any line size would give the same events: that of a machine which is replayed on finds its
     // stream cached or leaves it for the replays.
     let line = request.machines[0].line;
-    for (session, scene) in analyses.iter().zip(&scenes) {
+    for (session, (scene, _)) in analyses.iter().zip(&scenes) {
         let model = session.analysis().model();
         let extracted = Trace::extract(scene, model, &[&shape], request.seed, line)?;
         traces.extend(extracted);
@@ -356,7 +365,7 @@ impl<'a, 't> Proposer<'a, 't> {
 
 /// Replays layouts on all recordings and machines, and notes the effects of each.
 fn confirm_on_all(
-    scenes: &[Scene<'_>],
+    scenes: &[(Scene<'_>, Option<Under>)],
     request: &Request,
     mut layouts: Vec<(&EditFile, &mut Vec<Vec<LayoutEffect>>)>,
 ) -> Result<(), AdviseError> {
@@ -364,9 +373,18 @@ fn confirm_on_all(
         return Ok(());
     }
     let edits: Vec<EditFile> = layouts.iter().map(|(edits, _)| (*edits).clone()).collect();
-    let seeds = seeds(request.seed, request.interleavings);
-    for scene in scenes {
-        let on = |machine| confirm(scene, &edits, machine, request.conditions, &seeds);
+    let interleavings = Interleavings {
+        all: request.all_interleavings,
+        ..Interleavings::new(request.seed, request.interleavings)
+    };
+    for (scene, under) in scenes {
+        let on = |machine| {
+            let experiment = Experiment {
+                under: under.as_ref(),
+                ..Experiment::new(scene, machine, request.conditions)?
+            };
+            confirm(&experiment, &edits, &interleavings)
+        };
         let by_machine = request.machines.iter().map(on);
         let by_machine: Vec<Vec<LayoutEffect>> = by_machine.collect::<Result<_, _>>()?;
         for (number, (_, into)) in layouts.iter_mut().enumerate() {
@@ -539,6 +557,7 @@ mod tests {
             types: *types,
             whole: *whole,
             duration: *whole,
+            under: None,
         };
         Tried {
             scored: Scored {

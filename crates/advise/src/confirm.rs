@@ -2,9 +2,7 @@
 
 use linemate_answers::{LayoutEffect, Measure};
 use linemate_layout::EditFile;
-use linemate_machine::Machine;
-use linemate_study::scene::Scene;
-use linemate_study::{Conditions, Experiment, compare};
+use linemate_study::{Experiment, Interleavings, compare};
 
 use crate::error::AdviseError;
 
@@ -43,21 +41,19 @@ fn layout_effect(effect: linemate_study::Effect) -> LayoutEffect {
         types: effect.types,
         whole: effect.whole,
         duration: effect.duration,
+        under: effect.under,
     }
 }
 
-/// What each of `layouts` changes in the recording of a scene, under the interleavings of `seeds`.
+/// What each of `layouts` changes in an experiment's recording.
 ///
 /// # Errors
 /// An impossible edit, a machine that is too small, a damaged recording.
 pub(crate) fn confirm(
-    scene: &Scene<'_>,
+    experiment: &Experiment<'_>,
     layouts: &[EditFile],
-    machine: &Machine,
-    conditions: Conditions,
-    seeds: &[u64],
+    interleavings: &Interleavings,
 ) -> Result<Vec<LayoutEffect>, AdviseError> {
-    let experiment = Experiment::new(scene, machine, conditions)?;
-    let effects = compare(&experiment, layouts, seeds)?.into_iter();
+    let effects = compare(experiment, layouts, interleavings)?.into_iter();
     effects.map(|effect| Ok(layout_effect(effect?))).collect()
 }

@@ -3,7 +3,7 @@
 use linemate_layout::origin::OriginError;
 use linemate_layout::plan::{PlanError, PlanReason};
 use linemate_recording::Error as RecordingError;
-use linemate_study::{ExperimentError, WhatIfError};
+use linemate_study::{ExperimentError, UnderError, WhatIfError};
 
 /// Why there is no advice.
 #[derive(Debug, thiserror::Error)]
@@ -75,6 +75,9 @@ pub enum AdviseError {
     /// What a replay of layouts refuses before it begins.
     #[error(transparent)]
     WhatIf(#[from] WhatIfError),
+    /// It is not known when the function is on a stack.
+    #[error("--under: {0}")]
+    Under(#[from] UnderError),
     /// A replay of the recording or of a layout failed.
     #[error(transparent)]
     Experiment(#[from] ExperimentError),

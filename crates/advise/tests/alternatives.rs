@@ -23,6 +23,8 @@ fn advice(type_name: &str, max_growth: u64, round: impl Fn(&mut World)) -> Advic
         seed: 1,
         interleavings: 8,
         choice: Choice::default(),
+        all_interleavings: false,
+        under: None,
     };
     let mut world = World::new();
     for _ in 0..ROUNDS {

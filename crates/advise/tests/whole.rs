@@ -17,6 +17,7 @@ use linemate_recording::{AccessKind, Recording};
 use linemate_study::scene::{Scene, Watch};
 use linemate_study::{Conditions, Session};
 use linemate_study::{Run, Study};
+use linemate_testkit::calls;
 use linemate_testkit::world::{COUNTER, F, RQ, UNITS, World, split_off};
 use linemate_types::LineSize;
 
@@ -63,12 +64,50 @@ fn request(pins: &[&str]) -> Request {
         seed: 1,
         interleavings: 8,
         choice: Choice::default(),
+        all_interleavings: false,
+        under: None,
     }
 }
 
 fn advice(recording: &Recording, request: &Request) -> Result<Advice, AdviseError> {
     let session = Session::new(recording).unwrap();
     advise(&[&session], request)
+}
+
+#[test]
+fn each_layout_that_is_replayed_says_what_it_changes_under_a_function() {
+    let recording = calls::tree().finish().0;
+    let session = Session::new(&recording).unwrap();
+    let session = session.with_code(vec![calls::code()]);
+    let plain = advise(&[&session], &request(&[])).unwrap();
+    let under = Request {
+        under: Some(calls::NAMES[calls::ENTRY].to_owned()),
+        ..request(&[])
+    };
+    let advice = advise(&[&session], &under).unwrap();
+    assert!(!plain.tried.is_empty());
+    assert_eq!(plain.tried.len(), advice.tried.len());
+    for (plain, tried) in plain.tried.iter().zip(&advice.tried) {
+        assert_eq!(plain.edits, tried.edits, "it decides nothing");
+        for (plain, effect) in plain.effects.iter().zip(&tried.effects) {
+            assert_eq!(plain[0].under, None);
+            assert_eq!(
+                effect[0].under,
+                Some(effect[0].whole),
+                "all is under the entry"
+            );
+            assert_eq!(effect[0].types, plain[0].types);
+        }
+    }
+    let unknown = Request {
+        under: Some("wake_tusk".to_owned()),
+        ..under
+    };
+    let error = advise(&[&session], &unknown).unwrap_err().to_string();
+    assert!(
+        error.starts_with("--under: there is no function `wake_tusk`"),
+        "{error}"
+    );
 }
 
 fn trace(recording: &Recording) -> Trace {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::event::EventCount;
 use crate::layout::KeptLineStart;
 use crate::measure::Measure;
 use crate::remedies::RemedyList;
@@ -21,6 +22,10 @@ pub struct AdviceDocument {
     pub recordings: Vec<AdvisedRecording>,
     /// The machines' names.
     pub machines: Vec<String>,
+    /// The function of `--under`; absent without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub under: Option<String>,
     /// The type's name.
     #[serde(rename = "type")]
     pub type_name: String,
@@ -77,6 +82,10 @@ pub struct AdvisedRecording {
     pub description: BTreeMap<String, String>,
     /// Its checksum; null when it is cut.
     pub checksum: Option<String>,
+    /// With `--event`: what figures can be divided by; absent without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "EventCount"))]
+    pub event: Option<EventCount>,
 }
 
 /// What a program's type is written in, and where.
@@ -139,6 +148,10 @@ pub struct LayoutEffect {
     pub whole: Measure,
     /// Cycles from the replay's start to its end.
     pub duration: Measure,
+    /// With `--under F`: cycles of accesses that left their core while F was on the stack; absent without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "Measure"))]
+    pub under: Option<Measure>,
 }
 
 /// What a layout takes, before and after.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::event::EventCount;
 use crate::grid::TimeGrid;
 use crate::groups::GroupCosts;
 use crate::lines::LineCost;
@@ -34,11 +35,56 @@ pub struct CostsDocument {
     pub cpus: Vec<CpuPlace>,
     /// The answer.
     pub costs: Costs,
+    /// With several `--machine`: the answers on those after the first; absent without any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<MachineCosts>,
+    /// With `--event`: what figures can be divided by; absent without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "EventCount"))]
+    pub event: Option<EventCount>,
+}
+
+/// What a recording costs on another machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct MachineCosts {
+    /// Where each replayed CPU is, in the order of the recorded CPUs and then their copies.
+    pub cpus: Vec<CpuPlace>,
+    /// The answer.
+    pub costs: Costs,
 }
 
 impl CostsDocument {
     /// The schema's name and version.
     pub const SCHEMA: &str = "linemate.costs/5";
+
+    /// The documents of one question on several machines as one.
+    #[must_use]
+    pub fn with_others(mut self, others: impl IntoIterator<Item = CostsDocument>) -> CostsDocument {
+        let others = others.into_iter().map(|other| MachineCosts {
+            cpus: other.cpus,
+            costs: other.costs,
+        });
+        self.others.extend(others);
+        self
+    }
+
+    /// The document of each machine.
+    pub fn by_machine(&self) -> impl Iterator<Item = Cow<'_, CostsDocument>> {
+        let other = |other: &MachineCosts| CostsDocument {
+            schema: self.schema.clone(),
+            tool: self.tool.clone(),
+            recording: self.recording.clone(),
+            checksum: self.checksum.clone(),
+            type_name: self.type_name.clone(),
+            cpus: other.cpus.clone(),
+            costs: other.costs.clone(),
+            others: Vec::new(),
+            event: self.event.clone(),
+        };
+        let others = self.others.iter();
+        std::iter::once(Cow::Borrowed(self)).chain(others.map(move |o| Cow::Owned(other(o))))
+    }
 }
 
 /// Where a replayed CPU is on the machine.

@@ -28,11 +28,48 @@ pub struct DiffDocument {
     pub a: DiffSide,
     /// The second recording.
     pub b: DiffSide,
+    /// With several `--machine`: the same on those after the first; absent without any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<MachineDiff>,
+    /// With `--under F`: the function while which on the stack the figures are counted; absent without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub under: Option<String>,
+}
+
+/// Two recordings on another machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct MachineDiff {
+    /// The machine's name.
+    pub machine: String,
+    /// The first recording.
+    pub a: DiffSide,
+    /// The second recording.
+    pub b: DiffSide,
 }
 
 impl DiffDocument {
     /// The schema's name and version.
     pub const SCHEMA: &str = "linemate.diff/2";
+
+    /// The document of each machine; without a machine the one of counts.
+    pub fn by_machine(&self) -> impl Iterator<Item = Cow<'_, DiffDocument>> {
+        let other = |other: &MachineDiff| DiffDocument {
+            schema: self.schema.clone(),
+            tool: self.tool.clone(),
+            type_name: self.type_name.clone(),
+            machine: Some(other.machine.clone()),
+            seed: self.seed,
+            interleavings: self.interleavings,
+            a: other.a.clone(),
+            b: other.b.clone(),
+            others: Vec::new(),
+            under: self.under.clone(),
+        };
+        let others = self.others.iter();
+        std::iter::once(Cow::Borrowed(self)).chain(others.map(move |o| Cow::Owned(other(o))))
+    }
 }
 
 /// The fields of one recording.

@@ -45,10 +45,10 @@ pub use check::{
     RulePosition, SkippedRule,
 };
 pub use costs::{
-    Balance, Causes, Cost, Costs, CostsDocument, CpuPlace, Cycles, HotPlace, PairCost, Potential,
-    UnderCost,
+    Balance, Causes, Cost, Costs, CostsDocument, CpuPlace, Cycles, HotPlace, MachineCosts,
+    PairCost, Potential, UnderCost,
 };
-pub use diff::{DiffDocument, DiffFigures, DiffSide};
+pub use diff::{DiffDocument, DiffFigures, DiffSide, MachineDiff};
 pub use doctor::{DoctorCheck, DoctorDocument};
 pub use event::EventCount;
 pub use evidence::{AccessSummary, EditEvidence, FigureChange, GroupEvidence, PatchEvidence};
@@ -68,7 +68,7 @@ pub use machines::{
     StrideEntry,
 };
 pub use measure::{Change, Measure};
-pub use page::{FieldColumns, LineColumns, Page, PageType};
+pub use page::{Advised, FieldColumns, LineColumns, Page, PageType};
 pub use remedies::{
     FunctionUse, Gain, Reasons, Remedy, RemedyEffect, RemedyKind, RemedyList, Stake, Trial,
 };

@@ -4,12 +4,14 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
+use crate::advice::AdviceDocument;
 use crate::case::CaseResults;
 use crate::costs::CostsDocument;
+use crate::diff::DiffDocument;
 use crate::layout::LayoutChange;
 use crate::report::Report;
+use crate::survey::SurveyDocument;
 use crate::type_view::TypeView;
 use crate::whatif::WhatIfDocument;
 
@@ -43,11 +45,9 @@ pub struct Page {
     /// `linemate whatif --json`.
     pub whatif: Option<WhatIfDocument>,
     /// `linemate advise --json`, with or without a type.
-    #[cfg_attr(test, schemars(with = "Option<Advised>"))]
-    pub advise: Option<Value>,
+    pub advise: Option<Advised>,
     /// `linemate diff --json`.
-    #[cfg_attr(test, schemars(with = "Option<crate::DiffDocument>"))]
-    pub diff: Option<Value>,
+    pub diff: Option<DiffDocument>,
     /// Two layouts of a type: before and after the edits, of `diff` those of both kernels.
     pub layouts: Vec<LayoutChange>,
     /// `linemate case run --json`, the case that was run first.
@@ -125,32 +125,12 @@ pub struct LineColumns {
 }
 
 /// What `linemate advise --json` writes, with or without a type.
-#[cfg(test)]
-struct Advised;
-
-#[cfg(test)]
-impl schemars::JsonSchema for Advised {
-    fn schema_name() -> String {
-        "Advised".to_owned()
-    }
-
-    fn json_schema(generator: &mut schemars::r#gen::SchemaGenerator) -> schemars::schema::Schema {
-        use schemars::schema::{Metadata, SchemaObject, SubschemaValidation};
-        let either = vec![
-            generator.subschema_for::<crate::AdviceDocument>(),
-            generator.subschema_for::<crate::SurveyDocument>(),
-        ];
-        let object = SchemaObject {
-            metadata: Some(Box::new(Metadata {
-                description: Some("One of both documents of `advise`.".to_owned()),
-                ..Metadata::default()
-            })),
-            subschemas: Some(Box::new(SubschemaValidation {
-                any_of: Some(either),
-                ..SubschemaValidation::default()
-            })),
-            ..SchemaObject::default()
-        };
-        object.into()
-    }
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(untagged)]
+pub enum Advised {
+    /// With a type.
+    Advice(Box<AdviceDocument>),
+    /// Without one.
+    Survey(SurveyDocument),
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::event::EventCount;
 use crate::type_view::TypeView;
 
 /// What was accessed, how often and by whom. Shares are fractions from 0 to 1; offsets and sizes are bytes;
@@ -22,6 +23,10 @@ pub struct Report {
     pub inputs: Inputs,
     /// Every access, by bucket.
     pub ledger: LedgerView,
+    /// With `--event`: what figures can be divided by; absent without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "EventCount"))]
+    pub event: Option<EventCount>,
     /// Rows of one kind, or one type.
     #[serde(flatten)]
     pub view: View,

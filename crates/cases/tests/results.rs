@@ -153,6 +153,7 @@ fn report() -> Value {
             unknown_share: 0.0,
             groups: Vec::new(),
         },
+        event: None,
         view: View::Type(Box::new(TypeView {
             layout: FieldMap::default(),
             name: text("rq"),
@@ -202,6 +203,8 @@ fn costs_of_the_type() -> Value {
     };
     written(&CostsDocument {
         cpus: Vec::new(),
+        others: Vec::new(),
+        event: None,
         schema: CostsDocument::SCHEMA.into(),
         tool: "1.2.3".to_owned(),
         recording: Default::default(),

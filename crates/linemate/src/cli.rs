@@ -4,10 +4,11 @@ use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::outcome::Outcome;
+use crate::question::options;
 use crate::{files, limits, output, verbs};
 
 /// Where the files are that help names.
@@ -47,12 +48,12 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         return code;
     }
     let command = command();
-    let matches = command.clone().try_get_matches_from(arguments);
+    let matches = command.clone().try_get_matches_from(&arguments);
     let parsed = matches.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
     let (cli, matches) = match parsed {
         Ok(parsed) => parsed,
         Err(error) if error.use_stderr() && error.kind() != NO_ARGUMENTS => {
-            output::tell(&usage_error(&error));
+            output::tell(&usage_error(&error, &arguments));
             return ExitCode::from(2);
         }
         Err(error) => {
@@ -64,11 +65,9 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
             };
         }
     };
-    let outcome = match files::check(&command, &matches) {
-        Ok(()) => dispatch(cli.verb),
-        Err(error) => Err(error.into()),
-    };
-    match outcome {
+    let checked =
+        options::check(&command, &matches).and_then(|()| Ok(files::check(&command, &matches)?));
+    match checked.and_then(|()| dispatch(cli.verb)) {
         Ok(Outcome::Fine) => ExitCode::SUCCESS,
         Ok(Outcome::Findings) => ExitCode::from(1),
         // A closed pipe (`linemate report | head`) is how the reader says "enough".
@@ -88,17 +87,42 @@ pub fn command() -> Command {
 }
 
 fn completed(verb: Command) -> Command {
+    let name = verb.get_name().to_owned();
     let verb = verb.mut_args(|arg| {
         let is_number = arg.get_action().takes_values() && !arg.is_positional();
-        files::hinted(arg.allow_negative_numbers(is_number))
+        let is_json = arg.get_id() == "json";
+        let arg = files::hinted(arg.allow_negative_numbers(is_number));
+        match is_json {
+            true => arg.help(json_help(&name)),
+            false => arg,
+        }
     });
     verb.mut_subcommands(completed)
 }
 
+/// The help of a verb's `--json`, with the page about its document.
+fn json_help(verb: &str) -> String {
+    let page = |name: &str| format!("docs/reference/json/{name}.md");
+    match verb {
+        "report" => format!(
+            "Write JSON ({}; with a machine {})",
+            page("report"),
+            page("costs")
+        ),
+        // `case run`.
+        "run" => format!(
+            "Also write results.json to standard output ({})",
+            page("case")
+        ),
+        verb => format!("Write JSON ({})", page(verb)),
+    }
+}
+
 const NO_ARGUMENTS: ErrorKind = ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
 
-/// What is wrong with the arguments, in one line: without the summary of the usage, which `--help` has.
-fn usage_error(error: &clap::Error) -> String {
+/// What is wrong with the arguments, in one line: without the summary of the usage, which `--help` has. Of an option that other verbs have
+/// also why this one has not.
+fn usage_error(error: &clap::Error, arguments: &[OsString]) -> String {
     let text = error.to_string();
     let lines = text.lines().map(str::trim);
     let told =
@@ -106,7 +130,19 @@ fn usage_error(error: &clap::Error) -> String {
     let told: Vec<&str> = told.filter(|line| !line.is_empty()).collect();
     let told = told.join(" ").replace(" tip: ", "; tip: ");
     let told = told.strip_prefix("error: ").unwrap_or(&told);
-    format!("{told}; see --help")
+    let why = why_unknown(error, arguments);
+    why.unwrap_or_else(|| format!("{told}; see --help"))
+}
+
+/// Why the verb is without an option that it does not know.
+fn why_unknown(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
+    let verb = arguments.get(1)?.to_str()?;
+    match (error.kind(), error.get(ContextKind::InvalidArg)?) {
+        (ErrorKind::UnknownArgument, ContextValue::String(given)) => {
+            options::refusal(verb, given.strip_prefix("--")?)
+        }
+        _ => None,
+    }
 }
 
 fn dispatch(verb: Verb) -> anyhow::Result<Outcome> {

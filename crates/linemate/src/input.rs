@@ -7,7 +7,6 @@ use std::path::Path;
 use anyhow::{Context, anyhow};
 use clap::builder::TypedValueParser;
 use clap::{Arg, Command};
-use linemate_answers::EventCount;
 use linemate_attribution::named_type;
 use linemate_recording::{Error, Recording};
 use linemate_study::Session;
@@ -79,18 +78,6 @@ pub(crate) fn ask<'r>(
     let progress = progress::shown();
     let shelf = keeping.shelf(recording, &*progress).with_context(place)?;
     Session::open(recording, shelf, progress).with_context(place)
-}
-
-/// How often the function of `--event` was called.
-pub(crate) fn event(
-    path: &Path,
-    session: &Session<'_>,
-    function: Option<&str>,
-) -> anyhow::Result<Option<EventCount>> {
-    let counted = function.map(|function| session.event(function));
-    counted
-        .transpose()
-        .with_context(|| path.display().to_string())
 }
 
 /// What the recording calls the type that `asked` means, if it has one; on the error output what else it could mean. A name that means nothing

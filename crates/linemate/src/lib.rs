@@ -1,7 +1,6 @@
 //! The `linemate` command: flags, exit codes and output. No analysis here.
 
 mod cli;
-mod editing;
 mod files;
 mod input;
 mod kept;
@@ -15,12 +14,11 @@ mod output;
 mod page;
 mod program;
 mod progress;
-mod replaying;
+mod question;
 mod selftest;
 mod series;
-mod showing;
+mod show;
 mod terminal;
-mod under;
 mod verbs;
 
 pub use cli::{command, run};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::files::MachineName;
+use crate::files::{InFile, MachineName};
 use crate::input::{DEFAULT, DEFAULT_MACHINE};
 
 /// The line that tells it. `why`: what the command is for.
@@ -18,15 +18,25 @@ pub(crate) fn input(path: &Path) -> String {
     }
 }
 
+/// The options that name recordings, with a space before each.
+pub(crate) fn inputs(paths: &[InFile]) -> String {
+    paths.iter().map(|path| input(path)).collect()
+}
+
 /// The options that name machines, with a space before each; nothing for the one that is replayed on unless another is named.
 pub(crate) fn machines(names: &[MachineName]) -> String {
     match names {
         [only] if **only == *DEFAULT_MACHINE => String::new(),
-        names => names
-            .iter()
-            .map(|name| format!(" --machine {}", quoted(name)))
-            .collect(),
+        names => each_machine(names),
     }
+}
+
+/// The same of all of them.
+pub(crate) fn each_machine(names: &[MachineName]) -> String {
+    names
+        .iter()
+        .map(|name| format!(" --machine {}", quoted(name)))
+        .collect()
 }
 
 /// As a shell reads it back.

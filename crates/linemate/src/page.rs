@@ -1,21 +1,17 @@
-//! `--html` of several verbs: the page with the documents of the question.
+//! `--html`: the page of an answer, and what recordings say in general, which every page has.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use linemate_answers::{CostsDocument, Page, PageType, View};
+use linemate_answers::{CostsDocument, Page, View};
 use linemate_files::Output;
-use linemate_machine::Machine;
-use linemate_page::{detailed, html, page_type, shorten};
+use linemate_page::{About, Frame, detailed, html, page_type, shorten};
 use linemate_report::{By, Options};
 use linemate_study::Session;
-use linemate_text::shown;
 use linemate_types::LineSize;
 
 use crate::files::OutFile;
 use crate::output::tell;
-use crate::replaying::Replaying;
 
 /// Of the options in `--help`.
 const HEADING: &str = "Page";
@@ -94,15 +90,16 @@ fn open(path: &Path) {
     }
 }
 
-/// What a page says about a recording: where its accesses went, and the types that matter most.
-pub(crate) struct About {
-    pub(crate) report: linemate_answers::Report,
-    /// Rows of types that `report` leaves out.
-    pub(crate) rows_left_out: usize,
-    pub(crate) types: Vec<PageType>,
+/// The frame of a page that is called `title`, without a type.
+pub(crate) fn frame(title: String) -> Frame {
+    Frame {
+        tool: TOOL.to_owned(),
+        title,
+        ..Frame::default()
+    }
 }
 
-/// Gathers it: `asked` first, then what costs most.
+/// Gathers what a recording says: `asked` first, then what costs most.
 pub(crate) fn about(
     session: &Session<'_>,
     line: LineSize,
@@ -139,36 +136,4 @@ pub(crate) fn about(
         rows_left_out,
         types,
     })
-}
-
-/// The settings of a replay, by their options' names.
-pub(crate) fn settings(machines: &[&Machine], replaying: &Replaying) -> BTreeMap<String, String> {
-    let names: Vec<&str> = machines
-        .iter()
-        .map(|machine| machine.name.as_str())
-        .collect();
-    let mut settings = BTreeMap::new();
-    if names.is_empty() {
-        return settings;
-    }
-    let cpus = match replaying.cpus {
-        Some(cpus) => cpus.to_string(),
-        None => "as recorded".to_owned(),
-    };
-    let lines: Vec<String> = machines
-        .iter()
-        .map(|m| m.line.bytes().to_string())
-        .collect();
-    for (name, value) in [
-        ("machine", names.join(", ")),
-        ("line", lines.join(", ")),
-        ("cpus", cpus),
-        ("llc-share", replaying.llc_share.to_string()),
-        ("mechanisms", replaying.mechanisms.names()),
-        ("exact", replaying.exact.to_string()),
-        ("seed", replaying.seed.to_string()),
-    ] {
-        settings.insert(name.to_owned(), shown(&value).to_string());
-    }
-    settings
 }

@@ -382,6 +382,57 @@ fn words_that_mean_nothing_are_refused() {
 }
 
 #[test]
+fn an_option_that_a_verb_is_without_is_refused_with_the_reason() {
+    for (line, said) in [
+        (
+            &["growth", "a", "b", "c", "--machine", "spr-w-48"][..],
+            "growth has no --machine: it counts accesses, which depend on no machine",
+        ),
+        (
+            &[
+                "report",
+                "x",
+                "--machine",
+                "spr-w-48",
+                "--interleavings",
+                "16",
+            ],
+            "report has no --interleavings: costs are those of one interleaving",
+        ),
+        (
+            &["diff", "x", "y", "--all-interleavings"],
+            "diff has no --all-interleavings: costs are",
+        ),
+        (
+            &["export", "x", "--parquet", "t", "--under", "f"],
+            "export has no --under: the tables have no column for it",
+        ),
+        (
+            &["patch", "--json"],
+            "patch has no --json: its result is a file",
+        ),
+        (
+            &["diff", "-i", "x", "-i", "y", "-i", "z"],
+            "two recordings are compared, not 3: name two",
+        ),
+        (
+            &["diff", "x", "y", "--under", "f"],
+            "--under needs --machine",
+        ),
+        (
+            &["report", "x", "--zzz"],
+            "unexpected argument '--zzz' found; see --help",
+        ),
+    ] {
+        let output = linemate(line);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{line:?}: {text}");
+        let is_said = text.contains(said) && text.lines().count() == 1;
+        assert!(is_said, "{line:?}: {text}");
+    }
+}
+
+#[test]
 fn only_a_recording_is_moved_by_a_new_one() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);

@@ -1,25 +1,13 @@
 //! What the page shows: the documents of `--json`, side by side.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use linemate_answers::{CostsDocument, Page, PageType, Report, View};
+use linemate_answers::{CostsDocument, PageType, Report, View};
 
 /// The most names in a list that is not about the types whose fields are in the page.
 const ROWS_MAX: usize = 400;
 /// A field of another type stays from this part of its line's cycles on, as in the command's tables.
 const NEIGHBOUR_PART: u64 = 100;
-
-/// An empty page, made by version `tool`.
-#[must_use]
-pub fn empty_page(tool: &str, title: String, settings: BTreeMap<String, String>) -> Page {
-    Page {
-        schema: Page::SCHEMA.into(),
-        tool: tool.to_owned(),
-        title,
-        settings,
-        ..Page::default()
-    }
-}
 
 /// Leaves out the rows of a report's types after those of the first 400 names, and says how many. Who adds up the rows of a name that is in
 /// the page has all of them: what has no type has one for each cache and site.
@@ -60,7 +48,7 @@ pub fn with_asked(mut whole: CostsDocument, asked: &CostsDocument) -> CostsDocum
 
 /// The costs as the page has them: fields and lines of `types` only, no functions, and no row that is too small to be seen.
 #[must_use]
-pub fn trimmed(mut document: CostsDocument, types: &[PageType]) -> CostsDocument {
+pub(crate) fn trimmed(mut document: CostsDocument, types: &[PageType]) -> CostsDocument {
     let shown = |name: &str| types.iter().any(|page| page.view.name == name);
     // Names of types can have dots, too: `node@server.c`.
     let is_of = |field: &str, owner: &str| {
@@ -86,6 +74,8 @@ pub fn trimmed(mut document: CostsDocument, types: &[PageType]) -> CostsDocument
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use std::collections::BTreeMap;
 
     use linemate_answers::{Cost, Costs, Figures, Inputs, LedgerView, LineCost, TypeRow};
 
@@ -120,6 +110,7 @@ mod tests {
                 unknown_share: 0.0,
                 groups: Vec::new(),
             },
+            event: None,
             view: View::Types(names.iter().map(row).collect()),
         }
     }

@@ -1,13 +1,37 @@
 //! The answer in one sentence: what the page begins with.
 
-use linemate_answers::WhatIfDocument;
-use linemate_report::{relative, verdict};
+use linemate_answers::{
+    AdviceDocument, AdvisedLayout, CaseResults, DiffDocument, DiffSide, SurveyDocument, SurveyRow,
+    WhatIf, WhatIfDocument,
+};
+use linemate_report::{costs_headline, relative, report_headline, type_headline, verdict};
 use linemate_text::{short, shown};
 
+use crate::answered::{About, Answered};
+
+/// Of an answer about a recording; `of_type`: whether a type was asked for.
+pub(crate) fn headline(answered: &Answered, about: Option<&About>, of_type: bool) -> String {
+    let counts = || match about {
+        None => String::new(),
+        Some(about) => match about.types.first().filter(|_| of_type) {
+            Some(page) => type_headline(&page.view, about.report.ledger.total),
+            None => report_headline(&about.report),
+        },
+    };
+    match answered {
+        Answered::Counts => counts(),
+        Answered::Costs { asked, .. } => costs_headline(asked).unwrap_or_else(counts),
+        Answered::WhatIf(document) => of_whatif(document),
+        Answered::Advice { document, .. } => of_advice(document),
+        Answered::Survey(document) => of_survey(document),
+        Answered::Diff { document, .. } => of_diff(document),
+        Answered::Cases(cases) => cases.first().map(of_case).unwrap_or_default(),
+    }
+}
+
 /// What the edits change.
-#[must_use]
-pub fn of_whatif(document: &WhatIfDocument) -> String {
-    let sentence = |result: &linemate_answers::WhatIf| {
+fn of_whatif(document: &WhatIfDocument) -> String {
+    let sentence = |result: &WhatIf| {
         let names: Vec<&str> = result.sizes.iter().map(|size| size.name.as_str()).collect();
         let measure = &result.types;
         format!(
@@ -21,4 +45,83 @@ pub fn of_whatif(document: &WhatIfDocument) -> String {
     };
     let sentences: Vec<String> = document.results.iter().map(sentence).collect();
     sentences.join("; ")
+}
+
+/// What the recommended layout gains.
+fn of_advice(document: &AdviceDocument) -> String {
+    match &document.recommended {
+        None => format!(
+            "Replay confirmed no gain for any of the {} candidates.",
+            document.others.len()
+        ),
+        Some(best) => of_layout(best, &document.machines),
+    }
+}
+
+fn of_layout(best: &AdvisedLayout, machines: &[String]) -> String {
+    let effects = best.effects.iter().flatten().zip(machines.iter().cycle());
+    let effects = effects.map(|(effect, machine)| {
+        let types = &effect.types;
+        format!(
+            "{} of its cycles on {}, {}",
+            relative(types, types.without),
+            shown(machine),
+            verdict(types)
+        )
+    });
+    let effects: Vec<String> = effects.collect();
+    let word = if best.moves == 1 { "move" } else { "moves" };
+    format!(
+        "A layout with {} {word}: {}",
+        best.moves,
+        effects.join("; ")
+    )
+}
+
+/// Where a layout can win most.
+fn of_survey(document: &SurveyDocument) -> String {
+    let not_true = |row: &SurveyRow| row.cost * (row.false_sharing + row.other_misses);
+    match document.types.first() {
+        None => "No type of the recording can be laid out.".to_owned(),
+        Some(row) => format!(
+            "A layout can gain most in {}: {:.0} of its {:.0} cycles are not true sharing",
+            shown(&row.name),
+            not_true(row),
+            row.cost
+        ),
+    }
+}
+
+/// How both recordings use the type.
+fn of_diff(document: &DiffDocument) -> String {
+    let accesses =
+        |side: &DiffSide| -> u64 { side.fields.values().map(|f| f.loads + f.stores).sum() };
+    let cycles = |side: &DiffSide| -> u64 { side.fields.values().map(|f| f.cycles).sum() };
+    let (a, b) = (&document.a, &document.b);
+    let name = shown(document.type_name.as_deref().unwrap_or("all types")).to_string();
+    let costs = document.machine.as_deref().map(|machine| {
+        format!(
+            ", {} and {} cycles on {}",
+            cycles(a),
+            cycles(b),
+            shown(machine)
+        )
+    });
+    format!(
+        "{name}: {} accesses in A, {} in B{}",
+        accesses(a),
+        accesses(b),
+        costs.unwrap_or_default()
+    )
+}
+
+/// What a case predicts.
+fn of_case(case: &CaseResults) -> String {
+    let changes = case.predicted.iter().filter_map(|predicted| {
+        let (change, ci95) = predicted.types.relative()?;
+        let (edit, machine) = (shown(&predicted.edit), shown(&predicted.machine));
+        Some(format!("{edit} on {machine} {change:+.1} ± {ci95:.1} %"))
+    });
+    let changes: Vec<String> = changes.collect();
+    format!("{}: predicted {}", shown(&case.case), changes.join("; "))
 }

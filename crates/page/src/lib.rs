@@ -3,18 +3,21 @@
 //! [`html`] puts a [`Page`] (docs/reference/json/page.md) into the asset that `web/` builds: styles, program and data in one file that
 //! opens from disk and asks no network. Nothing is worked out here: the page's program reads the documents that `--json` prints.
 
+mod answered;
 mod document;
 mod headline;
 mod svg;
 mod types;
+mod whole;
 
 use linemate_answers::Page;
 use linemate_text::json_escaped;
 
-pub use document::{empty_page, shorten, trimmed, with_asked};
-pub use headline::of_whatif;
+pub use answered::{About, Answered, Frame};
+pub use document::{shorten, with_asked};
 pub use svg::{Heat, svg};
 pub use types::{detailed, page_type};
+pub use whole::page;
 
 /// What `make page` builds from `web/`.
 const ASSET: &str = include_str!("../asset/page.html");

@@ -16,6 +16,8 @@ pub struct RemedyOptions {
     pub seed: u64,
     /// How many interleavings a predicted effect is a mean of.
     pub interleavings: usize,
+    /// Whether all of them are replayed, also where fewer give narrow intervals.
+    pub all_interleavings: bool,
     /// How many remedies of each kind to list.
     pub per_kind: usize,
     /// How many remedies to try by replay; the best of each kind come first.
@@ -33,6 +35,7 @@ impl RemedyOptions {
             conditions: Conditions::default(),
             seed: 1,
             interleavings: INTERLEAVINGS_MIN,
+            all_interleavings: false,
             per_kind: 8,
             trials: 6,
             focus: None,

@@ -6,9 +6,8 @@
 use linemate_answers::{Gain, RemedyEffect};
 use linemate_layout::plan::resolve;
 use linemate_layout::{EditFile, parse};
-use linemate_study::experiment::seeds;
 use linemate_study::scene::Scene;
-use linemate_study::{Effect, Experiment, ExperimentError, WhatIfError, compare};
+use linemate_study::{Effect, Experiment, ExperimentError, Interleavings, WhatIfError, compare};
 use linemate_types::{TypeId, TypeModel};
 
 use super::model::RemedyOptions;
@@ -30,8 +29,11 @@ pub(crate) fn try_all(
     // Those that parse, in order: effects come back for them alone, and each text takes the next
     // one.
     let edits: Vec<EditFile> = parsed.iter().flatten().cloned().collect();
-    let seeds = seeds(options.seed, options.interleavings);
-    let mut effects = match compare(&experiment, &edits, &seeds) {
+    let interleavings = Interleavings {
+        all: options.all_interleavings,
+        ..Interleavings::new(options.seed, options.interleavings)
+    };
+    let mut effects = match compare(&experiment, &edits, &interleavings) {
         Ok(effects) => effects.into_iter(),
         Err(WhatIfError::Experiment(why)) => return Err(why),
         Err(why) => {

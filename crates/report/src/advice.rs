@@ -33,6 +33,7 @@ pub fn advice_document(
         tool: tool.to_owned(),
         recordings: recordings.iter().map(advised_recording).collect(),
         machines: request.machines.iter().map(|m| m.name.clone()).collect(),
+        under: request.under.clone(),
         type_name: request.type_name.clone(),
         source: None,
         pins: request.pins.clone(),
@@ -69,6 +70,7 @@ fn advised_recording(recording: &Recording) -> AdvisedRecording {
     AdvisedRecording {
         description: recording.metadata().clone(),
         checksum: checksum(recording),
+        event: None,
     }
 }
 

@@ -64,6 +64,7 @@ pub(crate) fn build(
         schema: Report::SCHEMA.into(),
         inputs: inputs(analysis),
         ledger: ledger(analysis, counted),
+        event: None,
         view,
     })
 }

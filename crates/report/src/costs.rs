@@ -1,11 +1,13 @@
 //! What a recording costs on a machine, as tables.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use linemate_answers::{
-    Balance, CellCost, Cost, Costs, CostsDocument, LineCost, MachinePlaces, PairCost, UnderCost,
+    Balance, CellCost, Cost, Costs, CostsDocument, EventCount, LineCost, MachinePlaces, PairCost,
+    UnderCost,
 };
 use linemate_text::shown;
 
@@ -16,7 +18,7 @@ use crate::print::{
 };
 use crate::sets::sets;
 use crate::sums::share;
-use crate::whatifs::potential;
+use crate::whatifs::{calls as event_calls, potential};
 use crate::{By, Table, Text};
 
 /// What of the costs is shown.
@@ -40,10 +42,24 @@ pub struct CostsTables<'a> {
 #[must_use]
 pub fn costs_text(document: &CostsDocument, tables: &CostsTables<'_>) -> Text {
     let mut out = Text::default();
+    let machines: Vec<Cow<'_, CostsDocument>> = document.by_machine().collect();
+    for document in &machines {
+        answer(document, &mut out);
+    }
+    warn_of_short(&mut out, document.costs.warm_up);
+    for document in &machines {
+        on_machine(document, &mut out, tables);
+    }
+    let costs: Vec<&Costs> = machines.iter().map(|document| &document.costs).collect();
+    foot(document, &costs, &mut out, tables);
+    out
+}
+
+/// What costs most on a machine, or what the type that was asked for costs, and why.
+fn answer(document: &CostsDocument, out: &mut Text) {
     let costs = &document.costs;
-    // Writing to a text does not fail.
     if let Some(cost) = &costs.under {
-        under(&mut out, &costs.machine, cost);
+        under(out, &costs.machine, cost);
     }
     let headline = costs_headline(document).filter(|_| costs.under.is_none());
     match (&document.type_name, headline) {
@@ -52,13 +68,43 @@ pub fn costs_text(document: &CostsDocument, tables: &CostsTables<'_>) -> Text {
         }
         (name, _) => {
             if let (Some(name), None) = (name, &costs.under) {
-                type_line(&mut out, name, costs);
+                type_line(out, name, costs);
             }
             let subject = subject(name.as_deref(), costs);
-            potential(&mut out, &costs.machine, &subject, &costs.potential);
+            potential(out, &costs.machine, &subject, &costs.potential);
         }
     }
-    warn_of_short(&mut out, costs.warm_up);
+    if let Some(event) = &document.event {
+        per_call(out, costs, document.type_name.as_deref(), event);
+    }
+}
+
+/// Cycles for each call of an event: of what was asked for, and of everything.
+fn per_call(out: &mut Text, costs: &Costs, type_name: Option<&str>, event: &EventCount) {
+    let each = |cycles: u64| cycles as f64 / event.calls.max(1) as f64;
+    let asked = match (&costs.under, type_name) {
+        (None, None) => None,
+        (Some(under), None) => Some(under.cost.cycles),
+        (_, Some(_)) => Some(costs.fields.iter().map(|field| field.cycles).sum()),
+    };
+    let asked = asked.map(|cycles| {
+        let subject = subject(type_name, costs);
+        format!("{:.3} cycles of {}, ", each(cycles), shown(&subject))
+    });
+    // Writing to a text does not fail.
+    let _ = writeln!(
+        out,
+        "{}: {}: for each {}{:.3} cycles of everything.",
+        shown(&costs.machine),
+        event_calls(event),
+        asked.unwrap_or_default(),
+        each(costs.whole.cycles)
+    );
+}
+
+/// How a machine was replayed, and its tables.
+fn on_machine(document: &CostsDocument, out: &mut Text, tables: &CostsTables<'_>) {
+    let costs = &document.costs;
     let _ = writeln!(
         out,
         "\n{}: {} CPUs ({} recorded), {}-byte lines, {}, {}, {}; cycles are those of accesses that leave their core{}\n",
@@ -81,10 +127,8 @@ pub fn costs_text(document: &CostsDocument, tables: &CostsTables<'_>) -> Text {
             None => String::new(),
         }
     );
-    write_tables(document, &mut out, tables);
-    groups(document, &mut out, tables.top);
-    foot(document, &mut out, tables);
-    out
+    write_tables(document, out, tables);
+    groups(document, out, tables.top);
 }
 
 fn write_tables(document: &CostsDocument, out: &mut Text, tables: &CostsTables<'_>) {
@@ -149,14 +193,15 @@ fn groups(document: &CostsDocument, out: &mut Text, top: usize) {
     more(out, groups.locks.len(), top);
 }
 
-/// What the figures rest on.
-fn foot(document: &CostsDocument, out: &mut Text, tables: &CostsTables<'_>) {
+/// What the figures rest on, the `costs` on all machines.
+fn foot(document: &CostsDocument, costs: &[&Costs], out: &mut Text, tables: &CostsTables<'_>) {
     let _ = writeln!(out);
-    let costs = &document.costs;
-    if let Some(under) = &costs.under {
+    if let Some(under) = &document.costs.under {
         calls(out, &under.balance);
     } else if document.type_name.is_none() {
-        potential(out, &costs.machine, "everything", &costs.potential);
+        for costs in costs {
+            potential(out, &costs.machine, "everything", &costs.potential);
+        }
     }
     if !tables.user {
         let _ = writeln!(
@@ -164,8 +209,8 @@ fn foot(document: &CostsDocument, out: &mut Text, tables: &CostsTables<'_>) {
             "User-mode accesses were not recorded and take no room in the caches: capacity misses are a lower bound."
         );
     }
-    if document.costs.overlapped > 0 {
-        let cycles = cycles(document.costs.overlapped as f64);
+    for costs in costs.iter().filter(|costs| costs.overlapped > 0) {
+        let cycles = cycles(costs.overlapped as f64);
         let _ = writeln!(
             out,
             "Overlapping misses: CPUs waited {cycles} cycles less, which no row subtracts."

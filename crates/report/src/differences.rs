@@ -1,5 +1,6 @@
 //! Two recordings field by field.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -28,16 +29,34 @@ pub fn diff_document(
         interleavings: 1,
         a,
         b,
+        others: Vec::new(),
+        under: None,
     }
 }
 
 /// How the recordings differ in all, then at most `top` fields, the largest first, and what the figures are of. `names`: of the
 /// recordings.
 #[must_use]
-pub fn diff_text(diff: &DiffDocument, names: [&str; 2], top: usize) -> Text {
+pub fn diff_text(document: &DiffDocument, names: [&str; 2], top: usize) -> Text {
     let mut out = Text::default();
-    // Writing to a String does not fail.
-    let _ = writeln!(out, "{}\n", headline(diff));
+    let machines: Vec<Cow<'_, DiffDocument>> = document.by_machine().collect();
+    for diff in &machines {
+        // Writing to a text does not fail.
+        let _ = writeln!(out, "{}", headline(diff));
+    }
+    for diff in &machines {
+        let _ = match &diff.machine {
+            Some(machine) if machines.len() > 1 => writeln!(out, "\n{}:", shown(machine)),
+            _ => writeln!(out),
+        };
+        fields(diff, &mut out, top);
+    }
+    inputs(document, &mut out, names);
+    out
+}
+
+/// At most `top` fields on one machine.
+fn fields(diff: &DiffDocument, out: &mut Text, top: usize) {
     let mut header = vec!["field", "loads A", "loads B", "stores A", "stores B"];
     header.extend(match has_events(diff) {
         true => ["per call A", "per call B", "in per cent"],
@@ -60,9 +79,7 @@ pub fn diff_text(diff: &DiffDocument, names: [&str; 2], top: usize) -> Text {
         table.add_row(cells(diff, row));
     }
     out.table(table);
-    more(&mut out, rows.len(), top);
-    inputs(diff, &mut out, names);
-    out
+    more(out, rows.len(), top);
 }
 
 /// All fields together in both recordings.
@@ -106,11 +123,23 @@ fn inputs(diff: &DiffDocument, out: &mut Text, names: [&str; 2]) {
         );
     }
     if let Some(machine) = &diff.machine {
+        let others = diff.others.iter().map(|other| &other.machine);
+        let machines: Vec<String> = std::iter::once(machine)
+            .chain(others)
+            .map(|machine| shown(machine).to_string())
+            .collect();
         let _ = writeln!(
             out,
             "cycles of accesses that leave their core, on {}, {}",
-            shown(machine),
+            machines.join(", "),
             interleavings(diff.interleavings, diff.seed)
+        );
+    }
+    if let Some(function) = &diff.under {
+        let _ = writeln!(
+            out,
+            "Only accesses while {} is on the stack are counted.",
+            shown(function)
         );
     }
     let [a, b] = names;

@@ -22,6 +22,8 @@ pub fn costs_document(
         type_name: type_name.map(str::to_owned),
         cpus: cpu_places(machine, &costs),
         costs,
+        others: Vec::new(),
+        event: None,
     }
 }
 

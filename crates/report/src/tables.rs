@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use linemate_answers::{
-    FieldRow, Figures, GroupRow, LedgerBucket, LedgerView, LineMember, LineRow, Place, Report,
-    Share, TypeRow, TypeView, View,
+    EventCount, FieldRow, Figures, GroupRow, LedgerBucket, LedgerView, LineMember, LineRow, Place,
+    Report, Share, TypeRow, TypeView, View,
 };
 use linemate_attribution::Group;
 use linemate_text::shown;
@@ -13,6 +13,7 @@ use linemate_types::LineSize;
 use crate::headline::report_headline;
 use crate::print::{description, percent, provenance, within};
 use crate::strip::{Strip, StripPart};
+use crate::whatifs::calls;
 use crate::{Table, Text};
 
 /// What of a report is shown.
@@ -31,7 +32,11 @@ pub struct ReportText {
 pub fn text(report: &Report, show: &ReportText) -> Text {
     let mut out = Text::default();
     // Writing to a text does not fail.
-    let _ = writeln!(out, "{}\n", report_headline(report));
+    let _ = writeln!(out, "{}", report_headline(report));
+    if let Some(event) = &report.event {
+        per_call(&mut out, report, event);
+    }
+    let _ = writeln!(out);
     match &report.view {
         View::Type(view) if view.figures.accesses == 0 => {
             not_attributed(&mut out, view, &report.ledger);
@@ -55,6 +60,26 @@ pub fn text(report: &Report, show: &ReportText) -> Text {
         );
     }
     out
+}
+
+/// Accesses for each call of an event: of the type that was asked for, and of everything.
+fn per_call(out: &mut Text, report: &Report, event: &EventCount) {
+    let each = |accesses: u64| accesses as f64 / event.calls.max(1) as f64;
+    let asked = match &report.view {
+        View::Type(view) => format!(
+            "{:.3} accesses to {}, ",
+            each(view.figures.accesses),
+            shown(&view.name)
+        ),
+        _ => String::new(),
+    };
+    // Writing to a text does not fail.
+    let _ = writeln!(
+        out,
+        "{}: for each {asked}{:.3} accesses to everything.",
+        calls(event),
+        each(report.ledger.total)
+    );
 }
 
 fn inputs(out: &mut Text, report: &Report) {

@@ -83,6 +83,8 @@ fn advice_is_read_back_with_its_layouts_and_remedies() {
         seed: 1,
         interleavings: 8,
         choice: Choice::default(),
+        all_interleavings: false,
+        under: None,
     };
     let advice: Advice = advise(&[&session], &request).unwrap();
     let remedies = remedies(&session);
@@ -181,6 +183,7 @@ fn a_difference_is_read_back_with_and_without_costs() {
         machine: &machine,
         seed: 1,
         conditions: Conditions::default(),
+        under: None,
     };
     for (name, sides) in [
         (None, [of(None), DiffSide::default()]),

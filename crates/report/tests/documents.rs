@@ -8,8 +8,8 @@ use std::io::{Seek, Write};
 
 use common::{read_back, row};
 use linemate_answers::{
-    CellCost, Cost, Costs, DiffFigures, DiffSide, DoctorCheck, KernelLayout, LineCost, PairCost,
-    ReplayedAs,
+    CellCost, Cost, Costs, CostsDocument, DiffFigures, DiffSide, DoctorCheck, EventCount,
+    KernelLayout, LineCost, PairCost, ReplayedAs,
 };
 use linemate_machine::{Mechanism, find, shipped};
 use linemate_report::{
@@ -326,6 +326,56 @@ fn costs_show_the_counts_of_their_document() {
         row(&lines, "12 "),
         ["12", "lock", "31", "37", "220", "41", "43", "4747", "tick"]
     );
+    let elsewhere = |machine: &str| CostsDocument {
+        costs: Costs {
+            machine: machine.to_owned(),
+            ..costs.clone()
+        },
+        ..document.clone()
+    };
+    let others = ["turin-2s", "spr-w-48"].map(elsewhere);
+    several_machines_are_each_as_alone(&document, &others);
+}
+
+fn several_machines_are_each_as_alone(first: &CostsDocument, others: &[CostsDocument]) {
+    let event = EventCount {
+        function: "tick".to_owned(),
+        symbols: vec!["tick".to_owned()],
+        calls: 8,
+    };
+    let joined = CostsDocument {
+        event: Some(event.clone()),
+        ..first.clone().with_others(others.to_vec())
+    };
+    let tables = CostsTables {
+        path: "r.data",
+        by: By::Type,
+        top: 20,
+        user: true,
+        all: false,
+        ledger: false,
+    };
+    let text = read_back(&joined, |d| costs_text(d, &tables).to_string());
+    let alone = std::iter::once(first).chain(others);
+    for (document, alone) in joined.by_machine().zip(alone) {
+        assert_eq!(
+            (&document.costs, &document.cpus),
+            (&alone.costs, &alone.cpus)
+        );
+        let shown = costs_text(alone, &tables).to_string();
+        for line in shown
+            .lines()
+            .filter(|line| line.contains(&alone.costs.machine))
+        {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+        let per_call = alone.costs.whole.cycles as f64 / 8.0;
+        let machine = &alone.costs.machine;
+        let line =
+            format!("{machine}: 8 calls of tick: for each {per_call:.3} cycles of everything.");
+        assert!(text.contains(&line), "{line}: {text}");
+    }
+    assert_eq!(joined.by_machine().count(), 3);
 }
 
 #[test]

@@ -185,6 +185,7 @@ fn a_difference_and_a_what_if_are_of_the_type_wherever_it_is() {
         machine: &machine,
         seed: 1,
         conditions: Conditions::default(),
+        under: None,
     };
     let subject = EditSubject::Named("entity".to_owned());
     let side = fields(&session, Some(&subject), Some(on), None).unwrap();

@@ -14,8 +14,9 @@ use linemate_replay::Outcome;
 use linemate_types::{LineSize, TypeId, TypeModel};
 
 use crate::experiment::scene::Scene;
+use crate::experiment::under::UnderCounts;
 use crate::experiment::variant::Variant;
-use crate::experiment::{Experiment, ExperimentError, line_of};
+use crate::experiment::{Experiment, ExperimentError, Interleavings, line_of};
 use crate::stats::{all_narrow, paired};
 use crate::whatif::WhatIfError;
 
@@ -32,6 +33,8 @@ pub struct Effect {
     pub whole: Measure,
     /// Cycles from the replay's start to its end.
     pub duration: Measure,
+    /// Cycles of accesses that left their core while the experiment's function was on the stack, if it has one.
+    pub under: Option<Measure>,
     /// Recorded accesses that did not happen, under the first interleaving.
     pub skipped: u64,
 }
@@ -45,11 +48,12 @@ pub struct Effect {
 pub fn compare(
     experiment: &Experiment<'_>,
     edits: &[EditFile],
-    seeds: &[u64],
+    interleavings: &Interleavings,
 ) -> Result<Vec<Result<Effect, WhatIfError>>, WhatIfError> {
     let scene = experiment.scene;
     let line = line_of(experiment.machine);
     let images = BTreeMap::new();
+    let seeds = &interleavings.seeds;
     let first = seeds.first().copied().unwrap_or_default();
     let edited = |edits: &EditFile| Edited::new(scene, edits, &images, line, first);
     // Laid out by the same code as the edited ones, for the machine's line size: what differs is
@@ -66,13 +70,22 @@ pub fn compare(
         experiment,
         variants: &variants,
         seeds,
-        until_narrow: true,
+        until_narrow: !interleavings.all,
     };
-    let keep = |_, outcome: Outcome| Figures::new(&outcome, &concerned);
+    let keep = |_, mut outcome: Outcome| {
+        let split = |_| UnderCounts::take(&mut outcome, scene).total().left_core();
+        let under = experiment.under.map(split);
+        Figures {
+            under: under.map(|left| left.cycles),
+            ..Figures::new(&outcome, &concerned)
+        }
+    };
     // The first variant's figures are taken for each other variant's keys, because edits of
     // different types are compared with it.
     let types = |figures: &Figures, number: usize| figures.concerned[number].cycles;
-    let kept = comparison.run(keep, &[&types, &|figures, _| figures.whole])?;
+    let whole = |figures: &Figures, _: usize| figures.whole;
+    let under = |figures: &Figures, _: usize| figures.under.unwrap_or_default();
+    let kept = comparison.run(keep, &[&types, &whole, &under])?;
     let mut number = 0;
     let mut effect = |edited: Result<Edited<'_>, WhatIfError>| {
         edited.map(|_| {
@@ -187,6 +200,8 @@ struct Figures {
     concerned: Vec<Misses>,
     whole: u64,
     duration: u64,
+    /// While the experiment's function was on the stack.
+    under: Option<u64>,
     skipped: u64,
 }
 
@@ -208,6 +223,7 @@ impl Figures {
             concerned: concerned.iter().map(sum).collect(),
             whole: outcome.totals.left_core().cycles,
             duration: outcome.cycles,
+            under: None,
             skipped: outcome.skipped,
         }
     }
@@ -221,6 +237,10 @@ fn effect(without: &[Figures], with: &[Figures], number: usize) -> Effect {
         misses: measure(without, with, |f| f.concerned[number].count),
         whole: measure(without, with, |f| f.whole),
         duration: measure(without, with, |f| f.duration),
+        under: with
+            .first()
+            .and_then(|figures| figures.under)
+            .map(|_| measure(without, with, |f| f.under.unwrap_or_default())),
         skipped: with.first().map_or(0, |figures| figures.skipped),
     }
 }

@@ -9,6 +9,7 @@ use linemate_answers::{DiffFigures, DiffSide};
 use linemate_replay::{Cause, Counts};
 
 use crate::experiment::scene::Scene;
+use crate::experiment::under::{Under, UnderCounts};
 use crate::experiment::watch::Watch;
 use crate::experiment::{Conditions, Cpus, Experiment};
 use crate::session::Session;
@@ -24,6 +25,8 @@ pub struct On<'m> {
     pub seed: u64,
     /// CPUs, caches. Accesses are counted as recorded all the same.
     pub conditions: Conditions,
+    /// A function: accesses and costs are then those while it is on the stack, on the replayed CPUs.
+    pub under: Option<&'m Under>,
 }
 
 /// The fields of a type in a recording, or of every type if none is named; with a machine also what they cost there; with an event how
@@ -61,7 +64,16 @@ pub fn fields(
     let mut counts = count(&scene);
     if let Some(on) = on {
         let experiment = Experiment::new(&scene, on.machine, on.conditions)?;
-        let outcome = experiment.as_recorded(on.seed)?;
+        let experiment = Experiment {
+            under: on.under,
+            ..experiment
+        };
+        let mut outcome = experiment.as_recorded(on.seed)?;
+        if on.under.is_some() {
+            let part = UnderCounts::take(&mut outcome, &scene);
+            counts = part.keys.iter().map(replayed).collect();
+            outcome.keys = part.keys;
+        }
         for (figures, costs) in counts.iter_mut().zip(&outcome.keys) {
             add_cost(figures, costs);
         }
@@ -73,6 +85,10 @@ pub fn fields(
     }
     // All variables without a type are keys, most of them never touched.
     fields.retain(|_, figures| figures.loads + figures.stores > 0);
+    if let (Some(under), true) = (on.and_then(|on| on.under), fields.is_empty()) {
+        let function = under.function.clone();
+        return Err(WhatIfError::AbsentUnder { name, function });
+    }
     Ok(DiffSide {
         bytes,
         cpus: cpus.replayed(),
@@ -99,6 +115,15 @@ fn add_cost(figures: &mut DiffFigures, costs: &Counts) {
         let tally = costs.cause(cause);
         figures.sharing_misses += tally.count;
         figures.sharing_cycles += tally.cycles;
+    }
+}
+
+/// The accesses of a replay's counts.
+fn replayed(counts: &Counts) -> DiffFigures {
+    DiffFigures {
+        loads: counts.loads,
+        stores: counts.stores + counts.rmws,
+        ..DiffFigures::default()
     }
 }
 

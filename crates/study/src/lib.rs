@@ -27,7 +27,7 @@ pub mod whatif;
 pub use compare::{Effect, compare};
 pub use costs::{CostRun, costs};
 pub use experiment::under::{Under, UnderError};
-pub use experiment::{Conditions, Cpus, Experiment, ExperimentError, Groups};
+pub use experiment::{Conditions, Cpus, Experiment, ExperimentError, Groups, Interleavings};
 pub use experiment::{calls, scene, under, variant};
 pub use growth::{Factor, Growth};
 pub use linemate_replay::Mixing;

@@ -41,6 +41,7 @@ fn of(subject: Option<&str>, machine: Option<&Machine>) -> Result<DiffSide, What
         machine,
         seed: 1,
         conditions: Conditions::default(),
+        under: None,
     });
     fields(&session, subject.as_ref(), on, None)
 }

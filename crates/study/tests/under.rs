@@ -5,15 +5,17 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use linemate_answers::Costs;
+use linemate_answers::{Costs, DiffFigures};
 use linemate_layout::parse::parse;
 use linemate_machine::{Machine, find};
 use linemate_recording::Recording;
 use linemate_study::costs::{CostRun, costs, costs_under};
+use linemate_study::diff::{On, fields};
 use linemate_study::progress::Silent;
+use linemate_study::scene::{Scene, Watch};
 use linemate_study::shelf::{Part, Shelf};
 use linemate_study::whatif::{Run, Study};
-use linemate_study::{Conditions, Session, Under, UnderError};
+use linemate_study::{Conditions, Experiment, Interleavings, Session, Under, UnderError, compare};
 use linemate_testkit::calls::{CallingKernel, ENTRY, INTERRUPT, KernelOp, NAMES, code, tree};
 use proptest::prelude::*;
 
@@ -252,6 +254,78 @@ fn a_what_if_tells_what_changes_under_a_function() {
         ..whole
     };
     assert_eq!(rest, plain);
+}
+
+#[test]
+fn comparing_measures_under_a_function_what_a_what_if_does() {
+    let recording = tree().finish().0;
+    let session = session(&recording);
+    let edits = parse("type rq\nisolate nr_running\n").unwrap();
+    let (machine, images) = (machine(), BTreeMap::new());
+    let scene = Scene::new(&session, &Watch::default()).unwrap();
+    for function in [NAMES[ENTRY], NAMES[0], NAMES[1]] {
+        let under = under(&session, function);
+        let experiment = Experiment {
+            under: Some(&under),
+            ..Experiment::new(&scene, &machine, Conditions::default()).unwrap()
+        };
+        let interleavings = Interleavings::new(1, 8);
+        let edits = std::slice::from_ref(&edits);
+        let effects = compare(&experiment, edits, &interleavings).unwrap();
+        let effect = effects.into_iter().next().unwrap().unwrap();
+        let study = Study::new(&session, &edits[0], &images, &[]).unwrap();
+        let run = Run {
+            machine: machine.clone(),
+            conditions: Conditions::default(),
+            seed: 1,
+            interleavings: 8,
+            all_interleavings: false,
+            ablate: false,
+        };
+        let answer = study.with_under(Some(under.clone())).run(&run).unwrap();
+        assert_eq!(effect.under, answer.under.map(|change| change.cost));
+        assert_eq!(effect.whole, answer.whole, "{function}");
+    }
+    let experiment = Experiment::new(&scene, &machine, Conditions::default()).unwrap();
+    let effects = compare(&experiment, &[edits], &Interleavings::new(1, 8)).unwrap();
+    assert!(
+        effects
+            .iter()
+            .flatten()
+            .all(|effect| effect.under.is_none())
+    );
+}
+
+#[test]
+fn two_recordings_are_compared_by_what_a_function_costs_in_each() {
+    let recording = tree().finish().0;
+    let session = session(&recording);
+    let machine = machine();
+    for function in [NAMES[ENTRY], NAMES[1], NAMES[2]] {
+        let under = under(&session, function);
+        let on = On {
+            machine: &machine,
+            seed: 1,
+            conditions: Conditions::default(),
+            under: Some(&under),
+        };
+        let side = fields(&session, None, Some(on), None).unwrap();
+        let costs = costs_under(&session, None, run(&machine, None), &under).unwrap();
+        let cycles = |sum: u64, figures: &DiffFigures| sum + figures.cycles;
+        let all = side.fields.values().fold(0, cycles);
+        assert!(all > 0 && all <= costs.under.unwrap().cost.cycles);
+        for (path, figures) in &side.fields {
+            let row = costs.fields.iter().find(|row| row.name == *path).unwrap();
+            let expected = [row.loads, row.stores, row.misses, row.cycles];
+            let found = [
+                figures.loads,
+                figures.stores,
+                figures.misses,
+                figures.cycles,
+            ];
+            assert_eq!(found, expected, "{path} under {function}");
+        }
+    }
 }
 
 #[test]

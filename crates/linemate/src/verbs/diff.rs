@@ -1,117 +1,149 @@
 //! `linemate diff`: two recordings field by field.
 
-mod page;
-
 use std::path::Path;
 
 use anyhow::Context;
-use linemate_answers::DiffSide;
+use linemate_answers::{DiffDocument, DiffSide, MachineDiff, Page};
 use linemate_layout::EditSubject;
 use linemate_machine::Machine;
+use linemate_page::{About, Answered, Frame};
 use linemate_report::{diff_document, diff_text};
 use linemate_study::diff::{On, fields};
-use linemate_types::LineSize;
 
-use crate::files::{InFile, MachineName};
 use crate::input;
-use crate::kept::Keeping;
-use crate::number::{ROWS_MAX, between};
 use crate::outcome::Outcome;
-use crate::output;
-use crate::page::{About, PageArgs};
-use crate::replaying::Replaying;
-use crate::showing::Showing;
+use crate::page::{PageArgs, TOOL, about, frame};
+use crate::question::{self, Question, recordings};
+use crate::show::Showing;
 
 /// Compare a type's fields in two recordings, for example of two kernels; fields are matched by path
 #[derive(clap::Args, Debug)]
+#[command(mut_arg("recordings", recordings::two))]
+#[command(
+    mut_arg("interleavings", question::absent),
+    mut_arg("all_interleavings", question::absent)
+)]
+#[command(mut_arg("machines", |arg| arg.help(MACHINE)), mut_arg("line", |arg| arg.requires("machines")))]
 pub(crate) struct Args {
-    /// The first recording
-    #[arg(value_name = "A")]
-    a: InFile,
-    /// The second recording
-    #[arg(value_name = "B")]
-    b: InFile,
-    /// The type [default: all types]
-    #[arg(long = "type", value_name = "T", value_parser = input::type_name)]
-    type_name: Option<String>,
-    /// Also compare what the fields cost on this machine: a name (see `linemate machines`), a TOML file, or `this`
-    #[arg(long, value_name = "M")]
-    machine: Option<MachineName>,
-    /// Cache line size of the machine, in bytes: 64 or 128
-    #[arg(long, value_name = "BYTES", value_parser = input::LineSizes, requires = "machine")]
-    line: Option<LineSize>,
-    /// Show figures per call of this function; both recordings must count its calls (`record --event`)
-    #[arg(long, value_name = "FUNCTION", value_parser = input::function_name)]
-    event: Option<String>,
     #[command(flatten)]
-    replaying: Replaying,
-    #[command(flatten)]
-    keeping: Keeping,
-    /// Maximum number of rows, 0 to 1000000
-    #[arg(long, value_name = "N", default_value_t = 40, value_parser = between(0, ROWS_MAX))]
-    top: usize,
+    question: Question,
     #[command(flatten)]
     showing: Showing,
     #[command(flatten)]
     page: PageArgs,
-    /// Write JSON (docs/reference/json/whatif.md)
-    #[arg(long)]
-    json: bool,
 }
 
+const MACHINE: &str = "Also compare what the fields cost on this machine: a name (see `linemate machines`), a TOML file, \
+or `this`; may be repeated";
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    args.replaying.need_machine(args.machine.as_ref())?;
-    let machine = args.machine.as_ref();
-    let machine = machine
-        .map(|name| args.replaying.machine(name, args.line))
-        .transpose()?;
-    let page_output = args.page.output()?;
-    let a = Side::new(&args.a, args, machine.as_ref())?;
-    let b = Side::new(&args.b, args, machine.as_ref())?;
-    let document = diff_document(
-        env!("CARGO_PKG_VERSION"),
-        args.type_name.clone(),
-        args.machine.as_deref().map(ToOwned::to_owned),
-        args.replaying.seed,
-        [a.fields, b.fields],
-    );
-    page_output.write(|| page::page(args, machine.as_ref(), &document, [&a.shown, &b.shown]))?;
-    if args.json {
-        output::json(&document)?;
-    } else {
-        let names = [&args.a, &args.b].map(|path| path.display().to_string());
-        args.showing
-            .print(diff_text(&document, [&names[0], &names[1]], args.top), None)?;
-    }
+    let question = &args.question;
+    question.need_machine()?;
+    let machines = question.machines()?;
+    let outputs = args.showing.with_page(&args.page)?;
+    let [a, b] = question.two()?;
+    let with_page = outputs.has_page();
+    let first = Side::new(a, question, &machines, with_page)?;
+    let second = Side::new(b, question, &machines, with_page)?;
+    let document = document(question, first.on, second.on)?;
+    let page = || {
+        Ok(page(
+            question,
+            &machines,
+            document.clone(),
+            [first.about, second.about],
+        ))
+    };
+    let names = [a, b].map(|path| path.display().to_string());
+    let text = || diff_text(&document, [&names[0], &names[1]], args.showing.top);
+    outputs.show(&document, page, text, None)?;
     Ok(Outcome::Fine)
+}
+
+/// The document of both sides, by machine.
+fn document(
+    question: &Question,
+    a: Vec<DiffSide>,
+    b: Vec<DiffSide>,
+) -> anyhow::Result<DiffDocument> {
+    let mut names = question.machines.iter().map(|name| name.to_string());
+    let mut sides = a.into_iter().zip(b);
+    let (a, b) = sides.next().context("nothing is compared")?;
+    let (name, seed) = (question.type_name.clone(), question.seed());
+    let first = diff_document(TOOL, name, names.next(), seed, [a, b]);
+    let others = names.zip(sides);
+    let others = others.map(|(machine, (a, b))| MachineDiff { machine, a, b });
+    Ok(DiffDocument {
+        others: others.collect(),
+        under: question.under.clone(),
+        ..first
+    })
 }
 
 /// A recording's figures, and for a page what it says about the type.
 struct Side {
-    fields: DiffSide,
-    shown: Option<About>,
+    /// By machine; without one those of the recording alone.
+    on: Vec<DiffSide>,
+    about: Option<About>,
 }
 
 impl Side {
-    fn new(path: &Path, args: &Args, machine: Option<&Machine>) -> anyhow::Result<Side> {
-        let name = || path.display().to_string();
+    fn new(
+        path: &Path,
+        question: &Question,
+        machines: &[Machine],
+        with_page: bool,
+    ) -> anyhow::Result<Side> {
         let recording = input::open(path)?;
-        let session = args.replaying.ask(path, &recording, args.keeping)?;
-        let meant = |asked: &String| EditSubject::Named(input::meant(&session, asked));
-        let subject = args.type_name.as_ref().map(meant);
-        let on = machine.map(|machine| On {
+        let session = question.ask(path, &recording)?;
+        let subject = question.subject(&session).map(EditSubject::Named);
+        let under = question.function(&session)?;
+        let line = machines
+            .first()
+            .map_or(question.line(), linemate_study::experiment::line_of);
+        let asked = question.type_name.as_slice();
+        let about = with_page.then(|| about(&session, line, None, asked));
+        let about = about.transpose()?;
+        let on = |machine| On {
             machine,
-            seed: args.replaying.seed,
-            conditions: args.replaying.conditions(),
-        });
-        let shown = match args.page.is_wanted() {
-            true => Some(page::shown(&session, args, machine)?),
-            false => None,
+            seed: question.seed(),
+            conditions: question.conditions(),
+            under: under.as_ref(),
+        };
+        let event = question.event.as_deref();
+        let side = |on| fields(&session, subject.as_ref(), on, event);
+        let on: Result<Vec<DiffSide>, _> = match machines {
+            [] => side(None).map(|side| vec![side]),
+            machines => machines
+                .iter()
+                .map(|machine| side(Some(on(machine))))
+                .collect(),
         };
         Ok(Side {
-            fields: fields(&session, subject.as_ref(), on, args.event.as_deref())
-                .with_context(name)?,
-            shown,
+            on: on.with_context(|| path.display().to_string())?,
+            about,
         })
     }
+}
+
+/// The page: the fields of both, and the type in both kernels. Accesses and the ledger are those of the first.
+fn page(
+    question: &Question,
+    machines: &[Machine],
+    document: DiffDocument,
+    [first, second]: [Option<About>; 2],
+) -> Page {
+    let types = first.as_ref().map_or(&[][..], |about| &about.types);
+    let asked = question.type_name.as_ref().and(types.first());
+    let [a, b] = [0, 1].map(|side| question.paths()[side].display().to_string());
+    let frame = Frame {
+        settings: question.settings(machines.get(..1).unwrap_or_default()),
+        type_name: asked.map(|page| page.view.name.clone()),
+        ..frame(format!("A {a}, B {b}"))
+    };
+    let answered = Answered::Diff {
+        document: Box::new(document),
+        others: second.map_or(Vec::new(), |about| about.types),
+    };
+    linemate_page::page(frame, first, answered)
 }

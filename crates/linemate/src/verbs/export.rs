@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use linemate_answers::{MachinesDocument, Report, WhatIfDocument};
 use linemate_export::{Accesses, Facts, Run, SCHEMA_FILE, WithLines, check_schema, schema_text};
 use linemate_files::{FileSet, Published};
+use linemate_layout::EditSubject;
 use linemate_machine::Machine;
 use linemate_recording::Recording;
 use linemate_report::{By, Options, costs_document, machines_document, whatif_document};
@@ -15,52 +16,49 @@ use linemate_study::costs::{CostRun, costs};
 use linemate_study::{Run as StudyRun, Session, Study};
 use linemate_types::LineSize;
 
-use crate::editing::EditArgs;
-use crate::files::{MachineName, OutFolder};
-use crate::input::{self, Input};
-use crate::kept::Keeping;
-use crate::number::{INTERLEAVINGS_MAX, INTERLEAVINGS_MIN, between};
+use crate::files::OutFolder;
+use crate::input;
+use crate::number::between;
 use crate::outcome::Outcome;
 use crate::output::tell;
 use crate::page::TOOL;
-use crate::replaying::Replaying;
+use crate::question::edits::EditArgs;
+use crate::question::{self, Question, recordings};
 
 /// Add a run to a folder of Parquet tables: a recording; with --machine a replay of it; with edits a what-if
 /// (docs/reference/tables.md)
 ///
 /// The same run writes the same bytes to the same files; existing files stay. A run is written completely or not at
-/// all.
+/// all. Several machines are several runs.
 #[derive(clap::Args, Debug)]
+#[command(
+    mut_arg("recordings", recordings::one),
+    mut_arg("inputs", recordings::one)
+)]
+#[command(mut_arg("under", question::absent), mut_arg("event", question::absent))]
+#[command(mut_arg("type_name", |arg| arg.help(TYPE)), mut_arg("machines", |arg| arg.help(MACHINE)))]
 pub(crate) struct Args {
     #[command(flatten)]
-    input: Input,
+    question: Question,
     /// The folder of the tables; created if missing
     #[arg(long, value_name = "FOLDER")]
     parquet: OutFolder,
     /// Name of the workload in the tables [default: the command's program]
     #[arg(long, value_name = "NAME")]
     workload: Option<String>,
-    /// Export a replay on this machine: a name (see `linemate machines`), a TOML file, or `this`
-    #[arg(long, value_name = "M")]
-    machine: Option<MachineName>,
     #[command(flatten)]
     edits: EditArgs,
     /// Also write the tables of cache lines, which are large
     #[arg(long)]
     lines: bool,
-    /// Cache line size in bytes, 64 or 128 [default: the machine's, else 64]
-    #[arg(long, value_name = "BYTES", value_parser = input::LineSizes)]
-    line: Option<LineSize>,
-    /// Maximum interleavings of a what-if, 8 to 1024; stops after 4 if the confidence intervals are already narrow
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = between(INTERLEAVINGS_MIN, INTERLEAVINGS_MAX))]
-    interleavings: usize,
-    #[command(flatten)]
-    replaying: Replaying,
-    #[command(flatten)]
-    keeping: Keeping,
     #[command(flatten)]
     failure: FailureArgs,
 }
+
+const TYPE: &str = "The type that -e and --layout-from edit, and whose fields are exported";
+
+const MACHINE: &str = "Export a replay on this machine: a name (see `linemate machines`), a TOML file, or `this`; may be \
+repeated";
 
 /// A run that failed, of which there is no recording.
 #[derive(clap::Args, Debug)]
@@ -71,7 +69,7 @@ struct FailureArgs {
         help_heading = "Failure",
         value_name = "REASON",
         requires_all = ["workload", "kernel_name", "guest_seed"],
-        conflicts_with_all = ["recording", "input", "edit", "statements", "layout_from", "lines"]
+        conflicts_with_all = ["recordings", "inputs", "edit", "statements", "layout_from", "lines"]
     )]
     reason: Option<String>,
     /// The kernel's release, or the name it was requested by
@@ -87,61 +85,92 @@ struct FailureArgs {
     guest_seed: Option<u32>,
 }
 
+impl Args {
+    /// Refuses what no table holds.
+    fn check(&self) -> anyhow::Result<()> {
+        let (question, with_edits) = (&self.question, self.edits.are_given());
+        question.need_machine()?;
+        if question.type_name.is_some() && !with_edits {
+            bail!("--type is for edits: without them all types are exported");
+        }
+        if with_edits && question.machines.is_empty() {
+            bail!("edits need --machine: without one nothing is replayed");
+        }
+        if with_edits && self.lines {
+            bail!("--lines: a what-if has no table of lines");
+        }
+        check_folder(&self.parquet)
+    }
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    args.replaying.need_machine(args.machine.as_ref())?;
-    if args.edits.type_name.is_some() && !args.edits.are_given() {
-        bail!("--type is for edits: without them all types are exported");
-    }
-    if args.edits.are_given() && args.machine.is_none() {
-        bail!("edits need --machine: without one nothing is replayed");
-    }
-    if args.edits.are_given() && args.lines {
-        bail!("--lines: a what-if has no table of lines");
-    }
-    check_folder(&args.parquet)?;
-    let machine = args.machine.as_ref();
-    let machine = machine.map(|name| args.replaying.machine(name, args.line));
-    let machine = machine.transpose()?;
-    let described = machine.clone();
-    let described = described.map(|machine| machines_document(&[machine], None));
+    args.check()?;
+    let question = &args.question;
+    let machines = question.machines()?;
     if let Some(reason) = &args.failure.reason {
-        let run = failed(args, reason, described.as_ref());
-        return write(args, &run, &Facts::Failure);
+        for machine in on_each(&machines) {
+            let described = machine.map(described);
+            let run = failed(args, reason, described.as_ref());
+            write(args, &run, &Facts::Failure)?;
+        }
+        return Ok(Outcome::Fine);
     }
-    let recording = args.input.open()?;
-    let place = || args.input.path().display().to_string();
-    let checksum = recording.checksum().map(|sum| format!("{sum:016x}"));
-    let workload = args.workload.as_deref();
-    let run = Run::of_recording(recording.metadata(), checksum, workload).with_context(place)?;
-    let mut run = Run {
-        machine: described.as_ref(),
-        ..run
-    };
+    let recording = input::open(question.path())?;
+    let session = question.ask(question.path(), &recording)?;
+    for machine in on_each(&machines) {
+        let described = machine.map(described);
+        let checksum = recording.checksum().map(|sum| format!("{sum:016x}"));
+        let workload = args.workload.as_deref();
+        let run = Run::of_recording(recording.metadata(), checksum, workload);
+        let run = Run {
+            machine: described.as_ref(),
+            ..run.with_context(|| question.place())?
+        };
+        export(args, &session, run, machine)?;
+    }
+    Ok(Outcome::Fine)
+}
+
+/// Each machine; once none where there is none.
+fn on_each(machines: &[Machine]) -> impl Iterator<Item = Option<&Machine>> {
+    let none = machines.is_empty().then_some(None);
+    none.into_iter().chain(machines.iter().map(Some))
+}
+
+fn described(machine: &Machine) -> MachinesDocument {
+    machines_document(std::slice::from_ref(machine), None)
+}
+
+/// Writes a run: on a machine what edits change, or what everything costs; without one what is accessed.
+fn export(
+    args: &Args,
+    session: &Session<'_>,
+    mut run: Run<'_>,
+    machine: Option<&Machine>,
+) -> anyhow::Result<()> {
+    let question = &args.question;
     let Some(machine) = machine else {
-        let session = input::ask(args.input.path(), &recording, args.keeping)?;
-        let line = args.line.unwrap_or(LineSize::B64);
+        let line = question.line();
         run.options
             .insert("line".to_owned(), line.bytes().to_string());
-        let accesses = accesses(&session, line, args.lines)?;
+        let accesses = accesses(session, line, args.lines)?;
         return write(args, &run, &Facts::Recording(&accesses));
     };
-    let session = args
-        .replaying
-        .ask(args.input.path(), &recording, args.keeping)?;
+    let recording = session.analysis().recording();
     run.options = options(args)?;
     if args.edits.are_given() {
-        let document = whatif(args, &session, &recording, machine)?;
+        let document = whatif(args, session, recording, machine.clone())?;
         run.edits = Some(document.edits.clone());
         return write(args, &run, &Facts::WhatIf(&document));
     }
     let conditions = CostRun {
-        machine: &machine,
-        conditions: args.replaying.conditions(),
-        seed: args.replaying.seed,
+        machine,
+        conditions: question.conditions(),
+        seed: question.seed(),
         sources: false,
     };
-    let found = costs(&session, None, conditions).with_context(place)?;
-    let document = costs_document(TOOL, &recording, &machine, None, found);
+    let found = costs(session, None, conditions).with_context(|| question.place())?;
+    let document = costs_document(TOOL, recording, machine, None, found);
     let lines = match args.lines {
         true => WithLines::Yes,
         false => WithLines::No,
@@ -175,7 +204,8 @@ fn failed<'m>(args: &Args, reason: &str, machine: Option<&'m MachinesDocument>) 
 
 /// What decides a replay's figures besides recording, machine and edits. That every access is replayed does not.
 fn options(args: &Args) -> anyhow::Result<BTreeMap<String, String>> {
-    let replaying = &args.replaying;
+    let question = &args.question;
+    let replaying = &question.replaying;
     let mut options = BTreeMap::from([
         ("seed", replaying.seed.to_string()),
         ("mechanisms", replaying.mechanisms.names()),
@@ -187,8 +217,11 @@ fn options(args: &Args) -> anyhow::Result<BTreeMap<String, String>> {
         options.insert("groups", replaying.groups.text());
     }
     if args.edits.are_given() {
-        options.insert("interleavings", args.interleavings.to_string());
-        let subject = args.edits.type_name.clone();
+        options.insert("interleavings", replaying.interleavings.to_string());
+        if replaying.all_interleavings {
+            options.insert("all-interleavings", true.to_string());
+        }
+        let subject = question.type_name.clone();
         options.insert("type", subject.unwrap_or_default());
     }
     let series = replaying.series.iter().map(|path| {
@@ -233,16 +266,19 @@ fn whatif(
     recording: &Recording,
     machine: Machine,
 ) -> anyhow::Result<WhatIfDocument> {
-    let (edits, report) = args.edits.edits()?;
+    let question = &args.question;
+    let edits = args.edits.edits(question.type_name.as_deref())?;
+    let report = question.type_name.iter().cloned();
+    let report: Vec<EditSubject> = report.map(EditSubject::Named).collect();
     let images = args.edits.images(&edits)?;
     let located = |error| args.edits.located(&edits, error);
     let study = Study::new(session, &edits, &images, &report).map_err(located)?;
     let run = StudyRun {
         machine,
-        conditions: args.replaying.conditions(),
-        seed: args.replaying.seed,
-        interleavings: args.interleavings,
-        all_interleavings: false,
+        conditions: question.conditions(),
+        seed: question.seed(),
+        interleavings: question.replaying.interleavings,
+        all_interleavings: question.replaying.all_interleavings,
         ablate: false,
     };
     let result = study.run(&run).map_err(located)?;
@@ -251,7 +287,7 @@ fn whatif(
 }
 
 /// Puts the tables into the folder, and says where the run is.
-fn write(args: &Args, run: &Run<'_>, facts: &Facts<'_>) -> anyhow::Result<Outcome> {
+fn write(args: &Args, run: &Run<'_>, facts: &Facts<'_>) -> anyhow::Result<()> {
     let files = linemate_export::files(run, TOOL, facts)?;
     let mut set = FileSet::new(&args.parquet)?;
     set.add(Path::new(SCHEMA_FILE), schema_text().as_bytes())?;
@@ -269,5 +305,5 @@ fn write(args: &Args, run: &Run<'_>, facts: &Facts<'_>) -> anyhow::Result<Outcom
             Published::Same => ", already there",
         }
     ));
-    Ok(Outcome::Fine)
+    Ok(())
 }

@@ -6,11 +6,12 @@ use linemate_report::{growth_document, growth_text, held_out_check};
 
 use crate::files::InFile;
 use crate::kept::Keeping;
-use crate::number::{CPUS_MAX, ROWS_MAX, between};
+use crate::number::{CPUS_MAX, between};
 use crate::outcome::Outcome;
-use crate::output;
+use crate::page::TOOL;
+use crate::question::recordings::{self, Recordings};
 use crate::series;
-use crate::showing::Showing;
+use crate::show::Showing;
 
 /// What rows are.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -36,12 +37,12 @@ impl From<GrowthRows> for GrowthBy {
 /// Show how accesses per CPU grow with the number of CPUs, and predict them for more CPUs than were recorded
 ///
 /// Reads a series: three or more recordings of one workload on different numbers of CPUs (`record --series`).
-/// docs/model/scaling.md describes the curves and intervals.
+/// docs/guide/many-cpus.md describes how to use it, docs/model/scaling.md the curves and intervals.
 #[derive(clap::Args, Debug)]
+#[command(mut_arg("recordings", recordings::series))]
 pub(crate) struct Args {
-    /// The recordings of the series
-    #[arg(required = true, value_name = "FILE")]
-    recordings: Vec<InFile>,
+    #[command(flatten)]
+    recordings: Recordings,
     /// Predict for this many CPUs, 1 to 8192
     #[arg(long, value_name = "N", default_value_t = 480, value_parser = between(1, CPUS_MAX))]
     cpus: usize,
@@ -51,30 +52,21 @@ pub(crate) struct Args {
     /// Check the predictions against this recording, which must not be one of the series
     #[arg(long, value_name = "FILE")]
     against: Option<InFile>,
-    /// Maximum number of rows, 0 to 1000000
-    #[arg(long, value_name = "N", default_value_t = 40, value_parser = between(0, ROWS_MAX))]
-    top: usize,
     #[command(flatten)]
     keeping: Keeping,
     #[command(flatten)]
     showing: Showing,
-    /// Write JSON (docs/reference/json/growth.md)
-    #[arg(long)]
-    json: bool,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let growth = series::load(&args.recordings, args.keeping)?;
+    let growth = series::load(args.recordings.paths(), args.keeping)?;
     let by = args.by.into();
-    let mut document = growth_document(env!("CARGO_PKG_VERSION"), &growth, by, args.cpus);
+    let mut document = growth_document(TOOL, &growth, by, args.cpus);
     if let Some(path) = &args.against {
         let other = series::counts(path, args.keeping)?;
         document.against = Some(held_out_check(&growth, &other, by)?);
     }
-    if args.json {
-        output::json(&document)?;
-    } else {
-        args.showing.print(growth_text(&document, args.top), None)?;
-    }
+    let text = || growth_text(&document, args.showing.top);
+    args.showing.show(&document, text, None)?;
     Ok(Outcome::Fine)
 }

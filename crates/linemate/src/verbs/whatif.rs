@@ -1,127 +1,149 @@
 //! `linemate whatif`: what another layout would cost or gain, predicted by replay.
 
-mod page;
+use std::collections::BTreeMap;
 
-use linemate_answers::WhatIfDocument;
-use linemate_layout::{EditFile, EditSubject};
+use linemate_answers::{LayoutChange, WhatIf, WhatIfDocument};
+use linemate_layout::{EditFile, EditSubject, Plan};
 use linemate_machine::Machine;
-use linemate_report::{whatif_document, whatif_text};
-use linemate_study::{Run, Study};
+use linemate_page::{Answered, Frame};
+use linemate_report::{layout_changes, whatif_document, whatif_text};
+use linemate_study::experiment::line_of;
+use linemate_study::{Run, Session, Study};
 use linemate_types::{LineSize, TypeModel};
 
-use crate::editing::EditArgs;
-use crate::files::MachineName;
-use crate::input::{self, Input};
-use crate::kept::Keeping;
+use crate::input;
 use crate::next;
-use crate::number::{INTERLEAVINGS_MAX, INTERLEAVINGS_MIN, ROWS_MAX, between};
 use crate::outcome::Outcome;
-use crate::output;
-use crate::page::{PageArgs, TOOL};
-use crate::replaying::Replaying;
-use crate::showing::Showing;
-use crate::under::UnderArgs;
+use crate::page::{PageArgs, TOOL, about, frame};
+use crate::question::edits::EditArgs;
+use crate::question::{self, Question, recordings};
+use crate::show::{self, Showing};
 
 /// Predict the cost or gain of another layout, with confidence intervals
 #[derive(clap::Args, Debug)]
+#[command(
+    mut_arg("recordings", recordings::one),
+    mut_arg("inputs", recordings::one)
+)]
+#[command(
+    mut_arg("machines", question::always_on_a_machine),
+    mut_arg("top", show::few)
+)]
+#[command(mut_arg("type_name", |arg| arg.help(TYPE)))]
 pub(crate) struct Args {
     #[command(flatten)]
-    input: Input,
+    question: Question,
     #[command(flatten)]
     edits: EditArgs,
-    /// The machine to replay on: a name (see `linemate machines`), a TOML file, or `this`; may be repeated
-    #[arg(long = "machine", value_name = "M", default_value = input::DEFAULT_MACHINE)]
-    machines: Vec<MachineName>,
-    #[command(flatten)]
-    under: UnderArgs,
-    #[command(flatten)]
-    replaying: Replaying,
-    #[command(flatten)]
-    keeping: Keeping,
     /// Also show each edit's own effect: applied alone, and applied last
     #[arg(long)]
     ablate: bool,
-    /// Also show costs per call of this function; the recording must count its calls (`record --event`)
-    #[arg(long, value_name = "FUNCTION", value_parser = input::function_name)]
-    event: Option<String>,
-    /// Cache line size of the machines, in bytes: 64 or 128
-    #[arg(long, value_name = "BYTES", value_parser = input::LineSizes)]
-    line: Option<LineSize>,
-    /// Maximum interleavings, 8 to 1024; stops after 4 if the confidence intervals are already narrow
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = between(INTERLEAVINGS_MIN, INTERLEAVINGS_MAX))]
-    interleavings: usize,
-    /// Replay all interleavings, so that several what-ifs average over the same ones
-    #[arg(long)]
-    all_interleavings: bool,
-    /// Maximum number of rows in a table, 0 to 1000000
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = between(0, ROWS_MAX))]
-    top: usize,
     #[command(flatten)]
     showing: Showing,
     #[command(flatten)]
     page: PageArgs,
-    /// Write JSON (docs/reference/json/whatif.md)
-    #[arg(long)]
-    json: bool,
 }
 
+const TYPE: &str = "The type that -e and --layout-from edit, and whose fields are reported";
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let (edits, _) = args.edits.edits()?;
+    let question = &args.question;
+    let edits = args.edits.edits(question.type_name.as_deref())?;
     let images = args.edits.images(&edits)?;
-    let machines: Vec<Machine> = args
-        .machines
-        .iter()
-        .map(|name| args.replaying.machine(name, args.line))
-        .collect::<anyhow::Result<_>>()?;
-    let output = args.page.output()?;
-    let recording = args.input.open()?;
-    let session =
-        args.replaying
-            .ask_for(args.input.path(), &recording, args.keeping, &args.under)?;
-    let (edits, report) = args.edits.meant(&session, edits)?;
-    let event = input::event(args.input.path(), &session, args.event.as_deref())?;
+    let machines = question.machines()?;
+    let outputs = args.showing.with_page(&args.page)?;
+    let path = question.path();
+    let recording = input::open(path)?;
+    let session = question.ask(path, &recording)?;
+    let subject = question.subject(&session);
+    let edits = args.edits.meant(edits, subject.as_deref())?;
+    let report: Vec<EditSubject> = subject.into_iter().map(EditSubject::Named).collect();
+    let event = question.event(path, &session)?;
     let located = |error| args.edits.located(&edits, error);
     let study = Study::new(&session, &edits, &images, &report).map_err(located)?;
-    let study = study.with_under(args.under.find(&session)?);
+    let study = study.with_under(question.function(&session)?);
     let mut results = Vec::new();
     for machine in machines.clone() {
-        let run = Run {
-            machine,
-            conditions: args.replaying.conditions(),
-            seed: args.replaying.seed,
-            interleavings: args.interleavings,
-            all_interleavings: args.all_interleavings,
-            ablate: args.ablate,
-        };
-        results.push(study.run(&run).map_err(located)?);
+        results.push(study.run(&args.on(machine)).map_err(located)?);
     }
-    let layouts = page::layouts(&session, &edits, &images, &results)?;
+    let layouts = layouts(&session, &edits, &images, &results)?;
     let document = WhatIfDocument {
         event,
         ..whatif_document(TOOL, &recording, edits.to_string(), layouts, results)
     };
-    output.write(|| page::page(args, &session, &machines, document.clone()))?;
-    if args.json {
-        output::json(&document)?;
-    } else {
-        let path = args.input.path().display().to_string();
-        let text = whatif_text(&document, &path, args.top);
-        let model = session.analysis().model();
-        args.showing.print(text, next_step(args, model, &edits))?;
-    }
+    outputs.show(
+        &document,
+        || page(args, &session, &machines, document.clone()),
+        || whatif_text(&document, &question.place(), args.showing.top),
+        next_step(args, session.analysis().model(), &edits),
+    )?;
     Ok(Outcome::Fine)
+}
+
+impl Args {
+    fn on(&self, machine: Machine) -> Run {
+        let replaying = &self.question.replaying;
+        Run {
+            machine,
+            conditions: replaying.conditions(),
+            seed: replaying.seed,
+            interleavings: replaying.interleavings,
+            all_interleavings: replaying.all_interleavings,
+            ablate: self.ablate,
+        }
+    }
+}
+
+/// The edited types before and after, for each line size of the results once.
+fn layouts(
+    session: &Session<'_>,
+    edits: &EditFile,
+    images: &BTreeMap<String, TypeModel>,
+    results: &[WhatIf],
+) -> anyhow::Result<Vec<LayoutChange>> {
+    let model = session.analysis().model();
+    let mut changes = Vec::new();
+    for line in [LineSize::B64, LineSize::B128] {
+        if results.iter().any(|r| r.line_bytes == line.bytes()) {
+            let mut plan = Plan::new(model, line, edits, images)?;
+            changes.extend(layout_changes(&mut plan, line)?);
+        }
+    }
+    Ok(changes)
+}
+
+/// The page of a what-if: the edited types first.
+fn page(
+    args: &Args,
+    session: &Session<'_>,
+    machines: &[Machine],
+    document: WhatIfDocument,
+) -> anyhow::Result<linemate_answers::Page> {
+    let sizes = document.results.first().map(|result| &result.sizes);
+    let sizes = sizes.into_iter().flatten();
+    let names: Vec<String> = sizes.map(|size| size.name.clone()).collect();
+    let line = machines.first().map_or(LineSize::B64, line_of);
+    let about = about(session, line, None, &names)?;
+    let (question, edited) = (&args.question, names.join(", "));
+    let mut frame = Frame {
+        settings: question.settings(machines),
+        type_name: names.into_iter().next(),
+        ..frame(format!("{edited}: edits tried on {}", question.place()))
+    };
+    let interleavings = question.replaying.interleavings.to_string();
+    frame.set("interleavings", interleavings);
+    frame.set("ablate", args.ablate.to_string());
+    let answered = Answered::WhatIf(Box::new(document));
+    Ok(linemate_page::page(frame, Some(about), answered))
 }
 
 /// A file of edits can become a patch, if it is about layouts alone and of a type that is patched; for other edits there may be a layout
 /// that costs less.
 fn next_step(args: &Args, model: &TypeModel, edits: &EditFile) -> Option<String> {
-    let input = next::input(args.input.path());
-    if let Some(file) = args
-        .edits
-        .edit
-        .as_ref()
-        .filter(|_| linemate_patch::takes(model, edits))
-    {
+    let question = &args.question;
+    let input = question.words(None);
+    let file = args.edits.edit.as_ref();
+    if let Some(file) = file.filter(|_| linemate_patch::takes(model, edits)) {
         let file = next::quoted(&file.to_string_lossy());
         return Some(next::step(
             "a patch of a source tree",
@@ -132,10 +154,13 @@ fn next_step(args: &Args, model: &TypeModel, edits: &EditFile) -> Option<String>
         Some(EditSubject::Named(name)) => Some(name.as_str()),
         _ => None,
     });
-    let name = next::quoted(args.edits.type_name.as_deref().or(named)?);
-    let machines = next::machines(&args.machines);
+    let name = question.type_name.as_deref().or(named)?;
+    let (about, machines) = (
+        question.words(Some(name)),
+        next::machines(&question.machines),
+    );
     Some(next::step(
         "the layout that costs least",
-        &format!("advise{input} --type {name}{machines}"),
+        &format!("advise{about}{machines}"),
     ))
 }

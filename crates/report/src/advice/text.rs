@@ -5,14 +5,15 @@ use std::fmt::Write as _;
 use linemate_advise::Choice;
 use linemate_advise::choice::ENOUGH;
 use linemate_answers::{
-    AdviceDocument, AdvisedLayout, AdvisedRecording, Footprint, GroupReasons, GrownLayout,
-    LayoutEffect, RemedyList,
+    AdviceDocument, AdvisedLayout, AdvisedRecording, EventCount, Footprint, GroupReasons,
+    GrownLayout, LayoutEffect, RemedyList,
 };
 use linemate_text::shown;
 
 use super::source_advice;
 use crate::line_starts::line_starts_text;
 use crate::print::{change, cycles, interleavings, origin, percent, relative, verdict};
+use crate::whatifs::calls;
 use crate::{Table, Text};
 
 /// By how much of the type's cost a point of the front has to gain more than the one before to be shown.
@@ -149,14 +150,17 @@ fn layout(advice: &AdviceDocument, out: &mut Text, best: &AdvisedLayout) {
         "verdict",
     ]);
     for (machine, effect) in by_machine(advice, &best.effects) {
-        for (what, measure) in [
-            ("the type", &effect.types),
-            ("everything", &effect.whole),
-            ("duration", &effect.duration),
-        ] {
+        let under = advice.under.as_ref().zip(effect.under.as_ref());
+        let under = under.map(|(function, measure)| (format!("under {function}"), measure));
+        let measures = [
+            ("the type".to_owned(), &effect.types),
+            ("everything".to_owned(), &effect.whole),
+            ("duration".to_owned(), &effect.duration),
+        ];
+        for (what, measure) in measures.into_iter().chain(under) {
             gains.add_row(vec![
                 machine.clone(),
-                what.to_owned(),
+                what,
                 cycles(measure.without),
                 change(measure),
                 relative(measure, measure.without),
@@ -165,6 +169,11 @@ fn layout(advice: &AdviceDocument, out: &mut Text, best: &AdvisedLayout) {
         }
     }
     out.table(gains);
+    let events = advice.recordings.iter().map(|r| r.event.as_ref());
+    let events: Vec<&EventCount> = events.flatten().collect();
+    if !events.is_empty() {
+        out.table(per_call(advice, best, &events));
+    }
     let replayed = best.effects.iter().flatten().map(|e| e.interleavings);
     let replayed = replayed.max().unwrap_or(advice.interleavings);
     let _ = writeln!(
@@ -183,6 +192,29 @@ fn layout(advice: &AdviceDocument, out: &mut Text, best: &AdvisedLayout) {
     for group in &best.groups {
         reasons(out, group);
     }
+}
+
+/// What the layout changes for each call of an event, which is counted in each recording.
+fn per_call(advice: &AdviceDocument, best: &AdvisedLayout, events: &[&EventCount]) -> Table {
+    let mut table = Table::of_figures(&["machine", "per call", "before", "change"]);
+    let machines = advice.machines.len().max(1);
+    for (number, (machine, effect)) in by_machine(advice, &best.effects).enumerate() {
+        let event = events.get(number / machines);
+        let count = event.map_or(1, |event| event.calls.max(1)) as f64;
+        for (what, measure) in [("the type", &effect.types), ("everything", &effect.whole)] {
+            table.add_row(vec![
+                machine.clone(),
+                format!("cycles, {what}"),
+                format!("{:.3}", measure.without / count),
+                format!(
+                    "{:+.3} ± {:.3}",
+                    measure.difference / count,
+                    measure.ci95 / count
+                ),
+            ]);
+        }
+    }
+    table
 }
 
 /// Moves against gain: of the points that no replay was made of only those that gain noticeably more than the one before.
@@ -263,6 +295,9 @@ pub(super) fn inputs(
     let _ = writeln!(out);
     for (recording, path) in recordings.iter().zip(paths) {
         origin(out, tool, path, &recording.description);
+        if let Some(event) = &recording.event {
+            let _ = writeln!(out, "   {}", calls(event));
+        }
     }
 }
 

@@ -63,6 +63,25 @@ pub fn line_of(machine: &Machine) -> linemate_types::LineSize {
     }
 }
 
+/// The interleavings of a comparison.
+#[derive(Clone, Debug)]
+pub struct Interleavings {
+    /// The seed of each.
+    pub seeds: Vec<u64>,
+    /// Whether all are replayed, also where the figures of fewer are narrow enough.
+    pub all: bool,
+}
+
+impl Interleavings {
+    /// At most that many, as few as give narrow figures.
+    pub fn new(first: u64, count: usize) -> Interleavings {
+        Interleavings {
+            seeds: seeds(first, count),
+            all: false,
+        }
+    }
+}
+
 /// The seeds of that many interleavings.
 pub fn seeds(first: u64, count: usize) -> Vec<u64> {
     (0..count as u64).map(|i| first.wrapping_add(i)).collect()

@@ -250,6 +250,8 @@ mod tests {
             seed: 1,
             interleavings: 8,
             choice: Choice::default(),
+            all_interleavings: false,
+            under: None,
         };
         let best = Tried {
             scored: Scored {

@@ -1,32 +1,25 @@
 //! `linemate case run --html`: this case, and those in the folders beside its own that have results.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 use linemate_answers::{CaseResults, Page};
-use linemate_page::empty_page;
-use linemate_text::shown;
+use linemate_page::Answered;
 
-use crate::page::TOOL;
+use crate::page::frame;
 
 /// The page, `results` first. A folder beside it whose results cannot be read is as one without results.
 pub(super) fn page(folder: &Path, results: CaseResults) -> Page {
     let mut cases = beside(folder);
     cases.retain(|case| case.case != results.case);
-    let case = &results;
-    let settings = BTreeMap::from([("quick".to_owned(), (case.mode == "quick").to_string())]);
     let title = match cases.len() {
-        0 => case.case.clone(),
-        others => format!("{} and {others} other cases", case.case),
+        0 => results.case.clone(),
+        others => format!("{} and {others} other cases", results.case),
     };
-    let headline = headline(case);
+    let mut frame = frame(title);
+    frame.set("quick", (results.mode == "quick").to_string());
     cases.insert(0, results);
-    Page {
-        headline,
-        cases,
-        ..empty_page(TOOL, title, settings)
-    }
+    linemate_page::page(frame, None, Answered::Cases(cases))
 }
 
 fn beside(folder: &Path) -> Vec<CaseResults> {
@@ -45,14 +38,4 @@ fn beside(folder: &Path) -> Vec<CaseResults> {
         serde_json::from_str(&text).ok()
     };
     paths.iter().filter_map(read).collect()
-}
-
-fn headline(case: &CaseResults) -> String {
-    let changes = case.predicted.iter().filter_map(|predicted| {
-        let (change, ci95) = predicted.types.relative()?;
-        let (edit, machine) = (shown(&predicted.edit), shown(&predicted.machine));
-        Some(format!("{edit} on {machine} {change:+.1} ± {ci95:.1} %"))
-    });
-    let changes: Vec<String> = changes.collect();
-    format!("{}: predicted {}", shown(&case.case), changes.join("; "))
 }

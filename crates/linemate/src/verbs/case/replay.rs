@@ -29,7 +29,7 @@ pub(super) struct ReplayArgs {
     /// Predict with or without scaling each cache to the replayed CPUs' share; overrides case.toml
     #[arg(long, help_heading = HEADING, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     llc_share: Option<bool>,
-    /// Number of CPUs to replay, 1 to 8192: a multiple of the recorded number (docs/model/scaling.md)
+    /// Number of CPUs to replay, 1 to 8192: a multiple of the recorded number (docs/guide/many-cpus.md)
     #[arg(long, help_heading = HEADING, value_name = "N", value_parser = between(1, CPUS_MAX))]
     cpus: Option<usize>,
 }

@@ -1,91 +1,126 @@
-//! `linemate report --machine`: what a recording costs on a described machine.
+//! `linemate report --machine`: what a recording costs on described machines.
 
 use anyhow::Context;
+use linemate_answers::{Costs, CostsDocument};
 use linemate_layout::EditSubject;
-use linemate_page::with_asked;
-use linemate_recording::Recording;
-use linemate_report::{CostsTables, costs_document, costs_headline, costs_text};
+use linemate_machine::Machine;
+use linemate_page::{Answered, with_asked};
+use linemate_report::{CostsTables, costs_document, costs_text};
 use linemate_study::costs::{CostRun, costs_of, costs_under};
+use linemate_study::{Session, Under};
 
-use super::page::{OnMachine, Pictures};
+use super::pictures::{self, Pictures};
 use super::{Args, Rows};
-use crate::files::MachineName;
-use crate::input;
 use crate::next;
-use crate::outcome::Outcome;
-use crate::output;
+use crate::output::tell;
 use crate::page::TOOL;
 
 pub(super) fn run(
     args: &Args,
-    machine_name: &MachineName,
-    recording: &Recording,
-    pictures: Pictures<'_>,
-) -> anyhow::Result<Outcome> {
-    let machine = args.replaying.machine(machine_name, args.line)?;
-    let path = || args.input.path().display().to_string();
-    let session =
-        args.replaying
-            .ask_for(args.input.path(), recording, args.keeping, &args.under)?;
-    let type_name = args.type_name.as_ref();
-    let type_name = type_name.map(|asked| input::meant(&session, asked));
-    let subject = type_name.clone().map(EditSubject::Named);
-    let run = CostRun {
-        machine: &machine,
-        conditions: args.replaying.conditions(),
-        seed: args.replaying.seed,
-        sources: matches!(args.by, Rows::Source),
-    };
-    // A page is about all types: what they cost is told by the same replay.
-    let mut subjects = vec![subject.as_ref()];
-    if pictures.are_wanted() {
-        subjects.push(None);
-    }
-    let found = match args.under.find(&session)? {
-        Some(under) => costs_under(&session, subject.as_ref(), run, &under).map(|one| vec![one]),
-        None => costs_of(&session, &subjects, run),
-    };
-    let found = found.with_context(path)?;
-    let document = |costs, type_name| costs_document(TOOL, recording, &machine, type_name, costs);
-    let mut found = found.into_iter();
-    let asked = found.next().unwrap_or_default();
-    let whole = found.next().map(|costs| document(costs, None));
-    let asked_name = type_name.as_deref();
-    let document = document(asked, asked_name);
-    let headline = costs_headline(&document);
-    let about = whole.map(|whole| OnMachine {
-        machine: &machine,
-        document: with_asked(whole, &document),
-        headline,
-    });
-    pictures.write(args, &session, asked_name, about)?;
-    if args.json {
-        output::json(&document)?;
-    } else {
-        let text = costs_text(
-            &document,
-            &CostsTables {
-                path: &path(),
-                by: args.by.into(),
-                top: args.top,
-                user: recording.description().user,
-                all: args.all,
-                ledger: args.ledger,
-            },
-        );
-        let input = next::input(args.input.path());
-        let about = match asked_name {
-            Some(name) => format!(" --type {}", next::quoted(name)),
-            None => String::new(),
+    machines: &[Machine],
+    session: &Session<'_>,
+    mut pictures: Pictures<'_>,
+) -> anyhow::Result<()> {
+    let question = &args.question;
+    let type_name = question.subject(session);
+    let event = question.event(question.path(), session)?;
+    let under = question.function(session)?;
+    let (mut asked, mut whole) = (Vec::new(), None);
+    for machine in machines {
+        // A page is about all types of one machine: what they cost is found by the same replay.
+        let with_whole = pictures.are_wanted() && asked.is_empty();
+        let found = OnMachine {
+            args,
+            session,
+            machine,
         };
-        let next = next::step(
-            "a better layout",
-            &format!(
-                "advise{input}{about} --machine {}",
-                next::quoted(machine_name)
-            ),
-        );
-        args.showing.print(text, Some(next))?;
+        let mut found = found.costs(type_name.as_deref(), under.as_ref(), with_whole)?;
+        asked.push(found.remove(0));
+        whole = whole.or(found.pop());
     }
-    Ok(Outcome::Fine)
+    let mut asked = asked.into_iter();
+    let first = asked.next().context("no machine")?;
+    let document = CostsDocument {
+        event,
+        ..first.with_others(asked)
+    };
+    let whole = whole.map(|whole| with_asked(whole, &document));
+    let about = pictures.draw(args, session, whole.as_ref(), type_name.as_deref())?;
+    if let (Some(machine), true) = (machines.get(1), pictures.are_wanted()) {
+        tell(&format!(
+            "note: pictures are of the first machine, not of {}",
+            machine.name
+        ));
+    }
+    let tables = CostsTables {
+        path: &question.place(),
+        by: args.by.into(),
+        top: args.showing.top,
+        user: session.analysis().recording().description().user,
+        all: args.all,
+        ledger: args.ledger,
+    };
+    let next = next::step(
+        "a better layout",
+        &format!(
+            "advise{}{}",
+            question.words(type_name.as_deref()),
+            next::each_machine(&question.machines)
+        ),
+    );
+    let page = || {
+        let whole = Box::new(whole.context("no costs of all types")?);
+        let asked = Box::new(document.clone());
+        let answered = Answered::Costs { whole, asked };
+        Ok(pictures::page(args, &machines[..1], about, answered))
+    };
+    pictures.outputs.show(
+        &document,
+        page,
+        || costs_text(&document, &tables),
+        Some(next),
+    )
+}
+
+/// A recording on one of the machines.
+struct OnMachine<'q> {
+    args: &'q Args,
+    session: &'q Session<'q>,
+    machine: &'q Machine,
+}
+
+impl OnMachine<'_> {
+    /// What was asked for costs, and `with_whole` what everything does.
+    fn costs(
+        &self,
+        type_name: Option<&str>,
+        under: Option<&Under>,
+        with_whole: bool,
+    ) -> anyhow::Result<Vec<CostsDocument>> {
+        let question = &self.args.question;
+        let subject = type_name.map(|name| EditSubject::Named(name.to_owned()));
+        let run = CostRun {
+            machine: self.machine,
+            conditions: question.conditions(),
+            seed: question.seed(),
+            sources: matches!(self.args.by, Rows::Source),
+        };
+        let mut subjects = vec![subject.as_ref()];
+        if with_whole {
+            subjects.push(None);
+        }
+        let found = match under {
+            Some(under) => {
+                costs_under(self.session, subject.as_ref(), run, under).map(|one| vec![one])
+            }
+            None => costs_of(self.session, &subjects, run),
+        };
+        let recording = self.session.analysis().recording();
+        let document = |(number, costs): (usize, Costs)| {
+            let name = type_name.filter(|_| number == 0);
+            costs_document(TOOL, recording, self.machine, name, costs)
+        };
+        let found = found.with_context(|| question.place())?;
+        Ok(found.into_iter().enumerate().map(document).collect())
+    }
 }

@@ -4,19 +4,15 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
 use linemate_layout::{Edit, EditFile, EditSubject, parse, parse_flags};
+use linemate_study::WhatIfError;
 use linemate_study::variant::VariantError;
-use linemate_study::{Session, WhatIfError};
 use linemate_types::{KernelImage, TypeModel};
 
 use crate::files::InFile;
-use crate::input;
 
-/// What is edited, and which type is reported.
+/// What is edited. The type that `-e` and `--layout-from` edit, and that is reported, is the question's.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct EditArgs {
-    /// The type that -e and --layout-from edit, and whose fields are reported
-    #[arg(long = "type", value_name = "T", value_parser = input::type_name)]
-    pub(crate) type_name: Option<String>,
     /// A file of edits (docs/reference/edits.md)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["statements", "layout_from"])]
     pub(crate) edit: Option<InFile>,
@@ -34,14 +30,8 @@ impl EditArgs {
         self.edit.is_some() || !self.statements.is_empty() || self.layout_from.is_some()
     }
 
-    /// The edits, and the types to report beyond those that they edit.
-    pub(crate) fn edits(&self) -> anyhow::Result<(EditFile, Vec<EditSubject>)> {
-        let report: Vec<EditSubject> = self
-            .type_name
-            .iter()
-            .cloned()
-            .map(EditSubject::Named)
-            .collect();
+    /// The edits: of the type `subject`, where they do not name one.
+    pub(crate) fn edits(&self, subject: Option<&str>) -> anyhow::Result<EditFile> {
         if let Some(path) = &self.edit {
             let name = path.display().to_string();
             let text =
@@ -50,14 +40,14 @@ impl EditArgs {
             if edits.is_empty() {
                 bail!("{name}: it has no edits (docs/reference/edits.md)");
             }
-            return Ok((edits, report));
+            return Ok(edits);
         }
         let mut flags = self.statements.clone();
         if let Some(image) = &self.layout_from {
             flags.push(Edit::LayoutFrom(image.display().to_string()).to_string());
         }
-        let edits = match report.first() {
-            Some(subject) => parse_flags(subject.clone(), &flags),
+        let edits = match subject {
+            Some(name) => parse_flags(EditSubject::Named(name.to_owned()), &flags),
             None => parse(&flags.join("\n")),
         };
         let edits = edits.map_err(|error| anyhow::anyhow!("-e {error}"))?;
@@ -66,27 +56,15 @@ impl EditArgs {
                 "nothing to compare: give edits with --edit FILE, -e EDIT or --layout-from IMAGE"
             );
         }
-        Ok((edits, report))
+        Ok(edits)
     }
 
-    /// The same with the type as the recording calls what its name means.
-    pub(crate) fn meant(
-        &self,
-        session: &Session<'_>,
-        edits: EditFile,
-    ) -> anyhow::Result<(EditFile, Vec<EditSubject>)> {
-        let Some(asked) = &self.type_name else {
-            return Ok((edits, Vec::new()));
-        };
-        let name = input::meant(session, asked);
-        if self.edit.is_some() {
-            return Ok((edits, vec![EditSubject::Named(name)]));
+    /// The edits with the type as the recording calls it: those of a file name their types themselves.
+    pub(crate) fn meant(&self, edits: EditFile, subject: Option<&str>) -> anyhow::Result<EditFile> {
+        match (&self.edit, subject) {
+            (None, Some(_)) => self.edits(subject),
+            _ => Ok(edits),
         }
-        let meant = EditArgs {
-            type_name: Some(name),
-            ..self.clone()
-        };
-        meant.edits()
     }
 
     /// What errors about a place in the edits begin with.

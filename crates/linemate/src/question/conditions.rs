@@ -1,4 +1,4 @@
-//! The options of every verb that replays, and what they make of a machine.
+//! How a question is replayed: CPUs, caches, mechanisms, seed; and what that makes of a machine.
 
 use std::path::Path;
 
@@ -16,9 +16,8 @@ use crate::files::{InFile, MachineName};
 use crate::input;
 use crate::kept::Keeping;
 use crate::lists::{GroupWords, MechanismWords};
-use crate::number::{CPUS_MAX, between};
+use crate::number::{CPUS_MAX, INTERLEAVINGS_MAX, INTERLEAVINGS_MIN, between};
 use crate::series;
-use crate::under::UnderArgs;
 use crate::verbs::machines;
 
 /// Of the options in `--help`; not of those that follow them there.
@@ -27,14 +26,14 @@ const HEADING: &str = "Replay";
 /// How to replay.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Replaying {
-    /// Number of CPUs to replay, 1 to 8192: a multiple of the recorded number (docs/model/scaling.md)
+    /// Number of CPUs to replay, 1 to 8192: a multiple of the recorded number (docs/guide/many-cpus.md)
     #[arg(long, help_heading = HEADING, value_name = "N", value_parser = between(1, CPUS_MAX))]
     pub(crate) cpus: Option<usize>,
     /// Scale each cache to the replayed CPUs' share: models a machine whose other CPUs run the same work
     #[arg(long, help_heading = HEADING)]
     pub(crate) llc_share: bool,
     /// What to model with `--cpus`: `phases`, `locks`, and `domains` or `flat`; `none` disables all
-    /// (docs/model/scaling.md)
+    /// (docs/guide/many-cpus.md)
     #[arg(long, help_heading = HEADING, value_name = "LIST", default_value = "phases,locks,domains")]
     pub(crate) groups: GroupWords,
     /// Model with `--cpus` what grows with the number of CPUs, from these recordings on several numbers of CPUs (see
@@ -57,6 +56,12 @@ pub(crate) struct Replaying {
     /// Seed of the first interleaving, 0 to 18446744073709551615
     #[arg(long, help_heading = HEADING, value_name = "N", default_value_t = 1, value_parser = between(0, u64::MAX))]
     pub(crate) seed: u64,
+    /// Maximum interleavings, 8 to 1024; stops after 4 if the confidence intervals are already narrow
+    #[arg(long, help_heading = HEADING, value_name = "N", default_value_t = 8, value_parser = between(INTERLEAVINGS_MIN, INTERLEAVINGS_MAX))]
+    pub(crate) interleavings: usize,
+    /// Replay all interleavings, so that several answers average over the same ones
+    #[arg(long, help_heading = HEADING)]
+    pub(crate) all_interleavings: bool,
 }
 
 impl Replaying {
@@ -70,8 +75,8 @@ impl Replaying {
         }
     }
 
-    /// Refuses options that nothing is replayed for.
-    pub(crate) fn need_machine(&self, machine: Option<&MachineName>) -> anyhow::Result<()> {
+    /// The first option that differs from its default: without a machine it asks for nothing.
+    pub(crate) fn given(&self) -> Option<&'static str> {
         let given = [
             ("--cpus", self.cpus.is_some()),
             ("--llc-share", self.llc_share),
@@ -86,44 +91,31 @@ impl Replaying {
             ("--groups", self.groups.groups() != Groups::default()),
             ("--seed", self.seed != 1),
         ];
-        match given.iter().find(|(_, given)| *given) {
-            Some((flag, _)) if machine.is_none() => {
-                bail!("{flag} needs --machine: without one nothing is replayed")
-            }
-            _ => Ok(()),
-        }
+        let mut given = given.into_iter().filter(|(_, given)| *given);
+        given.next().map(|(option, _)| option)
     }
 
-    /// Gets an opened recording ready to be asked about; with its kernel's machine code, where that is needed.
+    /// Gets an opened recording ready to be asked about; with its kernel's machine code where `--mechanisms overlap` needs it, or `under`
+    /// a function.
     pub(crate) fn ask<'r>(
         &self,
         path: &Path,
         recording: &'r Recording,
         keeping: Keeping,
+        under: bool,
     ) -> anyhow::Result<Session<'r>> {
-        self.ask_for(path, recording, keeping, &UnderArgs::default())
-    }
-
-    /// The same for a question that may be about a function.
-    pub(crate) fn ask_for<'r>(
-        &self,
-        path: &Path,
-        recording: &'r Recording,
-        keeping: Keeping,
-        under: &UnderArgs,
-    ) -> anyhow::Result<Session<'r>> {
-        let reason = match &under.function {
-            Some(_) => Some("--under"),
-            None => self
-                .wants(Mechanism::Overlap)
-                .then_some("--mechanisms overlap"),
+        let overlap = self.wants(Mechanism::Overlap);
+        let reason = match under {
+            true => Some("--under"),
+            false => overlap.then_some("--mechanisms overlap"),
         };
         if !self.kernels.is_empty() && reason.is_none() {
             bail!("--kernel needs --mechanisms overlap or --under");
         }
         let code = reason.map(|reason| self.code(recording, reason));
-        let code = code.transpose().with_context(|| path.display().to_string());
-        let code = code?;
+        let code = code
+            .transpose()
+            .with_context(|| path.display().to_string())?;
         let growth = match self.series.is_empty() {
             true => None,
             false => Some(series::load(&self.series, keeping)?),

@@ -1,0 +1,73 @@
+//! What a page is made of.
+
+use std::collections::BTreeMap;
+
+use linemate_answers::{
+    AdviceDocument, CaseResults, CostsDocument, DiffDocument, LayoutChange, PageType, Report,
+    SurveyDocument, WhatIfDocument,
+};
+
+/// What every page has.
+#[derive(Clone, Debug, Default)]
+pub struct Frame {
+    /// The version of linemate.
+    pub tool: String,
+    /// What the page is called.
+    pub title: String,
+    /// The settings in effect, by their options' names.
+    pub settings: BTreeMap<String, String>,
+    /// The type that was asked for.
+    pub type_name: Option<String>,
+}
+
+impl Frame {
+    /// Adds a setting, by its option's name.
+    pub fn set(&mut self, option: &str, value: String) {
+        self.settings.insert(option.to_owned(), value);
+    }
+}
+
+/// What a page says about a recording: where its accesses went, and the types that matter most.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// The rows of types that the page has.
+    pub report: Report,
+    /// Rows that it leaves out.
+    pub rows_left_out: usize,
+    /// The types that matter most, those that were asked for first.
+    pub types: Vec<PageType>,
+}
+
+/// What was answered.
+#[derive(Clone, Debug)]
+pub enum Answered {
+    /// How often everything is accessed.
+    Counts,
+    /// What it costs: everything, and what was asked for.
+    Costs {
+        /// Of all types, with the fields and lines of the one that was asked for.
+        whole: Box<CostsDocument>,
+        /// Of the type that was asked for; of all types without one.
+        asked: Box<CostsDocument>,
+    },
+    /// What edits change.
+    WhatIf(Box<WhatIfDocument>),
+    /// A layout, and the type with and without it.
+    Advice {
+        /// The advice.
+        document: Box<AdviceDocument>,
+        /// The type before and after.
+        layouts: Vec<LayoutChange>,
+    },
+    /// Where a layout can win most.
+    Survey(Box<SurveyDocument>),
+    /// Two recordings.
+    Diff {
+        /// Their fields.
+        document: Box<DiffDocument>,
+        /// The types of the second recording.
+        others: Vec<PageType>,
+    },
+    /// Cases, the one that was run first.
+    Cases(Vec<CaseResults>),
+}
