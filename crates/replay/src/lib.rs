@@ -42,6 +42,7 @@
 
 mod accounts;
 mod cache;
+mod difference;
 mod rounds;
 mod scale;
 mod size;
@@ -54,6 +55,8 @@ pub use cache::sets::{Reach, SetsReached, sets_reached};
 pub use cache::sharing::MissTag;
 pub use cache::system::{Closed, System};
 pub use cache::verdict::{LineState, Piece, Verdict};
+pub use difference::partial::{Drift, Partial};
+pub use difference::timeline::{Timeline, TimelineReader};
 pub use rounds::error::ReplayError;
 pub use rounds::filter::{Filter, Kept, Later, Seen, keeps_exact};
 pub use rounds::interleaver::Interleaving;

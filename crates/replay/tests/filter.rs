@@ -146,6 +146,7 @@ fn filtered_pass(
                         size: access.size,
                         kind: access.kind,
                         later: stays.later,
+                        followed: false,
                     };
                     replay.add(&item, *placed).unwrap();
                     rest = &rest[1..];

@@ -159,6 +159,14 @@ impl Tally {
         self.count += other.count;
         self.cycles += other.cycles;
     }
+
+    /// Without another's; `None` where that is less than none.
+    pub(crate) fn less(self, other: Tally) -> Option<Tally> {
+        Some(Tally {
+            count: self.count.checked_sub(other.count)?,
+            cycles: self.cycles.checked_sub(other.cycles)?,
+        })
+    }
 }
 
 /// The counts of one key, one site or the whole recording.
@@ -239,6 +247,28 @@ impl Counts {
         for (mine, theirs) in self.causes.iter_mut().zip(&other.causes) {
             mine.merge(*theirs);
         }
+    }
+
+    /// With `after` for `before`; `None` where a count would be less than none.
+    pub(crate) fn changed(mut self, before: &Counts, after: &Counts) -> Option<Counts> {
+        self.merge(after);
+        let numbers = [
+            (&mut self.loads, before.loads),
+            (&mut self.stores, before.stores),
+            (&mut self.rmws, before.rmws),
+            (&mut self.waited, before.waited),
+            (&mut self.split, before.split),
+        ];
+        let misses = self.llc_misses.iter_mut().zip(before.llc_misses);
+        for (mine, theirs) in numbers.into_iter().chain(misses) {
+            *mine = mine.checked_sub(theirs)?;
+        }
+        let sources = self.sources.iter_mut().zip(&before.sources);
+        let causes = self.causes.iter_mut().zip(&before.causes);
+        for (mine, theirs) in sources.chain(causes) {
+            *mine = mine.less(*theirs)?;
+        }
+        Some(self)
     }
 
     /// Those of `copies` that each did the same.

@@ -92,4 +92,6 @@ pub struct Outcome {
     pub locks: Vec<LockWait>,
     /// Of replays of more CPUs than were recorded.
     pub scaled: Option<ScaledCounts>,
+    /// Whether it is a whole replay's with a difference on top ([`Outcome::changed`]).
+    pub by_difference: bool,
 }

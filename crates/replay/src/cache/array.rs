@@ -6,6 +6,8 @@
 //! an allocator that has the memory from an earlier replay clears it.) What one look-up reads lies close together: a replay's
 //! speed is the host's cache misses.
 
+use std::ops::Range;
+
 use linemate_machine::{CacheShape, CoreId, DomainId, LlcIndex, LlcShape, Machine};
 
 use crate::cache::address::Line;
@@ -46,6 +48,91 @@ pub(crate) struct Cache {
     /// Beside each line: the words touched; the slot with the flags above it. Apart from the lines, because most ways are looked at for
     /// their lines alone: all of a set that lacks the one looked for, which is two lines of the host and not six.
     held: Vec<[u64; 2]>,
+    /// None: nothing is noted. Behind a pointer, because most replays note nothing and every look-up reads this struct.
+    uses: Option<Box<Uses>>,
+}
+
+/// When the lines of a private cache were last used, and what had to go.
+#[derive(Clone, Debug, Default)]
+struct Uses {
+    /// What a use is noted with.
+    now: Stamp,
+    /// Beside each line.
+    stamps: Vec<Stamp>,
+    evicted: Vec<Evicted>,
+}
+
+/// When a line was used, in the replay of the layout as recorded, so that what two replays note can be compared: cycles; how many accesses
+/// of the CPU came before at the same time; which use of the access it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Stamp(u64);
+
+impl Stamp {
+    /// A string instruction makes many accesses at one time; only 4096 hits in one set, all at once, would come into a wrong order.
+    const ACCESS_BITS: u32 = 12;
+    /// The line itself; [`Stamp::AFTER`], what falls back or is written back to make room for it; [`Stamp::PAIR`], its pair's other line.
+    const USE_BITS: u32 = 3;
+    const BITS: u32 = Stamp::ACCESS_BITS + Stamp::USE_BITS;
+    const AFTER: u64 = 1;
+    const PAIR: u64 = 2;
+
+    /// The first use of the access that is the CPU's `number`-th at that time, from 0.
+    #[inline]
+    pub(crate) fn new(cycles: u64, number: u32) -> Stamp {
+        let number = u64::from(number).min((1 << Stamp::ACCESS_BITS) - 1);
+        Stamp(cycles << Stamp::BITS | number << Stamp::USE_BITS)
+    }
+
+    /// Of what makes room for what has this stamp.
+    pub(crate) fn after(self) -> Stamp {
+        Stamp(self.0 | Stamp::AFTER)
+    }
+
+    /// Of the pair's other line.
+    pub(crate) fn pair(self) -> Stamp {
+        Stamp(self.0 | Stamp::PAIR)
+    }
+
+    /// Whether it is of the line itself.
+    pub(crate) fn is_first(self) -> bool {
+        self.0 & (Stamp::AFTER | Stamp::PAIR) == 0
+    }
+
+    /// Whether it is of the pair's other line, or of what makes room for it.
+    pub(crate) fn is_pair(self) -> bool {
+        self.0 & Stamp::PAIR != 0
+    }
+
+    pub(crate) fn cycles(self) -> u64 {
+        self.0 >> Stamp::BITS
+    }
+
+    /// What [`Stamp::with_rest`] makes it whole again with.
+    pub(crate) fn rest(self) -> u64 {
+        self.0 & ((1 << Stamp::BITS) - 1)
+    }
+
+    /// From [`Stamp::cycles`] and [`Stamp::rest`].
+    pub(crate) fn with_rest(cycles: u64, rest: u64) -> Stamp {
+        Stamp(cycles << Stamp::BITS | rest & ((1 << Stamp::BITS) - 1))
+    }
+
+    /// Whether both are of one access.
+    pub(crate) fn is_of(self, other: Stamp) -> bool {
+        self.0 >> Stamp::USE_BITS == other.0 >> Stamp::USE_BITS
+    }
+}
+
+/// A line had to go from a full set for lack of room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Evicted {
+    /// Of the cache, counted from 0.
+    pub(crate) set: u32,
+    /// When the line was last used. Under least-recently-used replacement all that was used before it is gone, and all that was used
+    /// after it is here: this one number says for any line whether the set still had room for it.
+    pub(crate) used: Stamp,
+    /// When it had to go.
+    pub(crate) now: Stamp,
 }
 
 impl Cache {
@@ -57,12 +144,50 @@ impl Cache {
             size: shape.sets as usize * ways,
             lines: Vec::new(),
             held: Vec::new(),
+            uses: None,
         }
+    }
+
+    /// Notes from here on when lines are used, and what has to go. To be called before the first line comes.
+    pub(crate) fn note_uses(&mut self) {
+        self.uses = Some(Box::default());
+    }
+
+    /// What uses are noted with from here on.
+    #[inline]
+    pub(crate) fn set_now(&mut self, now: Stamp) {
+        if let Some(uses) = &mut self.uses {
+            uses.now = now;
+        }
+    }
+
+    /// What had to go since the last call.
+    pub(crate) fn take_evicted(&mut self, mut take: impl FnMut(Evicted)) {
+        if let Some(uses) = &mut self.uses {
+            uses.evicted.drain(..).for_each(&mut take);
+        }
+    }
+
+    /// The line of that set that was used longest ago, if that was no later than `used`; it is taken out.
+    pub(crate) fn take_older(&mut self, set: u32, used: Stamp) -> Option<(Line, Held)> {
+        let base = set as usize * self.ways;
+        let lines = self.lines.get(base..base + self.ways)?;
+        let at = base + lines.iter().rposition(|line| *line != 0)?;
+        let uses = self.uses.as_ref()?;
+        if uses.stamps[at] > used {
+            return None;
+        }
+        let line = std::mem::take(&mut self.lines[at]) - 1;
+        Some((line, held(self.held[at])))
     }
 
     /// How many bytes of the host the arrays take.
     pub(crate) fn size_in_memory(&self) -> usize {
-        size::of_list(&self.lines) + size::of_list(&self.held)
+        let stamps = self
+            .uses
+            .as_ref()
+            .map_or(0, |uses| size::of_list(&uses.stamps));
+        size::of_list(&self.lines) + size::of_list(&self.held) + stamps
     }
 
     #[inline]
@@ -88,13 +213,20 @@ impl Cache {
         let base = self.base(line);
         let set = self.lines.get_mut(base..base + self.ways)?;
         // Most hits are to the line used last: nothing has to move then.
-        if set[0] == line + 1 {
-            return Some(base);
+        let at = match set[0] == line + 1 {
+            true => 0,
+            false => {
+                let at = set.iter().position(|held| *held == line + 1)?;
+                set[..=at].rotate_right(1);
+                // Both arrays in step: `held[way]` belongs to `lines[way]` at all times.
+                self.held[base..=base + at].rotate_right(1);
+                at
+            }
+        };
+        if let Some(uses) = &mut self.uses {
+            uses.stamps[base..=base + at].rotate_right(1);
+            uses.stamps[base] = uses.now;
         }
-        let at = set.iter().position(|held| *held == line + 1)?;
-        set[..=at].rotate_right(1);
-        // Both arrays in step: `held[way]` belongs to `lines[way]` at all times.
-        self.held[base..=base + at].rotate_right(1);
         Some(base)
     }
 
@@ -147,9 +279,22 @@ impl Cache {
         if self.lines.is_empty() {
             self.lines = vec![0; self.size];
             self.held = vec![[0; 2]; self.size];
+            if let Some(uses) = &mut self.uses {
+                uses.stamps = vec![Stamp::default(); self.size];
+            }
         }
         let base = self.base(line);
         let (way, end) = (base + at, base + self.ways);
+        let full = self.lines[end - 1] != 0;
+        if let Some(uses) = &mut self.uses {
+            uses.stamps[way..end].rotate_right(1);
+            let used = std::mem::replace(&mut uses.stamps[way], uses.now);
+            if full {
+                let set = (line & self.set_mask) as u32;
+                let now = uses.now;
+                uses.evicted.push(Evicted { set, used, now });
+            }
+        }
         // The rotation brings the set's last way, which is empty or used longest ago, to where the
         // new line goes.
         self.lines[way..end].rotate_right(1);
@@ -175,6 +320,9 @@ impl Cache {
         let gone = held(self.held[way]);
         self.lines[way..end].rotate_left(1);
         self.held[way..end].rotate_left(1);
+        if let Some(uses) = &mut self.uses {
+            uses.stamps[way..end].rotate_left(1);
+        }
         // The freed way goes to the set's end: `insert_second` takes a set whose first way is empty
         // for an empty one.
         self.lines[end - 1] = 0;
@@ -203,6 +351,8 @@ pub(crate) struct Llc {
     used: Vec<u32>,
     /// Each used set's lines by their directory slot + 1, the one used last first; zeros at the end are empty.
     sets_by_use: Vec<u32>,
+    /// As [`Cache`] has them; the stamps beside `sets_by_use`.
+    uses: Option<Box<Uses>>,
 }
 
 impl Llc {
@@ -216,12 +366,49 @@ impl Llc {
             index: shape.index,
             used: Vec::new(),
             sets_by_use: Vec::new(),
+            uses: None,
         }
+    }
+
+    /// As [`Cache::note_uses`].
+    pub(crate) fn note_uses(&mut self) {
+        self.uses = Some(Box::default());
+    }
+
+    /// As [`Cache::set_now`].
+    #[inline]
+    pub(crate) fn set_now(&mut self, now: Stamp) {
+        if let Some(uses) = &mut self.uses {
+            uses.now = now;
+        }
+    }
+
+    /// As [`Cache::take_evicted`].
+    pub(crate) fn take_evicted(&mut self, mut take: impl FnMut(Evicted)) {
+        if let Some(uses) = &mut self.uses {
+            uses.evicted.drain(..).for_each(&mut take);
+        }
+    }
+
+    /// As [`Cache::take_older`]; gives the line's slot.
+    pub(crate) fn take_older(&mut self, set: u32, used: Stamp) -> Option<u32> {
+        let number = self.used.get(set as usize)?.checked_sub(1)?;
+        let base = number as usize * self.ways;
+        let slots = &self.sets_by_use[base..base + self.ways];
+        let at = base + slots.iter().rposition(|slot| *slot != 0)?;
+        if self.uses.as_ref()?.stamps[at] > used {
+            return None;
+        }
+        Some(std::mem::take(&mut self.sets_by_use[at]) - 1)
     }
 
     /// How many bytes of the host the arrays take.
     pub(crate) fn size_in_memory(&self) -> usize {
-        size::of_list(&self.used) + size::of_list(&self.sets_by_use)
+        let stamps = self
+            .uses
+            .as_ref()
+            .map_or(0, |uses| size::of_list(&uses.stamps));
+        size::of_list(&self.used) + size::of_list(&self.sets_by_use) + stamps
     }
 
     /// One of which `part` of `whole` equal users have their share: that many of its sets, at least one. The hash spreads lines over
@@ -243,46 +430,81 @@ impl Llc {
         })
     }
 
-    fn set(&mut self, line: Line) -> &mut [u32] {
-        let set = llc_set(self.index, self.slices, self.sets as u64, line) as usize;
+    /// The line's set, counted over all slices.
+    fn set(&self, line: Line) -> u32 {
+        // No more sets than fit 32 bits.
+        llc_set(self.index, self.slices, self.sets as u64, line) as u32
+    }
+
+    /// Where the ways of the line's set are in `sets_by_use`.
+    fn ways_of(&mut self, line: Line) -> Range<usize> {
+        let set = self.set(line) as usize;
         if self.used.is_empty() {
             self.used = vec![0; self.slices as usize * self.sets];
         }
         if self.used[set] == 0 {
-            self.sets_by_use
-                .resize(self.sets_by_use.len() + self.ways, 0);
+            let size = self.sets_by_use.len() + self.ways;
+            self.sets_by_use.resize(size, 0);
+            if let Some(uses) = &mut self.uses {
+                uses.stamps.resize(size, Stamp::default());
+            }
             // A described cache of hundreds of megabytes costs four bytes a set until the set is
             // used, and its ways only then.
             // As many as sets at most, whose number fits 32 bits.
             self.used[set] = (self.sets_by_use.len() / self.ways) as u32;
         }
         let base = (self.used[set] as usize - 1) * self.ways;
-        &mut self.sets_by_use[base..base + self.ways]
+        base..base + self.ways
     }
 
     /// Counts as a use of a line that is here.
     pub(crate) fn touch(&mut self, line: Line, slot: u32) {
-        let set = self.set(line);
+        let ways = self.ways_of(line);
+        let set = &mut self.sets_by_use[ways.clone()];
         if let Some(at) = set.iter().position(|&held| held == slot + 1) {
             set[..=at].rotate_right(1);
+            if let Some(uses) = &mut self.uses {
+                let stamps = &mut uses.stamps[ways];
+                stamps[..=at].rotate_right(1);
+                stamps[0] = uses.now;
+            }
         }
     }
 
     /// Puts a line that is not here in; returns the slot of the line that had to go.
     pub(crate) fn insert(&mut self, line: Line, slot: u32) -> Option<u32> {
-        let set = self.set(line);
+        let ways = self.ways_of(line);
+        let number = self.set(line);
+        let set = &mut self.sets_by_use[ways.clone()];
         set.rotate_right(1);
-        let gone = std::mem::replace(&mut set[0], slot + 1);
-        gone.checked_sub(1)
+        let gone = std::mem::replace(&mut set[0], slot + 1).checked_sub(1);
+        if let Some(uses) = &mut self.uses {
+            let stamps = &mut uses.stamps[ways];
+            stamps.rotate_right(1);
+            let used = std::mem::replace(&mut stamps[0], uses.now);
+            if gone.is_some() {
+                let now = uses.now;
+                uses.evicted.push(Evicted {
+                    set: number,
+                    used,
+                    now,
+                });
+            }
+        }
+        gone
     }
 
     /// Takes the line out, if it is here.
     pub(crate) fn remove(&mut self, line: Line, slot: u32) {
-        let set = self.set(line);
+        let ways = self.ways_of(line);
+        let set = &mut self.sets_by_use[ways.clone()];
         if let Some(at) = set.iter().position(|&held| held == slot + 1) {
             set[at..].rotate_left(1);
             if let Some(last) = set.last_mut() {
                 *last = 0;
+            }
+            if let Some(uses) = &mut self.uses {
+                uses.stamps[ways][at..].rotate_left(1);
             }
         }
     }

@@ -215,6 +215,7 @@ impl System {
         if self.directory.holds(slot, place.core) {
             return;
         }
+        self.set_now(place, self.now.pair());
         let supply = self.supply(place, slot);
         self.prefetched.0 += 1;
         // Modified lines are taken as well: false sharing between the lines of a pair is what this

@@ -4,7 +4,7 @@ use linemate_machine::{CoreId, CpuPlace, DomainId, LogicalCpu};
 use linemate_recording::AccessKind;
 
 use crate::cache::address::Line;
-use crate::cache::array::{CHECK, DIRTY, Held, Way};
+use crate::cache::array::{CHECK, DIRTY, Held, Stamp, Way};
 use crate::cache::directory::{History, Slot};
 use crate::cache::system::System;
 use crate::cache::verdict::Piece;
@@ -50,6 +50,7 @@ impl System {
         // From outside in: L2's victim is looked up in an L1 from which nothing has been displaced
         // yet, and L1's victim then falls back to L2.
         self.insert_l2(place, piece.line, new);
+        self.before_l1(place);
         let way = self.fill_l1(place, piece.line, new);
         let l1 = &mut self.l1[usize::from(place.core.0)];
         l1.add_touched(way, piece.words);
@@ -61,19 +62,23 @@ impl System {
     pub(crate) fn fill_llc(&mut self, domain: DomainId, slot: Slot) {
         let entry = self.directory.entry(slot);
         if entry.in_llc(domain) {
-            self.llc[usize::from(domain.0)].touch(entry.line, slot);
+            let cache = &mut self.llc[usize::from(domain.0)];
+            cache.set_now(self.now);
+            cache.touch(entry.line, slot);
         } else {
-            self.insert_llc(domain, slot);
+            self.insert_llc(domain, slot, self.now);
         }
     }
 
-    pub(crate) fn insert_llc(&mut self, domain: DomainId, slot: Slot) {
+    fn insert_llc(&mut self, domain: DomainId, slot: Slot, now: Stamp) {
         let entry = self.directory.entry_mut(slot);
         entry.llc |= 1 << domain.0;
         let line = entry.line;
         // Cores keep their copies of what the LLC drops: it does not include them. A write-back to
         // memory takes no time of any CPU, and memory has no queue here, so nothing else happens.
-        if let Some(gone) = self.llc[usize::from(domain.0)].insert(line, slot) {
+        let cache = &mut self.llc[usize::from(domain.0)];
+        cache.set_now(now);
+        if let Some(gone) = cache.insert(line, slot) {
             self.directory.entry_mut(gone).llc &= !(1 << domain.0);
         }
     }
@@ -81,7 +86,7 @@ impl System {
     /// Modified data goes to the domain's LLC. Refreshing a copy that is there is not a use of it.
     pub(crate) fn write_back(&mut self, domain: DomainId, slot: Slot) {
         if !self.directory.entry(slot).in_llc(domain) {
-            self.insert_llc(domain, slot);
+            self.insert_llc(domain, slot, self.now.after());
         }
     }
 
@@ -104,7 +109,9 @@ impl System {
             self.l2[core].add_touched(at, gone.touched);
             self.l2[core].set_flags(at, gone.flags & DIRTY);
         } else if gone.flags & DIRTY != 0 {
+            self.l2[core].set_now(self.now.after());
             self.insert_l2(place, line, gone);
+            self.l2[core].set_now(self.now);
         } else {
             // L2 is no victim cache: a clean line that it dropped while L1 had it is gone with L1's
             // copy.
@@ -115,21 +122,8 @@ impl System {
     /// Puts a line that is not in L2 there; what has to go may still be in L1.
     pub(crate) fn insert_l2(&mut self, place: CpuPlace, line: Line, new: Held) {
         let core = usize::from(place.core.0);
-        let (_, victim) = self.l2[core].insert(line, new);
-        let Some((line, gone)) = victim else { return };
-        let dirty = gone.flags & DIRTY != 0;
-        let Some(way) = self.l1[core].find(line) else {
-            return self.lose(place, line, gone.slot, dirty);
-        };
-        // L2 does not include L1: the copy there stays, and the core still holds the line.
-        self.l1[core].add_touched(way, gone.touched);
-        if dirty {
-            self.write_back(place.domain, gone.slot);
-            // L1's clean copy now equals the LLC's: M has become E, and another core's read of it
-            // is no HITM.
-            if self.l1[core].flags(way) & DIRTY == 0 {
-                self.directory.entry_mut(gone.slot).dirty = false;
-            }
+        if let (_, Some((line, gone))) = self.l2[core].insert(line, new) {
+            self.leave_l2(place, line, gone);
         }
     }
 

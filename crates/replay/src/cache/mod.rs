@@ -7,6 +7,7 @@ pub(crate) mod fetch;
 pub(crate) mod fill;
 pub(crate) mod line_source;
 pub(crate) mod prefetch;
+pub(crate) mod pressure;
 pub(crate) mod sets;
 pub(crate) mod sharing;
 pub(crate) mod system;

@@ -18,9 +18,10 @@ use linemate_recording::AccessKind;
 
 use crate::accounts::counts::{Cause, Source};
 use crate::cache::address::Line;
-use crate::cache::array::{CHECK, Cache, DIRTY, Held, Llc, PREFETCHED, Way};
+use crate::cache::array::{CHECK, Cache, DIRTY, Evicted, Held, Llc, PREFETCHED, Stamp, Way};
 use crate::cache::directory::{Directory, History, Slot};
 use crate::cache::prefetch::{Arrival, Prefetchers};
+use crate::cache::pressure::Level;
 use crate::cache::sharing::{MissTag, Sharing};
 use crate::cache::verdict::{Asked, LineSource, LineState, Pending, Piece, Verdict};
 
@@ -52,6 +53,10 @@ pub struct System {
     pub(crate) prefetched: (u64, u64),
     /// For `Directory::others`: kept to save allocations.
     others: Vec<CoreId>,
+    /// What uses of lines are noted with ([`System::note_uses`]).
+    pub(crate) now: Stamp,
+    /// What has to go by the access that goes on ([`System::expect`]).
+    pub(crate) expected: Vec<(Level, Evicted)>,
     /// A core that never had a line which others have written to had it once, before what is replayed, and lost it: see [`System::set_old`].
     old: bool,
 }
@@ -74,6 +79,8 @@ impl System {
             closed: Vec::new(),
             prefetched: (0, 0),
             others: Vec::new(),
+            now: Stamp::default(),
+            expected: Vec::new(),
             old: false,
         }
     }
@@ -189,6 +196,7 @@ impl System {
             // The pair's other line after the one that was asked for: the CPU waits for its own alone, and both may be in one set.
             let verdict = self.miss(cpu, place, piece, now);
             if self.pairs {
+                self.before_pair(place);
                 self.fetch_pair(place, piece.line ^ 1, now);
             }
             return verdict;

@@ -110,21 +110,27 @@ impl Interleaver {
         self.now - self.since
     }
 
+    /// When the next round starts, in cycles.
+    pub(crate) fn now(&self) -> u64 {
+        self.now
+    }
+
     /// Rounds that count, so far.
     pub(crate) fn rounds(&self) -> u64 {
         self.rounds
     }
 
     /// Runs one round. `offset` gives the instructions from its slice's start to an access; `step` performs
-    /// an access (its index, its slice, which copy, when) and returns for how long the CPU stalls.
+    /// an access (its index, its slice, which copy, when) and returns for how long the CPU stalls; `ended` gets when each slice ends.
     pub(crate) fn round(
         &mut self,
         slices: &[Slice],
         copies: u16,
         offset: impl Fn(usize) -> u32,
         mut step: impl FnMut(usize, usize, u16, u64) -> u64,
+        mut ended: impl FnMut(usize, u64),
     ) {
-        let mut end = self.start(slices, copies, &offset);
+        let mut end = self.start(slices, copies, &offset, &mut ended);
         while let Some((at, index)) = self.schedule.first() {
             let runner = &mut self.runners[index];
             let stall = step(runner.next as usize, runner.slice as usize, runner.copy, at);
@@ -132,7 +138,9 @@ impl Interleaver {
             runner.shift += stall;
             runner.next += 1;
             let due = if runner.next == runner.end {
-                end = end.max(runner.finished());
+                let finished = runner.finished();
+                ended(runner.slice as usize, finished);
+                end = end.max(finished);
                 None
             } else {
                 Some(runner.due(offset(runner.next as usize)))
@@ -146,7 +154,13 @@ impl Interleaver {
     }
 
     /// Sets the runners up: copy by copy, the slices in recorded order. Gives the latest end of those that have nothing to do.
-    fn start(&mut self, slices: &[Slice], copies: u16, offset: &impl Fn(usize) -> u32) -> u64 {
+    fn start(
+        &mut self,
+        slices: &[Slice],
+        copies: u16,
+        offset: &impl Fn(usize) -> u32,
+        ended: &mut impl FnMut(usize, u64),
+    ) -> u64 {
         self.runners.clear();
         let mut end = self.now;
         let longest = slices
@@ -174,6 +188,7 @@ impl Interleaver {
                     copy,
                 };
                 if runner.next == runner.end {
+                    ended(index, runner.finished());
                     end = end.max(runner.finished());
                 }
                 self.runners.push(runner);

@@ -8,6 +8,7 @@ use linemate_recording::{Access, AccessKind, CpuId, GuestAddr, TimeGrid, Virtual
 use crate::accounts::outcome::Outcome;
 use crate::cache::address::span;
 use crate::cache::array::{group_shares, shares, thread_shares};
+use crate::difference::timeline::{Timeline, TimelineRecorder};
 use crate::rounds::engine::Engine;
 use crate::rounds::error::{KEYS_MAX, ReplayError};
 use crate::rounds::filter::Later;
@@ -55,6 +56,8 @@ pub struct Item {
     pub kind: AccessKind,
     /// What was left out after it.
     pub later: Later,
+    /// Whether a timeline has it ([`Replay::with_timeline`]).
+    pub followed: bool,
 }
 
 /// A replay under way: push every access of the recording in order, then [`Replay::finish`].
@@ -76,6 +79,7 @@ pub struct Replay<P, C> {
     /// When the round began in the recording.
     time: VirtualTime,
     pub(crate) taper: Option<Taper>,
+    timeline: Option<TimelineRecorder>,
 }
 
 impl<P: Placement, C: Cloner> Replay<P, C> {
@@ -112,6 +116,7 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
             warm_up: None,
             time: VirtualTime(0),
             taper: None,
+            timeline: None,
         })
     }
 
@@ -166,6 +171,21 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         self.engine.aside_site = SiteId(accounts.sites as u32);
         self.taper = Some(Taper::new(retention, code, self.engine.line));
         self
+    }
+
+    /// Makes a [`Timeline`](crate::Timeline) of the accesses that are followed ([`Item::followed`]); for as many CPUs as were recorded. To be
+    /// called before the first access, and after all that changes the caches.
+    #[must_use]
+    pub fn with_timeline(mut self) -> Replay<P, C> {
+        self.engine.system.note_uses();
+        self.timeline = Some(TimelineRecorder::default());
+        self
+    }
+
+    /// The timeline since the start, or since the last call.
+    pub fn take_timeline(&mut self) -> Timeline {
+        let timeline = self.timeline.as_mut();
+        timeline.map_or_else(Timeline::default, TimelineRecorder::take)
     }
 
     /// Tells apart when modified lines go between cores ([`Outcome::transfers`]). To be called before the first access.
@@ -225,6 +245,7 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
             size: access.size,
             kind: access.kind,
             later: Later::default(),
+            followed: false,
         };
         self.add(&item, placed)
     }
@@ -307,6 +328,7 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
             kind: item.kind,
             sharing: placed.sharing,
             later: item.later,
+            followed: item.followed,
         });
         if let Some(slice) = self.slices.last_mut() {
             slice.end += 1;
@@ -388,6 +410,7 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
             cloner,
             engine,
             taper,
+            timeline,
             ..
         } = self;
         let copies = usize::from(cloner.copies());
@@ -397,21 +420,26 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
                 engine.make_room_aside();
             }
         }
-        interleaver.round(
-            slices,
-            cloner.copies(),
-            |access| round[access].offset,
-            |access, slice, copy, now| {
-                let waiting = &round[access];
-                // Copies of one recorded CPU side by side, which is how `Config::cpus` lists them.
-                let cpu = usize::from(slices[slice].head.cpu.0) * copies + usize::from(copy);
-                let instance = cloner.instance(copy, waiting.sharing);
-                match taper {
-                    None => engine.step(waiting, cpu, instance, now),
-                    Some(taper) => engine.taped(taper, waiting, slice, cpu, now),
-                }
-            },
-        );
+        let offset = |access: usize| round[access].offset;
+        match timeline {
+            None => interleaver.round(
+                slices,
+                cloner.copies(),
+                offset,
+                |access, slice, copy, now| {
+                    let waiting = &round[access];
+                    // Copies of one recorded CPU side by side, which is how `Config::cpus` lists them.
+                    let cpu = usize::from(slices[slice].head.cpu.0) * copies + usize::from(copy);
+                    let instance = cloner.instance(copy, waiting.sharing);
+                    match taper {
+                        None => engine.step(waiting, cpu, instance, now),
+                        Some(taper) => engine.taped(taper, waiting, slice, cpu, now),
+                    }
+                },
+                |_, _| (),
+            ),
+            Some(timeline) => followed_round(interleaver, engine, timeline, slices, round),
+        }
         if let Some(taper) = taper.as_mut().filter(|taper| taper.takes()) {
             taper.end_round(slices, self.time);
         }
@@ -459,4 +487,47 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         };
         (outcome, self.placement, tape)
     }
+}
+
+/// Runs a round of as many CPUs as were recorded, and notes it.
+fn followed_round(
+    interleaver: &mut Interleaver,
+    engine: &mut Engine,
+    timeline: &mut TimelineRecorder,
+    slices: &[Slice],
+    round: &[Waiting],
+) {
+    let start = interleaver.now();
+    timeline.begin_round(slices.len());
+    let mut ends = vec![start; slices.len()];
+    let mut evicted = Vec::new();
+    interleaver.round(
+        slices,
+        1,
+        |access| round[access].offset,
+        |access, slice, _, now| {
+            let waiting = &round[access];
+            let cpu = usize::from(slices[slice].head.cpu.0);
+            let place = engine.cpus[cpu].place;
+            let stamp = timeline.stamp(slice, now - start, start);
+            engine.system.set_now(place, stamp);
+            let stall = engine.step(waiting, cpu, 0, now);
+            if waiting.followed {
+                timeline.step(slice, stamp, start, stall);
+            }
+            // What hits in L1 makes nothing go.
+            if stall > 0 {
+                engine.system.take_evicted(place, &mut evicted);
+                for (level, gone) in &evicted {
+                    timeline.evicted(slice, *level, *gone, start);
+                }
+            }
+            stall
+        },
+        |slice, end| ends[slice] = end,
+    );
+    for (slice, end) in ends.into_iter().enumerate() {
+        timeline.end_slice(slice, end - start);
+    }
+    timeline.end_round(interleaver.now() - start);
 }

@@ -20,6 +20,8 @@ pub(crate) struct Waiting {
     pub(crate) kind: AccessKind,
     pub(crate) sharing: Sharing,
     pub(crate) later: Later,
+    /// As [`Item::followed`](crate::Item::followed).
+    pub(crate) followed: bool,
 }
 
 /// One CPU of the replayed machine.

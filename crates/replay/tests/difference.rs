@@ -1,0 +1,263 @@
+//! Partial replays against whole ones.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::sync::Arc;
+
+use linemate_machine::Machine;
+use linemate_recording::{AccessKind, CpuId, GuestAddr};
+use linemate_replay::{
+    AsRecorded, Config, Fate, Interleaving, Item, KeyId, Later, NoClones, Outcome, Partial, Placed,
+    Replay, Sharing, SiteId, SliceHead, TimelineReader,
+};
+use proptest::prelude::*;
+
+const CPUS: usize = 4;
+
+/// An access: line, first byte in it, kind, and the instructions since the one before.
+#[derive(Clone, Copy, Debug)]
+struct Touch {
+    line: u64,
+    byte: u64,
+    kind: AccessKind,
+    gap: u32,
+}
+
+/// By round, then CPU.
+type Rounds = Vec<Vec<Vec<Touch>>>;
+
+fn recordings(lines: u64) -> impl Strategy<Value = Rounds> {
+    let kind = prop_oneof![
+        3 => Just(AccessKind::Load),
+        2 => Just(AccessKind::Store),
+        1 => Just(AccessKind::Rmw),
+    ];
+    let touch = (0..lines, 0..60u64, kind, 0..40u32);
+    let touch = touch.prop_map(|(line, byte, kind, gap)| Touch {
+        line,
+        byte,
+        kind,
+        gap,
+    });
+    let slice = prop::collection::vec(touch, 0..14);
+    let round = prop::collection::vec(slice, CPUS);
+    prop::collection::vec(round, 1..8)
+}
+
+/// Sets of L1, L2 and a slice of the last-level cache, of two, four and eight lines.
+fn machine(pairs: bool, l1: u32, l2: u32, llc: u32) -> Machine {
+    let mut machine = common::machine(&[]);
+    machine.adjacent_line_pairs = pairs;
+    machine.l1.sets = l1;
+    machine.l2.sets = l2;
+    machine.llc.slice.sets = llc;
+    machine
+}
+
+/// So small that lines have to go all the time: two, four and sixteen lines. Not smaller: an access that makes two modified lines go writes
+/// both back at one moment, and in a cache of eight lines their order counts.
+fn tight(pairs: bool) -> Machine {
+    machine(pairs, 1, 1, 2)
+}
+
+fn roomy(pairs: bool) -> Machine {
+    machine(pairs, 64, 64, 64)
+}
+
+fn whole(machine: &Machine) -> Replay<AsRecorded, NoClones> {
+    let config = Config {
+        recorded_cpus: CPUS,
+        cpus: None,
+        interleaving: Interleaving::Aligned,
+        lines: false,
+    };
+    Replay::new(machine, &config, AsRecorded, NoClones).unwrap()
+}
+
+fn head(cpu: usize, slice: &[Touch]) -> SliceHead {
+    let mut head = SliceHead::new(CpuId(cpu as u16));
+    head.end(slice.iter().map(|touch| touch.gap).sum());
+    head
+}
+
+fn item(touch: &Touch, offset: u32, followed: bool) -> Item {
+    Item {
+        pc: GuestAddr(0x1000),
+        offset,
+        size: 4,
+        kind: touch.kind,
+        later: Later::default(),
+        followed,
+    }
+}
+
+fn placed(line: u64, byte: u64, key: u32) -> Placed {
+    Placed {
+        addr: GuestAddr(0x10000 + line * 64 + byte),
+        key: KeyId(key),
+        site: SiteId(key),
+        sharing: Sharing::Shared,
+        fate: Fate::Cached,
+    }
+}
+
+/// An edit: where an access to a line goes.
+type Edit<'e> = &'e dyn Fn(u64) -> u64;
+
+fn as_recorded(line: u64) -> u64 {
+    line
+}
+
+fn feed_whole(
+    replay: &mut Replay<AsRecorded, NoClones>,
+    rounds: &Rounds,
+    follows: impl Fn(u64) -> bool,
+    edit: Edit<'_>,
+) {
+    for round in rounds {
+        for (cpu, slice) in round.iter().enumerate() {
+            replay.begin_slice(head(cpu, slice)).unwrap();
+            let mut offset = 0;
+            for touch in slice {
+                offset += touch.gap;
+                let followed = follows(touch.line);
+                let place = placed(edit(touch.line), touch.byte, u32::from(followed));
+                replay.add(&item(touch, offset, followed), place).unwrap();
+            }
+        }
+        replay.end_round();
+    }
+}
+
+fn feed_partial(
+    partial: &mut Partial,
+    timeline: linemate_replay::Timeline,
+    rounds: &Rounds,
+    follows: impl Fn(u64) -> bool,
+    edit: Edit<'_>,
+) {
+    let mut reader = TimelineReader::new(Arc::new(timeline));
+    for round in rounds {
+        for (cpu, slice) in round.iter().enumerate() {
+            partial.begin_slice(head(cpu, slice)).unwrap();
+            for touch in slice.iter().filter(|touch| follows(touch.line)) {
+                partial.begin_step();
+                let place = placed(edit(touch.line), touch.byte, 1);
+                partial.add(&item(touch, 0, true), place).unwrap();
+            }
+        }
+        partial.end_round(&mut reader).unwrap();
+    }
+}
+
+/// The whole replay of the layout as recorded, and the partial one of an edit.
+fn both(
+    machine: &Machine,
+    rounds: &Rounds,
+    seed: u64,
+    follows: impl Fn(u64) -> bool + Copy,
+    edit: Edit<'_>,
+) -> (Outcome, Outcome) {
+    let mut replay = whole(machine).with_timeline();
+    let mut partial = Partial::new(whole(machine));
+    feed_whole(&mut replay, rounds, follows, &as_recorded);
+    feed_partial(&mut partial, replay.take_timeline(), rounds, follows, edit);
+    replay.begin_counting(Interleaving::Seeded(seed));
+    partial.begin_counting();
+    feed_whole(&mut replay, rounds, follows, &as_recorded);
+    feed_partial(&mut partial, replay.take_timeline(), rounds, follows, edit);
+    (replay.finish().0, partial.finish())
+}
+
+fn edited_whole(machine: &Machine, rounds: &Rounds, seed: u64, edit: Edit<'_>) -> Outcome {
+    let mut replay = whole(machine);
+    feed_whole(&mut replay, rounds, |_| true, edit);
+    replay.begin_counting(Interleaving::Seeded(seed));
+    feed_whole(&mut replay, rounds, |_| true, edit);
+    replay.finish().0
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever falls out of the caches meanwhile: accesses to the other lines are not in the partial replay, but what they do to the sets is.
+    #[test]
+    fn without_edits_a_partial_replay_counts_what_the_whole_one_does(
+        rounds in recordings(12),
+        pairs: bool,
+        lines in 0u64..64,
+        seed in 0u64..4,
+    ) {
+        // Pairs are followed together: one line's miss fetches the other.
+        let follows = |line: u64| lines >> (line / 2) & 1 == 1;
+        for machine in [tight(pairs), roomy(pairs)] {
+            let (all, partial) = both(&machine, &rounds, seed, follows, &as_recorded);
+            let nothing = Default::default();
+            let counts = |outcome: &Outcome| outcome.keys.get(1).unwrap_or(&nothing).clone();
+            prop_assert_eq!(counts(&all), counts(&partial));
+            prop_assert_eq!(all.cycles, partial.cycles);
+            let same = Outcome {
+                by_difference: true,
+                ..all.clone()
+            };
+            prop_assert_eq!(all.changed(&partial, &partial), Some(same));
+        }
+    }
+
+    /// Where every access is followed and every line has room, nothing is approximate.
+    #[test]
+    fn an_edit_of_all_lines_is_replayed_exactly(
+        rounds in recordings(12),
+        pairs: bool,
+        places in prop::collection::vec(0u64..24, 12),
+        seed in 0u64..4,
+    ) {
+        let machine = roomy(pairs);
+        let edit = |line: u64| places[line as usize];
+        let (all, before) = both(&machine, &rounds, seed, |_| true, &as_recorded);
+        let (_, after) = both(&machine, &rounds, seed, |_| true, &edit);
+        let changed = all.changed(&before, &after).unwrap();
+        let expected = edited_whole(&machine, &rounds, seed, &edit);
+        prop_assert_eq!(changed.keys, expected.keys);
+        prop_assert_eq!(changed.sites, expected.sites);
+        prop_assert_eq!(changed.totals, expected.totals);
+        prop_assert_eq!(changed.pairs, expected.pairs);
+        prop_assert_eq!(changed.cycles, expected.cycles);
+        prop_assert_eq!(changed.prefetched, expected.prefetched);
+    }
+}
+
+#[test]
+fn a_timeline_of_other_accesses_is_refused() {
+    let touch = |line| Touch {
+        line,
+        byte: 0,
+        kind: AccessKind::Store,
+        gap: 1,
+    };
+    let rounds = vec![vec![vec![touch(0), touch(1)], vec![touch(0)]]];
+    let machine = roomy(false);
+    let mut replay = whole(&machine).with_timeline();
+    feed_whole(&mut replay, &rounds, |_| true, &as_recorded);
+    let timeline = Arc::new(replay.take_timeline());
+    for steps in [1, 3] {
+        let mut reader = TimelineReader::new(timeline.clone());
+        let mut partial = Partial::new(whole(&machine));
+        for (cpu, slice) in rounds[0].iter().enumerate() {
+            partial.begin_slice(head(cpu, slice)).unwrap();
+            for _ in 0..if cpu == 0 { steps } else { 1 } {
+                partial.begin_step();
+                partial
+                    .add(&item(&touch(0), 0, true), placed(0, 0, 1))
+                    .unwrap();
+            }
+        }
+        assert!(partial.end_round(&mut reader).is_err(), "{steps}");
+    }
+    let mut partial = Partial::new(whole(&machine));
+    partial.begin_slice(head(0, &[])).unwrap();
+    let mut reader = TimelineReader::new(Arc::default());
+    assert!(partial.end_round(&mut reader).is_err(), "no round is left");
+}
