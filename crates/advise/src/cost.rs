@@ -11,10 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use linemate_layout::origin::BUILT_LINE;
 use linemate_machine::{Distance, Machine};
-use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
-use crate::candidate::Candidate;
 use crate::error::AdviseError;
 use crate::mix::mix;
 use crate::shape::{Metrics, StructShape, UnitLayout};
@@ -676,40 +674,5 @@ impl<'c> Bench<'c> {
         };
         state.busy_until = begin + kept;
         begin - now + latency
-    }
-}
-
-/// Costs layouts on several models at once, each relative to what the original layout costs there.
-#[derive(Debug)]
-pub struct Objective<'m, 't> {
-    /// One for each recording and machine.
-    pub models: &'m [CostModel<'t>],
-    /// What the original costs on each.
-    pub originals: Vec<u64>,
-}
-
-impl<'m, 't> Objective<'m, 't> {
-    /// Measures the recorded order.
-    pub fn of_original(models: &'m [CostModel<'t>], shape: &StructShape) -> Objective<'m, 't> {
-        let slots = Candidate::original(shape).slots(shape);
-        let cost = |model: &CostModel<'_>| {
-            let mut placed = UnitLayout::default();
-            model.metrics().place(&slots, &mut placed);
-            model.cost(shape, &placed)
-        };
-        let originals = models.par_iter().map(cost).collect();
-        Objective { models, originals }
-    }
-
-    /// The mean over the models of a layout's cost relative to the original's, in millionths.
-    pub fn relative(&self, costs: &[u64]) -> u64 {
-        let part = |(cost, original): (&u64, &u64)| {
-            // Relative to each model's own original, so that a machine with long latencies or a
-            // long recording does not outweigh the others. Integers: ties must not depend on the
-            // order of a sum.
-            u128::from(*cost) * 1_000_000 / u128::from((*original).max(1))
-        };
-        let sum: u128 = costs.iter().zip(&self.originals).map(part).sum();
-        u64::try_from(sum / costs.len().max(1) as u128).unwrap_or(u64::MAX)
     }
 }

@@ -1,7 +1,7 @@
 //! Advice from a recording: what to change, and what that would gain.
 //!
 //! * [`shape`] and [`candidate`]: what can be moved, and how a layout is described;
-//! * [`trace`] and [`cost`]: the fast model;
+//! * [`trace`], [`cost`] and [`objective`]: the fast model;
 //! * [`search`] and [`confirm`]: a fast model proposes, replay decides;
 //! * [`choice`]: moves against gain;
 //! * [`alternatives`]: what is offered next to the recommended layout.
@@ -17,6 +17,7 @@ pub mod cost;
 pub mod error;
 pub mod footprint;
 mod mix;
+pub mod objective;
 pub mod reasons;
 pub mod search;
 pub mod shape;

@@ -13,7 +13,7 @@ use linemate_types::ByteSize;
 use rayon::prelude::*;
 
 use crate::candidate::Candidate;
-use crate::cost::Objective;
+use crate::objective::Objective;
 use crate::shape::{Metrics, StructShape, UnitLayout};
 
 pub use front::{cheapest, fewest};

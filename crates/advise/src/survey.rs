@@ -15,8 +15,8 @@ use linemate_study::{Conditions, Experiment, Session};
 use linemate_types::TypeId;
 
 use crate::advise::{check_cpus, limits, metrics, models, shape};
-use crate::cost::Objective;
 use crate::error::AdviseError;
+use crate::objective::Objective;
 use crate::search::Search;
 use crate::shape::StructShape;
 use crate::trace::{EVENTS_MAX, Trace};

@@ -6,7 +6,7 @@ mod common;
 
 use common::{Dice, machine, model, shape, trace, with_objective};
 use linemate_advise::candidate::Candidate;
-use linemate_advise::cost::Objective;
+use linemate_advise::objective::Objective;
 use linemate_advise::search::{Limit, MOVE_WORTH, Scored, Search, cheapest, fewest};
 use linemate_advise::shape::{StructShape, UnitLayout};
 use linemate_layout::arrange::Slot;

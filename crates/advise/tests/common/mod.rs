@@ -3,7 +3,8 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use linemate_advise::cost::{CostModel, Objective};
+use linemate_advise::cost::CostModel;
+use linemate_advise::objective::Objective;
 use linemate_advise::search::Limit;
 use linemate_advise::shape::{Metrics, StructShape};
 use linemate_advise::trace::{Event, Kind, ObjectTrace, Trace};
