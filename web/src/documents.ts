@@ -560,6 +560,7 @@ export interface WhatIf {
   seed: number;
   interleavings: number;
   interleavings_max: number;
+  by_difference: boolean;
   accesses: number;
   potential: Potential;
   sizes: TypeSize[];

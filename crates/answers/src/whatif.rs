@@ -60,6 +60,9 @@ pub struct WhatIf {
     pub interleavings: usize,
     /// The most that are allowed.
     pub interleavings_max: usize,
+    /// Whether the edits were replayed by what they change, on top of the recorded layout replayed whole (docs/model/replay.md).
+    #[serde(default)]
+    pub by_difference: bool,
     /// Accesses in the recording.
     pub accesses: u64,
     /// Of the reported types, without edits.

@@ -52,7 +52,7 @@ pub fn whatif_text(document: &WhatIfDocument, path: &str, top: usize) -> Text {
     for result in &document.results {
         let _ = writeln!(
             out,
-            "{}: {} CPUs ({} recorded), {}-byte lines, {}, {}{}{}; cycles are those of accesses that leave their core",
+            "{}: {} CPUs ({} recorded), {}-byte lines, {}, {}{}{}{}; cycles are those of accesses that leave their core",
             result.machine,
             result.cpus,
             result.recorded_cpus,
@@ -68,6 +68,10 @@ pub fn whatif_text(document: &WhatIfDocument, path: &str, top: usize) -> Text {
             match result.interleavings < result.interleavings_max {
                 true => format!(" (stopped early, at most {})", result.interleavings_max),
                 false => String::new(),
+            },
+            match result.by_difference {
+                true => ", edits by difference",
+                false => "",
             }
         );
         let layouts = document.layouts.iter();

@@ -126,6 +126,12 @@ impl Facts<'_> {
         at.and_then(|at| counts.get(at)).map_or(&[], Vec::as_slice)
     }
 
+    /// Whether every outcome with edits is a whole one's with a difference on top.
+    fn by_difference(&self) -> bool {
+        let with = self.of(VariantKind::All);
+        !with.is_empty() && with.iter().all(|outcome| outcome.by_difference)
+    }
+
     fn under(&self) -> Option<UnderChange> {
         let (under, counts) = self.under.as_ref()?;
         let (machine, cpus) = (&self.run.machine, self.cpus);
@@ -356,6 +362,7 @@ pub(crate) fn whatif(facts: &Facts<'_>) -> WhatIf {
         seed: run.seed,
         interleavings: facts.outcomes.first().map_or(0, Vec::len),
         interleavings_max: run.interleavings,
+        by_difference: facts.by_difference(),
         accesses: facts.scene.accesses,
         potential: facts.potential(&causes, types.without),
         sizes: facts.sizes(),

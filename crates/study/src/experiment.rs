@@ -12,12 +12,16 @@
 //! interleavings are replayed and counted. Warming each interleaving by itself would take twice the time for the same caches: what they hold
 //! at the end depends little on the order inside of rounds.
 //!
+//! Where edits move few accesses, only the layout as recorded goes this way, and the variants are replayed by what they change
+//! (`difference`).
+//!
 //! Results do not depend on the number of threads.
 
 pub mod calls;
 mod code;
 mod conditions;
 mod cpus;
+mod difference;
 pub mod follow;
 mod groups;
 mod known;
@@ -45,9 +49,9 @@ use rayon::prelude::*;
 pub use self::conditions::{Conditions, Groups, Interleavings, line_of, seeds};
 pub use self::cpus::Cpus;
 use self::known::KnownOutcomes;
-use self::runner::{Job, Runner, counting, pairs, take_all};
+use self::runner::{FILLING, Job, Runner, counting, pairs, take_all};
 pub use self::setup::Experiment;
-use self::supply::{Replays, Source, Supply};
+use self::supply::{Batches, Replays, Source, Supply};
 use self::under::UnderMarker;
 use self::variant::{Unedited, Variant};
 pub use crate::error::ExperimentError;
@@ -62,27 +66,8 @@ use crate::session::stream::{Reader, Wanted};
 /// times as large as its 95 % interval is 12.7 standard errors away from none.
 pub const INTERLEAVINGS_AT_ONCE: usize = 4;
 
-/// Under which interleaving caches are filled: one that no seed decides, so that an interleaving's figures are the same in every question.
-const FILLING: Interleaving = Interleaving::Aligned;
-
 /// How many steps are gathered before the replays take them: waking threads for fewer costs more than it gains.
 const STEPS_AT_ONCE: usize = 1 << 18;
-
-/// Replays to be done, in batches of about the same size.
-#[derive(Clone, Copy)]
-struct Batches {
-    /// How many batches, at most.
-    count: usize,
-    /// How many replays the first has.
-    replays: usize,
-}
-
-impl Batches {
-    const ONE_REPLAY: Batches = Batches {
-        count: 1,
-        replays: 1,
-    };
-}
 
 impl<'a> Experiment<'a> {
     /// Replays variants under the seeds' interleavings, [`INTERLEAVINGS_AT_ONCE`] at a time: each until `enough`, given what the first one and
@@ -110,6 +95,8 @@ impl<'a> Experiment<'a> {
         let mut supply = None;
         let batches = seeds.chunks(INTERLEAVINGS_AT_ONCE);
         let count = batches.len();
+        let replays = INTERLEAVINGS_AT_ONCE.min(seeds.len());
+        let mut difference = self.difference(variants, Batches { count, replays })?;
         for batch in batches {
             // In the order of jobs, so that a variant's outcomes are in the order of seeds
             // whichever of them were cached: differences are paired by place.
@@ -123,6 +110,16 @@ impl<'a> Experiment<'a> {
                     }
                     None => jobs.push(job),
                 }
+            }
+            if let Some(difference) = &mut difference {
+                let (outcomes, whole) = self.differences(difference, variants, &jobs)?;
+                for (job, outcome) in outcomes {
+                    if let Some(known) = &mut known[job.variant] {
+                        known.add(job.seed, &outcome);
+                    }
+                    found.insert(job, keep(job.variant, outcome));
+                }
+                jobs = whole;
             }
             if !jobs.is_empty() {
                 let supply = match &mut supply {
@@ -160,6 +157,9 @@ impl<'a> Experiment<'a> {
             wanted = std::iter::once(*first).chain(more).collect();
         }
         known.iter().flatten().for_each(KnownOutcomes::keep);
+        if let Some(difference) = &difference {
+            self.keep_differences(difference);
+        }
         if let Some(supply) = supply {
             let parts = supply.source.parts(self.scene.accesses);
             // Progress was announced for all batches; those that were not needed count as done.
@@ -359,8 +359,6 @@ impl<'a> Experiment<'a> {
         variants: &[&Variant],
         batches: Batches,
     ) -> Result<Supply<'a>, ExperimentError> {
-        // CPUs that do not fit the machine are refused before the recording is read.
-        self.replay(FILLING)?;
         // Other groups may come between two accesses of which the second hits in L1 for sure in one group.
         let scaled = self.cpus.copies > 1;
         let moved: Vec<bool> = (0..self.scene.types.len())
@@ -369,6 +367,18 @@ impl<'a> Experiment<'a> {
                 all || variants.iter().any(|variant| variant.edits(subject))
             })
             .collect();
+        self.supply_of(moved, batches, variants.len())
+    }
+
+    /// The same, with all accesses of the subjects that are `moved`.
+    fn supply_of(
+        &self,
+        moved: Vec<bool>,
+        batches: Batches,
+        variants: usize,
+    ) -> Result<Supply<'a>, ExperimentError> {
+        // CPUs that do not fit the machine are refused before the recording is read.
+        self.replay(FILLING)?;
         let filter = self.filter();
         // The stream has all accesses of subjects with types, and only those.
         let typed = moved
@@ -388,7 +398,7 @@ impl<'a> Experiment<'a> {
             cpus: (self.cpus.recorded, usize::from(self.cpus.copies)),
             batches: batches.count,
             in_batch: batches.replays,
-            of_variant: batches.replays / variants.len().max(1),
+            of_variant: batches.replays / variants.max(1),
         };
         let supply = Supply::new(source, moved, &of, self.memory);
         let steps = supply.source.parts(of.accesses) * supply.waves * self.passes();
@@ -404,13 +414,24 @@ impl<'a> Experiment<'a> {
         supply: &Supply<'_>,
         readings: usize,
     ) -> Result<LeftOut, ExperimentError> {
+        self.feed_with(runners, supply, readings, |_| Ok(()))
+    }
+
+    /// The same; `before` gets the rounds before the runners do, where they come from the stream.
+    fn feed_with(
+        &self,
+        runners: &mut [Runner<'_>],
+        supply: &Supply<'_>,
+        readings: usize,
+        before: impl FnMut(&mut Rounds) -> Result<(), ExperimentError> + Send,
+    ) -> Result<LeftOut, ExperimentError> {
         let moved = &supply.moved;
         let progress = OneOf::new(self.scene.session.progress(), readings);
         match &supply.source {
             Source::Stream { stream, tables } => {
                 let wanted = Wanted::NeededAnd(moved);
                 let reader = Reader::new(stream, self.scene.ownership, tables, wanted);
-                self.feed_stream(runners, reader, progress)
+                self.feed_stream(runners, reader, progress, before)
             }
             Source::Recording { filter } => self.feed_recording(runners, *filter, moved, progress),
         }
@@ -422,12 +443,17 @@ impl<'a> Experiment<'a> {
         runners: &mut [Runner<'_>],
         mut reader: Reader<'_>,
         mut progress: OneOf<'_>,
+        mut before: impl FnMut(&mut Rounds) -> Result<(), ExperimentError> + Send,
     ) -> Result<LeftOut, ExperimentError> {
         let (mut now, mut next) = (Rounds::default(), Rounds::default());
-        let mut more = reader.next(&mut now)?;
+        let mut read = |into: &mut Rounds| {
+            let more = reader.next(into)?;
+            before(into).map(|()| more)
+        };
+        let mut more = read(&mut now)?;
         while more {
             // Unpacking is one thread's work: each step is guessed from the ones before it.
-            let (taken, read) = rayon::join(|| take_all(runners, &now), || reader.next(&mut next));
+            let (taken, read) = rayon::join(|| take_all(runners, &now), || read(&mut next));
             taken?;
             more = read?;
             progress.advance(1);

@@ -332,6 +332,63 @@ fn the_number_of_threads_does_not_matter() {
     assert_eq!(one, on(1));
 }
 
+/// The same among a hundred times as many accesses to other memory, whose lines have to go from L1 and L2: what CPUs save by an edit is little
+/// of their time.
+fn recording_among_others() -> Recording {
+    let mut w = World::with_chunks_of(64);
+    let rq = UNITS[0] + RQ;
+    for round in 0..ROUNDS {
+        for cpu in [0, 1] {
+            let (kind, field, function) = match cpu {
+                0 => (AccessKind::Store, 0, F::WakeTask),
+                _ => (AccessKind::Load, 8, F::UpdateRq),
+            };
+            w.access(cpu, kind, rq + field, 4, function, false);
+            w.access(cpu, AccessKind::Rmw, rq + 72, 4, function, false);
+            for other in 0..200 {
+                let page = round % 30 * 400 + u64::from(cpu) * 200 + other;
+                let addr = DIRECT + 0x10_0000 + page * 4096;
+                w.access(cpu, AccessKind::Load, addr, 8, F::UpdateRq, false);
+            }
+        }
+    }
+    w.record()
+}
+
+#[test]
+fn what_an_edit_changes_is_what_whole_replays_find() {
+    let recording = recording_among_others();
+    let mut machine = find("westmere-4s-80").unwrap();
+    (machine.l2_streamer, machine.l1_stride, machine.overlap) = (None, None, None);
+    let run = |exact| Run {
+        machine: machine.clone(),
+        conditions: Conditions {
+            exact,
+            ..Conditions::default()
+        },
+        all_interleavings: true,
+        ..run("westmere-4s-80")
+    };
+    for edits in [
+        &["isolate nr_running"][..],
+        &["move curr last"],
+        &["isolate lock"],
+    ] {
+        let difference = whatif_of(&recording, edits, &run(false)).unwrap();
+        let whole = whatif_of(&recording, edits, &run(true)).unwrap();
+        assert!(
+            difference.by_difference && !whole.by_difference,
+            "{edits:?}"
+        );
+        assert_eq!(difference.types.without, whole.types.without, "{edits:?}");
+        assert_eq!(difference.types_accesses, whole.types_accesses);
+        let (found, expected) = (difference.types.with, whole.types.with);
+        let off = (found - expected).abs() / whole.types.without;
+        assert!(off < 0.003, "{edits:?}: {found} for {expected}");
+        assert!(difference.whole.ci95 <= whole.whole.ci95, "{edits:?}");
+    }
+}
+
 #[test]
 fn lines_of_128_bytes_get_a_layout_for_128() {
     let machine: Machine = find("power11").unwrap();

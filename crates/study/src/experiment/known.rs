@@ -95,6 +95,15 @@ fn question(experiment: &Experiment<'_>, layout: Unedited) -> u64 {
     digest.0.digest()
 }
 
+/// The same for what edits of these subjects are put on top of.
+pub(crate) fn question_of_moved(experiment: &Experiment<'_>, moved: &[bool]) -> u64 {
+    let mut digest = Digest(Xxh3::new());
+    let recorded = question(experiment, Unedited::AsRecorded);
+    // Writing to a digest cannot fail.
+    let _ = write!(digest, "{recorded:x} {moved:?}");
+    digest.0.digest()
+}
+
 /// Digests what is written to it.
 struct Digest(Xxh3);
 

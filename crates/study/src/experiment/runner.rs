@@ -8,6 +8,9 @@ use rayon::prelude::*;
 use crate::experiment::variant::{Memory, Variant};
 use crate::session::rounds::{LeftOut, Rounds};
 
+/// Under which interleaving caches are filled: one that no seed decides, so that an interleaving's figures are the same in every question.
+pub(crate) const FILLING: Interleaving = Interleaving::Aligned;
+
 /// A replay to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Job {

@@ -113,6 +113,22 @@ impl<'s> Supply<'s> {
     }
 }
 
+/// Replays to be done, in batches of about the same size.
+#[derive(Clone, Copy)]
+pub(crate) struct Batches {
+    /// How many batches, at most.
+    pub(crate) count: usize,
+    /// How many replays the first has.
+    pub(crate) replays: usize,
+}
+
+impl Batches {
+    pub(crate) const ONE_REPLAY: Batches = Batches {
+        count: 1,
+        replays: 1,
+    };
+}
+
 /// The replays that a question is made of.
 pub(crate) struct Replays {
     /// How many accesses the recording has.

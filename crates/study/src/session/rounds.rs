@@ -34,6 +34,20 @@ impl Rounds {
         self.starts.clear();
     }
 
+    /// The same rounds and slices with the steps alone that are followed, into `out`, which is emptied first.
+    pub(crate) fn followed(&self, out: &mut Rounds) {
+        out.clear();
+        let mut first = 0;
+        for (head, end) in &self.slices {
+            let steps = &self.steps[first as usize..*end as usize];
+            out.steps.extend(steps.iter().filter(|step| step.followed));
+            out.slices.push((*head, out.steps.len() as u32));
+            first = *end;
+        }
+        out.rounds.extend_from_slice(&self.rounds);
+        out.starts.extend_from_slice(&self.starts);
+    }
+
     /// Each round as its slices.
     pub(crate) fn iter(&self) -> impl Iterator<Item = impl Iterator<Item = Slice<'_>>> {
         let mut first = 0;

@@ -21,6 +21,8 @@ pub enum Part {
     Stream(LineSize),
     /// What replays without edits found; the number tells scene, machine and conditions apart.
     Outcomes(u64),
+    /// What differences are put on top of; the number tells scene, machine, conditions and moved types apart.
+    Differences(u64),
     /// When a function is on a stack; the number tells function and image apart.
     Under(u64),
 }
@@ -31,6 +33,7 @@ impl fmt::Display for Part {
             Part::Counts => f.write_str("counts"),
             Part::Stream(line) => write!(f, "stream{}", line.bytes()),
             Part::Outcomes(question) => write!(f, "outcomes-{question:016x}"),
+            Part::Differences(question) => write!(f, "differences-{question:016x}"),
             Part::Under(question) => write!(f, "under-{question:016x}"),
         }
     }

@@ -27,6 +27,8 @@ pub struct Step {
     pub later: Later,
     /// Whether a replay needs it even if nothing moves it.
     pub needed: bool,
+    /// Whether it is to a line that an edit may change, so that a timeline has it.
+    pub followed: bool,
 }
 
 impl Step {
@@ -44,6 +46,7 @@ impl Step {
             at: 0,
             later: Later::default(),
             needed: true,
+            followed: false,
         }
     }
 
@@ -65,6 +68,7 @@ impl Step {
             size: self.access.size,
             kind: self.access.kind,
             later: self.later,
+            followed: self.followed,
         }
     }
 

@@ -41,6 +41,31 @@ pub(crate) struct Named<'r> {
     pub(crate) progress: &'r dyn Progress,
 }
 
+/// Packs those steps of a recording's rounds that are followed.
+pub(crate) struct Follower<'r> {
+    packer: Packer<'r>,
+    rounds: Rounds,
+}
+
+impl<'r> Follower<'r> {
+    pub(crate) fn new(cpus: usize, rows: &'r [Key], line: LineSize) -> Follower<'r> {
+        Follower {
+            packer: Packer::new(cpus, rows, line),
+            rounds: Rounds::default(),
+        }
+    }
+
+    /// The next rounds, all slices of which stay.
+    pub(crate) fn add(&mut self, rounds: &Rounds) -> Result<(), ExperimentError> {
+        rounds.followed(&mut self.rounds);
+        self.packer.add(&self.rounds)
+    }
+
+    pub(crate) fn finish(self) -> Result<Stream, ExperimentError> {
+        self.packer.finish_alone()
+    }
+}
+
 /// Reads the recording once.
 pub(crate) fn make(named: &Named<'_>, line: LineSize) -> Result<Stream, ExperimentError> {
     let Named {

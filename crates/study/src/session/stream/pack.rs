@@ -208,6 +208,15 @@ impl<'k> Packer<'k> {
         Ok(())
     }
 
+    /// The stream of these steps alone: nothing was left out of it.
+    ///
+    /// # Errors
+    /// None is to be expected: see [`Packer::finish`].
+    pub(super) fn finish_alone(self) -> Result<Stream, ExperimentError> {
+        let counts = self.needed.clone();
+        self.finish(counts.into_iter(), 0)
+    }
+
     /// The stream, given how many accesses through the caches each row has in the recording, and how many go to devices.
     ///
     /// # Errors

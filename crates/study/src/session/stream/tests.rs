@@ -53,6 +53,7 @@ fn step(cpu: CpuId, at: u32, row: &Row, packed: &Packed) -> Step {
         at,
         later: packed.later,
         needed: bit(NEEDED),
+        followed: false,
     }
 }
 

@@ -145,6 +145,7 @@ impl Chosen<'_> {
             at,
             later: step.later,
             needed: step.bits & NEEDED != 0,
+            followed: false,
         }
     }
 }
