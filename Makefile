@@ -37,7 +37,7 @@ build: workloads ## compile everything, optimised
 	$(CARGO) build --release -p linemate -p linemate-recorder
 
 pages: build ## the same, with the program that writes manual pages and shell completions
-	$(CARGO) build --release -p linemate -p linemate-recorder -p linemate-pages
+	$(CARGO) build --release -p linemate --example pages
 
 # Under sudo, cargo is mostly out of sight: what is built is taken as it is then.
 install: ## into PREFIX (/usr/local), below DESTDIR: after `make pages`, or where cargo is found

@@ -6,7 +6,7 @@
 #   bin/linemate, lib/linemate (the recorder, a list of what was installed), share/linemate (machines, rules, what finds kernels),
 #   share/doc/linemate (README.md, docs), share/man/man1, completions for bash, fish and zsh
 #
-# From the environment: PREFIX (/usr/local), DESTDIR (none), BUILT (target/release): where linemate and linemate-pages are.
+# From the environment: PREFIX (/usr/local), DESTDIR (none), BUILT (target/release): where linemate and examples/pages are.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -31,14 +31,14 @@ put() {
 
 install_all() {
 	local built=${BUILT:-target/release} file pages
-	for file in linemate liblinemate_recorder.so linemate-pages; do
+	for file in linemate liblinemate_recorder.so examples/pages; do
 		[ -f "$built/$file" ] || die "$built/$file is not there: run \`make pages\` first"
 	done
 	work=$(mktemp -d)
 	trap 'rm -rf "$work"' EXIT
 	installed=$work/installed
 	pages=$work/pages
-	"$built/linemate-pages" "$pages"
+	"$built/examples/pages" "$pages"
 	mv "$pages/linemate.bash" "$pages/linemate"
 	put 755 bin "$built/linemate"
 	put 755 lib/linemate "$built/liblinemate_recorder.so"

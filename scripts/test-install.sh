@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests of `make install` with what `cargo build --workspace` has built: the installed command works from anywhere, without the
-# checkout, and `make uninstall` leaves nothing behind. Runs after the build (scripts/test.sh).
+# Tests of `make install` with what scripts/test.sh has built: the installed command works from anywhere, without the
+# checkout, and `make uninstall` leaves nothing behind.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

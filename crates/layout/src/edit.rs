@@ -6,8 +6,8 @@
 
 use std::fmt;
 
+pub use linemate_text::Position;
 use linemate_types::{ByteSize, TypeQuery};
-pub use linemate_words::Position;
 
 /// Which type a section edits.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -213,7 +213,7 @@ const KEYWORDS: [&str; 8] = [
 
 /// A name as it is written: in quotes where a bare word would read as something else.
 fn word(text: &str) -> String {
-    linemate_words::written(text, &KEYWORDS)
+    linemate_text::written(text, &KEYWORDS)
 }
 
 fn words(names: &[String]) -> String {

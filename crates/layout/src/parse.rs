@@ -1,9 +1,9 @@
-//! Reads the edit language of [`crate::edit`]; its grammar is in `docs/reference/edits.md`, its words are [`linemate_words`]'s.
+//! Reads the edit language of [`crate::edit`]; its grammar is in `docs/reference/edits.md`, its words are [`linemate_text`]'s.
 //!
 //! Every refusal tells line and column and what would have been right there.
 
+use linemate_text::{Position, Token, WordError, Words};
 use linemate_types::ByteSize;
-use linemate_words::{Position, Token, WordError, Words};
 
 use crate::edit::{Alignment, Edit, EditFile, EditSubject, Section, Statement, Target};
 

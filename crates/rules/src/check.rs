@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use linemate_text::Position;
 use linemate_types::{
     CompositeKind, Layout, LineSize, MAX_LEAVES, NamedMember, NotFound, TypeId, TypeModel,
     named_members,
 };
-use linemate_words::Position;
 
 use crate::finding::{Fault, Finding, Lines, RuleKind};
 use crate::member::{self, PathError, Span};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use linemate_words::Position;
+use linemate_text::Position;
 
 use crate::rules::Limit;
 

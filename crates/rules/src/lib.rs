@@ -20,7 +20,7 @@ mod sanity;
 pub use baseline::{Baseline, BaselineError, Gone, Verdict, Where};
 pub use check::{CheckError, CheckReason, Checked, Skipped, check};
 pub use finding::{Fault, Finding, Lines, RuleKind};
-pub use linemate_words::Position;
+pub use linemate_text::Position;
 pub use member::PathError;
 pub use parse::{ParseError, parse};
 pub use rules::{Limit, Reason, Rule, RuleMember, RuleSubject, Rules, Statement, TypeRules};

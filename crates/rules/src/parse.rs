@@ -1,8 +1,8 @@
-//! Reads rules; their grammar is in `docs/reference/rules.md`, their words are [`linemate_words`]'s.
+//! Reads rules; their grammar is in `docs/reference/rules.md`, their words are [`linemate_text`]'s.
 //!
 //! What is read has been looked through for rules that cannot be kept together (`sanity.rs`): what comes out can be checked.
 
-use linemate_words::{Position, Token, WordError, Words};
+use linemate_text::{Position, Token, WordError, Words};
 
 use crate::rules::{Limit, Reason, Rule, RuleMember, RuleSubject, Rules, Statement, TypeRules};
 use crate::sanity::{self, SanityError};

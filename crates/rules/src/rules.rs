@@ -18,8 +18,8 @@
 
 use std::fmt;
 
+use linemate_text::{Position, written};
 use linemate_types::TypeQuery;
-use linemate_words::{Position, written};
 
 /// Which type rules are about.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linemate_words::Position;
+use linemate_text::Position;
 
 use crate::rules::{RuleMember, RuleSubject, Rules, Statement, TypeRules};
 

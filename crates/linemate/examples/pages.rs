@@ -1,5 +1,5 @@
-//! Writes the manual pages and shell completions of `linemate` into a folder: `linemate-pages FOLDER`. They come from the
-//! command's own definition. A program of its own, because only `make install` needs it.
+//! Writes the manual pages and shell completions of `linemate` into a folder: `pages FOLDER`. They come from the command's own
+//! definition. An example, because only `make install` needs it, and the command need not be built with what writes them.
 
 use std::path::PathBuf;
 
