@@ -12,7 +12,7 @@ use std::process::Command;
 use sha2::{Digest, Sha256};
 
 /// Relative to this crate.
-const SOURCES: [&str; 18] = [
+const SOURCES: [&str; 19] = [
     "../answers/src",
     "../attribution/src",
     "../code/src",
@@ -26,6 +26,7 @@ const SOURCES: [&str; 18] = [
     "../report/src",
     "../text/src",
     "../types/src",
+    "../units/src",
     "../../machines",
     "../../Cargo.lock",
     "src/question.rs",

@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::ops::Range;
 
 use linemate_recording::{
-    Call, CpuId, FunctionId, FunctionTable, GuestAddr, Meaning, Return, Role, VirtualTime,
+    Call, CpuId, FunctionId, FunctionTable, GuestAddr, Meaning, PAGE, Return, Role, VirtualTime,
 };
 use linemate_types::Symbols;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -18,7 +18,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::frames::CallFrames;
 use crate::index::{NEVER, ObjectId};
 use crate::kinds::{KindId, Kinds, ObjectKind, Origin, SILENT, SignatureId};
-use crate::map::{KernelMap, PAGE_SIZE, PageUse, STACK_SIZE};
+use crate::map::{KernelMap, PageUse, STACK_SIZE};
 use crate::pointers::is_dynamic_percpu;
 use crate::schema::TypeIndex;
 use crate::sites::{self, SiteUse};
@@ -341,7 +341,7 @@ impl<'a> Collector<'a> {
 
     /// The innermost living object at an address: the shortest, of two of one length the later one.
     fn living(&self, addr: u64) -> Option<ObjectId> {
-        let list = self.live.get(&(addr / PAGE_SIZE))?;
+        let list = self.live.get(&(addr / PAGE))?;
         let objects = &self.out.objects;
         let holds = |o: &&ObjectId| objects[o.0 as usize].range.contains(&addr);
         list.iter()
@@ -385,7 +385,7 @@ impl<'a> Collector<'a> {
             let (cache, slot) = self.map.slab_slot(addr, usage)?;
             return Some((cache, slot, true));
         }
-        let slab = self.live.get(&(addr / PAGE_SIZE)).into_iter().flatten();
+        let slab = self.live.get(&(addr / PAGE)).into_iter().flatten();
         let mut known = slab.filter_map(|o| Some((o, *self.out.slab_caches.get(o)?)));
         if let Some((slab, cache)) = known.next_back() {
             let base = self.out.objects[slab.0 as usize].range.start;
@@ -568,7 +568,7 @@ impl<'a> Collector<'a> {
     }
 
     fn overlapping(&self, range: &Range<u64>, origin: Origin) -> Option<ObjectId> {
-        let list = self.live.get(&(range.start / PAGE_SIZE))?;
+        let list = self.live.get(&(range.start / PAGE))?;
         let same = |o: &&ObjectId| {
             let object = &self.out.objects[o.0 as usize];
             let pages = |origin| origin == Origin::Pages;
@@ -581,7 +581,7 @@ impl<'a> Collector<'a> {
 
     fn free(&mut self, addr: Option<u64>, time: VirtualTime) {
         // `kfree(NULL)` and error pointers are allowed to callers and free nothing.
-        let Some(addr) = addr.filter(|a| *a >= PAGE_SIZE) else {
+        let Some(addr) = addr.filter(|a| *a >= PAGE) else {
             return;
         };
         let Some(object) = self.object_at(addr, time) else {
@@ -645,6 +645,6 @@ fn length(range: &Range<u64>) -> u64 {
 }
 
 fn pages_of(range: &Range<u64>) -> Range<u64> {
-    let first = range.start / PAGE_SIZE;
-    first..range.end.saturating_sub(1).max(range.start) / PAGE_SIZE + 1
+    let first = range.start / PAGE;
+    first..range.end.saturating_sub(1).max(range.start) / PAGE + 1
 }

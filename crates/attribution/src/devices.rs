@@ -5,7 +5,8 @@
 
 use std::ops::Range;
 
-use crate::map::PAGE_SIZE;
+use linemate_recording::PAGE;
+
 use crate::memory::KernelMemory;
 
 /// Mappings at addresses that the kernel fixes when it is built (Documentation/arch/x86/x86_64/mm.rst).
@@ -53,8 +54,7 @@ impl Walk<'_> {
     /// Follows the table at `table`, which maps from `start` on. Recursion: one call for each level.
     fn table(&mut self, level: usize, start: u64, table: u64) {
         let memory = self.memory;
-        let (Some(&shift), Some(bytes)) =
-            (SHIFTS.get(level), memory.bytes(table, PAGE_SIZE as usize))
+        let (Some(&shift), Some(bytes)) = (SHIFTS.get(level), memory.bytes(table, PAGE as usize))
         else {
             return;
         };

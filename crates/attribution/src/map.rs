@@ -5,15 +5,12 @@
 
 use std::ops::Range;
 
-use linemate_recording::{CpuId, GuestAddr};
+use linemate_recording::{CpuId, GuestAddr, PAGE};
 use rustc_hash::FxHashMap;
 
 use crate::schema::TypeIndex;
 use crate::votes::Hint;
 use serde::{Deserialize, Serialize};
-
-/// Bytes of a page, x86-64.
-pub const PAGE_SIZE: u64 = 4096;
 
 /// Bytes of a kernel stack, and what it is aligned to, x86-64 (`THREAD_SIZE`, arch/x86/include/asm/page_64_types.h).
 pub const STACK_SIZE: u64 = 16 * 1024;
@@ -226,7 +223,7 @@ impl KernelMap {
     pub fn frame(&self, addr: u64) -> Option<u64> {
         self.direct_map
             .contains(&addr)
-            .then(|| (addr - self.direct_map.start) / PAGE_SIZE)
+            .then(|| (addr - self.direct_map.start) / PAGE)
     }
 
     /// The direct-map address of the page that a `struct page *` stands for.
@@ -239,7 +236,7 @@ impl KernelMap {
         let addr = self
             .direct_map
             .start
-            .checked_add(frame.checked_mul(PAGE_SIZE)?)?;
+            .checked_add(frame.checked_mul(PAGE)?)?;
         self.direct_map.contains(&addr).then_some(addr)
     }
 
@@ -250,10 +247,7 @@ impl KernelMap {
         let PageUse::Slab { cache, first } = usage else {
             return None;
         };
-        let base = self
-            .direct_map
-            .start
-            .checked_add(u64::from(first) * PAGE_SIZE)?;
+        let base = self.direct_map.start.checked_add(u64::from(first) * PAGE)?;
         Some((cache, self.slot(addr, base, cache)?))
     }
 

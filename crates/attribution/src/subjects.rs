@@ -1,6 +1,6 @@
 //! Subjects: what accesses are counted for, and where each is inside an object or variable.
 
-use linemate_recording::GuestAddr;
+use linemate_recording::{GuestAddr, PAGE};
 use linemate_types::ByteOffset;
 use rustc_hash::FxHashMap;
 
@@ -183,7 +183,7 @@ pub(crate) fn rest_of(
         Origin::Cache(c) => of_cache(cache(c)),
         Origin::Kmalloc => format!("kmalloc({})", kind.size),
         Origin::Percpu => format!("per-CPU allocation of {}", kind.size),
-        Origin::Pages => format!("{} pages", kind.size / crate::map::PAGE_SIZE),
+        Origin::Pages => format!("{} pages", kind.size / PAGE),
         Origin::Virtual => format!("vmalloc({})", kind.size),
         Origin::Program => format!("malloc({})", kind.size),
     };

@@ -4,15 +4,13 @@
 
 use std::ops::Range;
 
-use linemate_recording::GuestAddr;
+use linemate_recording::{GuestAddr, PAGE};
 use linemate_types::{Symbol, Symbols, TypeModel};
 use rustc_hash::FxHashMap;
 
 use crate::devices;
 use crate::layout_of;
-use crate::map::{
-    Cache, KernelMap, PAGE_SIZE, PageUse, PageUses, PercpuAreas, Variable, Variables,
-};
+use crate::map::{Cache, KernelMap, PageUse, PageUses, PercpuAreas, Variable, Variables};
 use crate::memory::KernelMemory;
 use crate::pointers::Pointers;
 use crate::schema::{MAX_DEPTH, MemberShape, Schema, TypeIndex, aggregate_of, shape_of};
@@ -131,9 +129,7 @@ impl KernelView<'_> {
             .unwrap_or(default(0xffd4_0000_0000_0000, 0xffff_ea00_0000_0000));
         // More frames than 48 bits of physical address have are an image's damage.
         let frames = self.value("max_pfn").filter(|f| *f < 1 << 36);
-        let direct_end = frames.map_or(vmalloc, |f| {
-            direct.saturating_add(f * PAGE_SIZE).min(vmalloc)
-        });
+        let direct_end = frames.map_or(vmalloc, |f| direct.saturating_add(f * PAGE).min(vmalloc));
         let pages_end = frames.map_or(ENTRY_AREA.start, |f| {
             pages.saturating_add(f * map.struct_page_size)
         });

@@ -17,7 +17,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::Path;
 
-use linemate_recording::{GuestAddr, Moment, Writer};
+use linemate_recording::{GuestAddr, Moment, PAGE, Writer};
 use linemate_types::{ByteOffset, POINTER_ROOTS, Symbols, TypeId, TypeModel};
 
 use crate::error::GuestError;
@@ -56,8 +56,6 @@ const MAX_POINTEE_BYTES: usize = 1 << 24;
 
 /// The most bytes of memory held at once.
 const PIECE: usize = 1 << 22;
-
-const PAGE: u64 = 4096;
 
 /// A struct in the guest's memory: where and of what type.
 type Struct = (u64, TypeId);

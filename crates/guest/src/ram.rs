@@ -8,6 +8,8 @@ use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use linemate_recording::PAGE;
+
 use crate::error::GuestError;
 use crate::shape::GuestShape;
 
@@ -16,8 +18,6 @@ use crate::shape::GuestShape;
 const HOLE_SMALL: u64 = 0xb000_0000;
 const HOLE_LARGE: u64 = 0x8000_0000;
 const ABOVE: u64 = 1 << 32;
-
-const PAGE: u64 = 4096;
 
 /// Without address randomisation the kernel image's mapping starts at physical address 0 here.
 pub(crate) const IMAGE_BASE: u64 = 0xffff_ffff_8000_0000;

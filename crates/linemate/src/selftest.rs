@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use linemate_recording::{Access, AccessKind, GuestAddr};
+use linemate_recording::{Access, AccessKind, GuestAddr, PAGE};
 use thiserror::Error;
 
 /// The self-test program: a static executable for x86-64 Linux.
@@ -14,7 +14,6 @@ pub(crate) const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/self
 
 /// Where the kernel maps all physical memory: accesses through user mappings are recorded there.
 const DIRECT_MAP: u64 = 0xffff_8880_0000_0000;
-const PAGE: u64 = 4096;
 
 /// An access of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -187,11 +187,7 @@ fn one_line(text: &str, error: &toml::de::Error) -> String {
 
 /// 64 or 128.
 pub(crate) fn line_size(bytes: u64) -> Result<LineSize, MachineError> {
-    match bytes {
-        64 => Ok(LineSize::B64),
-        128 => Ok(LineSize::B128),
-        other => Err(MachineError::LineBytes(other)),
-    }
+    LineSize::new(bytes).map_err(|_| MachineError::LineBytes(bytes))
 }
 
 fn bytes(key: &'static str, size: &Size) -> Result<u64, MachineError> {

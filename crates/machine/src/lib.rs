@@ -16,8 +16,9 @@ mod sysfs;
 mod whole;
 
 pub use error::MachineError;
+pub use linemate_units::LineSize;
 pub use machine::{
     CPUS_MAX, CacheShape, CoreId, CpuPlace, Distance, DomainId, L1Stride, L2Streamer, Latencies,
-    LineSize, LlcIndex, LlcShape, LogicalCpu, Machine, Mechanism, Overlap, SocketId, Topology,
+    LlcIndex, LlcShape, LogicalCpu, Machine, Mechanism, Overlap, SocketId, Topology,
 };
 pub use shipped::{Shipped, described, find, shipped};

@@ -1,5 +1,6 @@
 //! What a machine is, once its description has been checked.
 
+use linemate_units::LineSize;
 use serde::{Deserialize, Serialize};
 
 use crate::MachineError;
@@ -35,31 +36,6 @@ pub struct DomainId(pub u16);
 /// A socket, counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SocketId(pub u16);
-
-/// Bytes in a coherence line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum LineSize {
-    /// x86-64 and most of Arm.
-    B64,
-    B128,
-}
-
-impl LineSize {
-    /// The size, in bytes.
-    #[inline]
-    pub fn bytes(self) -> u64 {
-        1 << self.shift()
-    }
-
-    /// The size's base-2 logarithm: `address >> shift` is the line's number.
-    #[inline]
-    pub fn shift(self) -> u32 {
-        match self {
-            LineSize::B64 => 6,
-            LineSize::B128 => 7,
-        }
-    }
-}
 
 /// How far a copy of a line is from a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

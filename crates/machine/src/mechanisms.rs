@@ -1,13 +1,12 @@
 //! The tables of a description that may be left out: prefetchers, and misses that overlap.
 
+use linemate_units::PAGE;
 use serde::Deserialize;
 
 use crate::machine::limit;
 use crate::whole::whole;
 use crate::{L1Stride, L2Streamer, LineSize, MachineError, Overlap};
 
-/// Neither prefetcher leaves the page of 4 KiB.
-const PAGE_BYTES: u64 = 4096;
 /// The most entries of a prefetcher's table, and the most lines under way: far beyond any processor.
 const ENTRIES_MAX: u32 = 1024;
 /// The most requests before a prefetcher begins.
@@ -66,7 +65,8 @@ fn within(key: &'static str, value: u32, least: u32, most: u32) -> Result<u32, M
 impl StreamerTable {
     pub(crate) fn check(&self, line: LineSize) -> Result<L2Streamer, MachineError> {
         // The last line of a page is that far from its first.
-        let far = (PAGE_BYTES / line.bytes() - 1) as u32;
+        // Neither prefetcher leaves the page.
+        let far = (PAGE / line.bytes() - 1) as u32;
         let ahead = within("l2_streamer.ahead", self.ahead, 1, far)?;
         Ok(L2Streamer {
             streams: within("l2_streamer.streams", self.streams, 1, ENTRIES_MAX)?,
@@ -81,7 +81,7 @@ impl StreamerTable {
 
 impl StrideTable {
     pub(crate) fn check(&self, line: LineSize) -> Result<L1Stride, MachineError> {
-        let (least, most) = (line.bytes() as u32, PAGE_BYTES as u32 - 1);
+        let (least, most) = (line.bytes() as u32, PAGE as u32 - 1);
         Ok(L1Stride {
             entries: within("l1_stride.entries", self.entries, 1, ENTRIES_MAX)?,
             // Two loads have a distance, three have two that can be equal.

@@ -1,4 +1,4 @@
-//! ChangedFiles and folders that cannot be read or made.
+//! Files and folders that cannot be read or made.
 
 use std::io;
 

@@ -6,9 +6,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use linemate_recording::{
-    CODE_PAGE, MAX_CODE_PAGES, MappedPage, Mark, ProgramFiles, code_page_digest,
-};
+use linemate_recording::{MAX_CODE_PAGES, MappedPage, Mark, PAGE, ProgramFiles, code_page_digest};
 
 use crate::tap::Tap;
 
@@ -41,7 +39,7 @@ impl ProgramPages {
         for (digest, number) in files.pages() {
             code.entry(digest).or_insert(number);
         }
-        let frames = (memory / CODE_PAGE + (1 << 20)) as usize;
+        let frames = (memory / PAGE + (1 << 20)) as usize;
         Self {
             code: Mutex::new(CodePages {
                 numbers: code,
@@ -64,7 +62,7 @@ impl ProgramPages {
         if number == next {
             code.next += 1;
         }
-        number * CODE_PAGE + within
+        number * PAGE + within
     }
 
     /// A CPU that runs kernel code, `back` instructions before the end of its block, has this `cr3`. (Programs' code can have page tables
@@ -84,8 +82,8 @@ impl ProgramPages {
     /// An access through a user mapping: `vaddr` is in the memory at `physical`.
     pub(crate) fn meets(&self, tap: &Tap, back: u32, vaddr: u64, physical: u64) {
         let page = MappedPage {
-            frame: physical / CODE_PAGE,
-            page: vaddr / CODE_PAGE,
+            frame: physical / PAGE,
+            page: vaddr / PAGE,
         };
         let Some(last) = self.mapped.get(page.frame as usize) else {
             return;
@@ -115,7 +113,7 @@ mod tests {
     use linemate_recording::{CodeRange, GuestAddr, ProgramFile};
 
     fn programs() -> (ProgramFiles, ProgramPages) {
-        let page = [7; CODE_PAGE as usize];
+        let page = [7; PAGE as usize];
         let file = ProgramFile {
             path: "/bin/a".into(),
             debug_of: None,
@@ -133,14 +131,14 @@ mod tests {
     #[test]
     fn code_is_known_by_its_contents() {
         let (files, programs) = programs();
-        let listed = programs.code_address(&[7; CODE_PAGE as usize], 5);
+        let listed = programs.code_address(&[7; PAGE as usize], 5);
         assert_eq!(files.place(GuestAddr(listed)), Some((0, 4101)));
-        let other = programs.code_address(&[8; CODE_PAGE as usize], 5);
-        assert_eq!(other, files.unlisted() * CODE_PAGE + 5);
+        let other = programs.code_address(&[8; PAGE as usize], 5);
+        assert_eq!(other, files.unlisted() * PAGE + 5);
         assert_eq!(files.place(GuestAddr(other)), None);
-        let third = programs.code_address(&[9; CODE_PAGE as usize], 0);
-        assert_eq!(third, (files.unlisted() + 1) * CODE_PAGE);
-        assert_eq!(programs.code_address(&[8; CODE_PAGE as usize], 5), other);
+        let third = programs.code_address(&[9; PAGE as usize], 0);
+        assert_eq!(third, (files.unlisted() + 1) * PAGE);
+        assert_eq!(programs.code_address(&[8; PAGE as usize], 5), other);
     }
 
     fn words(tap: &'static Tap) -> usize {

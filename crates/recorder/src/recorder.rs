@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use linemate_recording::{BackgroundWriter, LaneId, Mark, Recording, Writer};
+use linemate_recording::{BackgroundWriter, LaneId, Mark, PAGE, Recording, Writer};
 use thiserror::Error;
 
 use crate::consumer::{self, Encoding};
@@ -23,8 +23,6 @@ use crate::watch::{Calls, Cpu, WatchTable};
 
 /// Chunks that may wait to be written, beside the one that each lane fills.
 const CHUNKS_IN_FLIGHT: usize = 3;
-/// Bytes of a page.
-const PAGE: u64 = 4096;
 
 /// Why the recorder cannot be loaded.
 #[derive(Debug, Error)]

@@ -1,6 +1,6 @@
 //! What callbacks may look at of the guest. QEMU's side is in [`crate::ffi`]; nothing else knows it.
 
-use linemate_recording::CODE_PAGE;
+use linemate_recording::PAGE;
 
 use crate::decode::MAX_INSTRUCTION;
 use crate::hook::Hooked;
@@ -26,7 +26,7 @@ pub(crate) trait Instrument {
     fn address(&self) -> u64;
 
     /// The page of guest memory that it begins in, and where in it; `None` where it is not in the guest's memory.
-    fn page(&self) -> Option<(&[u8; CODE_PAGE as usize], u64)>;
+    fn page(&self) -> Option<(&[u8; PAGE as usize], u64)>;
 
     fn bytes<'b>(&self, buffer: &'b mut [u8; MAX_INSTRUCTION]) -> &'b [u8];
 

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use linemate_recording::{
-    Function, FunctionId, FunctionTable, MAX_PARAMETERS, Meaning, Register, Role,
+    Function, FunctionId, FunctionTable, MAX_PARAMETERS, Meaning, PAGE, Register, Role,
 };
 
 use crate::address::{is_kernel, is_kernel_pointer, is_user_pointer};
@@ -20,8 +20,6 @@ const MAX_WAITING: usize = 1024;
 const MAX_ORDER: u64 = 20;
 /// Bytes of a `struct page` in the array of all.
 const PAGE_STRUCT: u64 = 64;
-/// Bytes of a page.
-const PAGE: u64 = 4096;
 
 /// The CPU at a watched instruction.
 pub(crate) trait Cpu {

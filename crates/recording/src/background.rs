@@ -7,7 +7,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use crate::{Error, GuestAddr, RawChunk, Writer};
+use linemate_units::GuestAddr;
+
+use crate::{Error, RawChunk, Writer};
 
 enum Job {
     Events(Box<RawChunk>),

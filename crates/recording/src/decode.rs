@@ -1,13 +1,15 @@
 //! Columns of bytes back to events: the mirror of [`crate::Encoder`].
 
+use linemate_units::{CpuId, GuestAddr};
+
 use crate::cursor::{Cursor, unzigzag};
 use crate::encode::{COLUMN_NAMES, COLUMNS, Columns, code, value_code};
 use crate::format::{MAX_FUNCTIONS, MAX_INSTRUCTIONS};
 use crate::model::{Instructions, Model, SILENT, Site, by_distance, learn_address, region};
 use crate::summary::{ChunkSummary, Totals};
 use crate::{
-    Access, AccessKind, Call, CpuId, Event, FunctionId, GuestAddr, MAX_PARAMETERS, Mark, Marker,
-    Problem, Return, VirtualTime,
+    Access, AccessKind, Call, Event, FunctionId, MAX_PARAMETERS, Mark, Marker, Problem, Return,
+    VirtualTime,
 };
 
 /// Takes the events of a chunk, in order.

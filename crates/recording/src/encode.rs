@@ -3,12 +3,14 @@
 //! No I/O, no lock, and no allocation while the buffers and tables are large enough: they are made up front and grow
 //! when instructions are announced. What is written is described in `docs/reference/recording-format.md`.
 
+use linemate_units::{CpuId, GuestAddr};
+
 use crate::cursor::{put_varint, zigzag};
 use crate::model::{
     AccessSlot, Model, REGIONS, SILENT, Site, by_distance, learn_address, pack_info, region,
 };
 use crate::summary::ChunkSummary;
-use crate::{AccessKind, Call, CpuId, GuestAddr, Marker, Return, VirtualTime};
+use crate::{AccessKind, Call, Marker, Return, VirtualTime};
 
 /// Number of an instruction in the recording: the recorder counts them from 0 as it first sees them,
 /// and [`crate::LaneWriter::instructions`] tells the file their addresses.

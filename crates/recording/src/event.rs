@@ -3,18 +3,10 @@
 //! Nothing here knows how an event is written to disk (see [`crate::format`]) or what a function or an
 //! address means: types stay with the types crate, objects with attribution.
 
-use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A guest address: virtual for kernel mappings; for an access through a user mapping, the kernel's
-/// direct-map alias of the page, so that one byte of memory has one address whoever touches it
-/// (see [`Access::user_mapping`]).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
-pub struct GuestAddr(pub u64);
-
-/// A guest CPU, counted from 0 as QEMU and the guest do.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct CpuId(pub u16);
+use linemate_units::{CpuId, GuestAddr};
+use serde::{Deserialize, Serialize};
 
 /// Guest instructions retired by **all** CPUs since recording started.
 ///
@@ -154,30 +146,6 @@ pub enum Event {
     Return(Return),
     /// Start, stop, idle, resume.
     Marker(Marker),
-}
-
-impl fmt::Debug for GuestAddr {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#x}", self.0)
-    }
-}
-
-impl fmt::Display for GuestAddr {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#x}", self.0)
-    }
-}
-
-impl fmt::Debug for CpuId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cpu{}", self.0)
-    }
-}
-
-impl fmt::Display for CpuId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)
-    }
 }
 
 impl fmt::Debug for VirtualTime {

@@ -3,9 +3,11 @@
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use linemate_units::{CpuId, GuestAddr};
+
 use crate::{
-    Access, AccessKind, Call, CpuId, Finding, Function, FunctionId, FunctionTable, GuestAddr,
-    LaneId, Mark, Marker, Meaning, Return, Role, VerifyReport, VirtualTime, Visitor,
+    Access, AccessKind, Call, Finding, Function, FunctionId, FunctionTable, LaneId, Mark, Marker,
+    Meaning, Return, Role, VerifyReport, VirtualTime, Visitor,
 };
 
 /// What has been seen of the events so far.

@@ -3,7 +3,7 @@
 //! The table is made before the run (by the guest crate, from BTF prototypes and symbols), obeyed by the
 //! recorder without being understood, and read again by attribution. It travels inside the recording.
 
-use crate::GuestAddr;
+use linemate_units::GuestAddr;
 
 /// The most parameters a watched function can have: System V passes six integers in registers.
 pub const MAX_PARAMETERS: usize = 6;

@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use crate::{CpuId, EventChunk, VirtualTime};
+use linemate_units::CpuId;
+
+use crate::{EventChunk, VirtualTime};
 
 /// Parts of the recording's time, at most.
 const BINS_MAX: u64 = 64;

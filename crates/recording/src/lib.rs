@@ -35,10 +35,11 @@ pub use event::*;
 pub use format::{Version, is_recording};
 pub use function::*;
 pub use grid::TimeGrid;
+pub use linemate_units::{CpuId, GuestAddr, PAGE};
 pub use payload::{Metadata, Moment};
 pub use programs::{
-    CODE_PAGE, CodeRange, FIRST_CODE_PAGE, MAX_CODE_PAGES, ProgramFile, ProgramFiles,
-    code_page_digest, code_range,
+    CodeRange, FIRST_CODE_PAGE, MAX_CODE_PAGES, ProgramFile, ProgramFiles, code_page_digest,
+    code_range,
 };
 pub use reader::{Cut, EventChunk, Events, ImageInfo, Recording, Source};
 pub use summary::{ChunkSummary, Totals};

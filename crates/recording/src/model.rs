@@ -11,7 +11,7 @@
 //! * A **region** is a hash of an address's top bits: direct map, vmalloc area with the stacks, kernel image.
 //!   The model does not need to know which is which, and a collision only costs bytes.
 
-use crate::GuestAddr;
+use linemate_units::GuestAddr;
 
 // This and the next two are part of the format: other sizes are another format.
 pub(crate) const REGIONS: usize = 16;

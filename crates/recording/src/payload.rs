@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use linemate_units::GuestAddr;
+
 use crate::cursor::{Cursor, put_varint, unzigzag, zigzag};
 use crate::encode::{COLUMN_NAMES, COLUMNS, Columns};
 use crate::format::{MAX_CHUNK_BYTES, MAX_FUNCTIONS, MAX_INSTRUCTIONS};
 use crate::summary::{ChunkSummary, SUMMARY_BYTES, Totals};
-use crate::{
-    Function, FunctionTable, GuestAddr, MAX_PARAMETERS, Meaning, Parameter, Problem, Register, Role,
-};
+use crate::{Function, FunctionTable, MAX_PARAMETERS, Meaning, Parameter, Problem, Register, Role};
 
 /// Keys and values that describe a run: kernel, command, machine, seed, versions. What may not be
 /// among them is anything that differs between two equal runs: wall-clock time, host paths.

@@ -2,18 +2,18 @@
 //!
 //! A page of code is known by its contents. The same program may be mapped anywhere, by any number of processes, out of whatever frames
 //! the page cache has it in: its instructions are the same. So code has addresses of its own: the number of its page, times
-//! 4096, plus the place in it. Numbers are given out in the order of the files and their ranges, from [`FIRST_CODE_PAGE`] on; code of no
+//! [`PAGE`], plus the place in it. Numbers are given out in the order of the files and their ranges, from [`FIRST_CODE_PAGE`] on; code of no
 //! listed file (a just-in-time compiler's, the vDSO) gets the numbers after those as it is first translated.
 
 use std::ops::Range;
 
+use linemate_units::PAGE;
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::Problem;
 use crate::cursor::{Cursor, put_varint};
-use crate::{GuestAddr, Problem};
+use linemate_units::GuestAddr;
 
-/// Bytes of a page of code.
-pub const CODE_PAGE: u64 = 4096;
 /// The number of the first page of the first file. Code that got no number, as there is too much of it, is on page 0.
 pub const FIRST_CODE_PAGE: u64 = 1;
 /// Most pages of code that have numbers: 4 GiB.
@@ -26,7 +26,7 @@ const MAX_PATH_BYTES: u32 = 4096;
 /// Consecutive pages of a file that may be executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodeRange {
-    /// Where in the file, a multiple of [`CODE_PAGE`].
+    /// Where in the file, a multiple of [`PAGE`].
     pub offset: u64,
     /// What each page holds, by [`code_page_digest`].
     pub digests: Vec<u64>,
@@ -52,7 +52,7 @@ pub struct ProgramFiles {
     next: u64,
 }
 
-/// What a page of code is known by: XXH3-64 of its 4096 bytes. What a file's last page has beyond the file's end is zero.
+/// What a page of code is known by: XXH3-64 of its bytes. What a file's last page has beyond the file's end is zero.
 #[must_use]
 pub fn code_page_digest(page: &[u8]) -> u64 {
     xxh3_64(page)
@@ -61,23 +61,23 @@ pub fn code_page_digest(page: &[u8]) -> u64 {
 /// The digests of the pages of `file` that hold its bytes `range`.
 #[must_use]
 pub fn code_range(file: &[u8], range: Range<u64>) -> CodeRange {
-    let first = range.start / CODE_PAGE;
+    let first = range.start / PAGE;
     let end = range
         .end
         .min(file.len() as u64)
-        .div_ceil(CODE_PAGE)
+        .div_ceil(PAGE)
         // A range that begins after the file's end has no page.
         .max(first);
     let digest = |page: u64| {
-        let start = ((page * CODE_PAGE) as usize).min(file.len());
+        let start = ((page * PAGE) as usize).min(file.len());
         // As the guest maps it: zeros after the file's end.
-        let bytes = &file[start..(start + CODE_PAGE as usize).min(file.len())];
-        let mut whole = [0; CODE_PAGE as usize];
+        let bytes = &file[start..(start + PAGE as usize).min(file.len())];
+        let mut whole = [0; PAGE as usize];
         whole[..bytes.len()].copy_from_slice(bytes);
         code_page_digest(&whole)
     };
     CodeRange {
-        offset: first * CODE_PAGE,
+        offset: first * PAGE,
         digests: (first..end).map(digest).collect(),
     }
 }
@@ -102,7 +102,7 @@ impl ProgramFiles {
                 (files.len() as u64).saturating_sub(1),
             )?;
             for (range, place) in file.code.iter().zip(0..) {
-                if range.offset % CODE_PAGE != 0 {
+                if range.offset % PAGE != 0 {
                     return Err(Problem::Order {
                         what: "a page of code at",
                         value: range.offset,
@@ -148,17 +148,15 @@ impl ProgramFiles {
     /// Which file the code at this address is from, and where in the file; `None` for code of no file.
     #[must_use]
     pub fn place(&self, code: GuestAddr) -> Option<(u32, u64)> {
-        let page = code.0 / CODE_PAGE;
+        let page = code.0 / PAGE;
         // Sorted, as numbers are given out in order. A range without pages has its successor's
         // number, and the last of equal ones is taken.
         let after = self.ranges.partition_point(|(first, _, _)| *first <= page);
         let (first, file, place) = *self.ranges.get(after.checked_sub(1)?)?;
         let range = self.files[file as usize].code.get(place as usize)?;
         let in_range = page - first;
-        (in_range < range.digests.len() as u64).then_some((
-            file,
-            range.offset + in_range * CODE_PAGE + code.0 % CODE_PAGE,
-        ))
+        (in_range < range.digests.len() as u64)
+            .then_some((file, range.offset + in_range * PAGE + code.0 % PAGE))
     }
 
     /// The code address of what is at `offset` of a file; `None` where it has no code.
@@ -170,8 +168,8 @@ impl ProgramFiles {
             .find_map(|(first, _, place)| {
                 let range = &self.files[file as usize].code[*place as usize];
                 let within = offset.checked_sub(range.offset)?;
-                (within / CODE_PAGE < range.digests.len() as u64)
-                    .then_some(GuestAddr(first * CODE_PAGE + within))
+                (within / PAGE < range.digests.len() as u64)
+                    .then_some(GuestAddr(first * PAGE + within))
             })
     }
 
@@ -286,7 +284,7 @@ mod tests {
         assert_eq!(files.code_address(0, 8192), None);
         assert_eq!(files.code_address(0, 0), None);
         assert_eq!(files.place(GuestAddr(0)), None);
-        assert_eq!(files.place(GuestAddr(files.unlisted() * CODE_PAGE)), None);
+        assert_eq!(files.place(GuestAddr(files.unlisted() * PAGE)), None);
         // 1 page, 2 pages, 1 page.
         assert_eq!(files.unlisted(), FIRST_CODE_PAGE + 4);
     }

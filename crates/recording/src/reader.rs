@@ -5,6 +5,8 @@ mod whole;
 
 use std::path::Path;
 
+use linemate_units::GuestAddr;
+
 use crate::decode::{Collect, Decoder, Visitor};
 use crate::encode::Columns;
 use crate::error::io_error;
@@ -15,8 +17,8 @@ use crate::format::{
 use crate::payload::{self, End, FILE_HEADER_BYTES, IMAGE_HEADER_BYTES, IMAGE_PIECE_BYTES};
 use crate::summary::{ChunkSummary, SUMMARY_BYTES};
 use crate::{
-    Description, Error, Event, FunctionTable, GuestAddr, Metadata, Moment, Problem, ProgramFiles,
-    TimeGrid, Totals,
+    Description, Error, Event, FunctionTable, Metadata, Moment, Problem, ProgramFiles, TimeGrid,
+    Totals,
 };
 
 pub use source::Source;

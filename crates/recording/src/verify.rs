@@ -5,15 +5,14 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use linemate_units::{CpuId, GuestAddr};
+
 use crate::decode::Decoder;
 use crate::events_check::EventsCheck;
 use crate::format::{ChunkKind, RunningChecksum};
 use crate::payload::{FILE_HEADER_BYTES, IMAGE_HEADER_BYTES, IMAGE_PIECE_BYTES};
 use crate::reader::{ChunkRef, Cut, Frame, Source};
-use crate::{
-    CpuId, Error, FunctionId, FunctionTable, GuestAddr, LaneId, Moment, Problem, Totals,
-    VirtualTime,
-};
+use crate::{Error, FunctionId, FunctionTable, LaneId, Moment, Problem, Totals, VirtualTime};
 
 /// Most findings that a [`VerifyReport`] keeps; further ones are only counted.
 pub const MAX_FINDINGS: usize = 1000;

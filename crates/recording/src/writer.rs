@@ -4,6 +4,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
 
+use linemate_units::GuestAddr;
+
 use crate::encode::RawChunk;
 use crate::error::io_error;
 use crate::format::{
@@ -11,7 +13,7 @@ use crate::format::{
 };
 use crate::payload::{self, End, IMAGE_PIECE_BYTES, check_length};
 use crate::reader::Frame;
-use crate::{Error, FunctionTable, GuestAddr, Metadata, Moment, Problem, ProgramFiles, Totals};
+use crate::{Error, FunctionTable, Metadata, Moment, Problem, ProgramFiles, Totals};
 
 /// Where a recording is written to: a file, or memory.
 pub trait Sink: Write + Send {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use common::machine;
 use linemate_machine::{L1Stride, L2Streamer, LogicalCpu, Machine, Overlap};
-use linemate_recording::{Access, AccessKind, CpuId, GuestAddr, VirtualTime};
+use linemate_recording::{Access, AccessKind, CpuId, GuestAddr, PAGE, VirtualTime};
 use linemate_replay::{
     AsRecorded, Cause, Config, Dependence, Dependences, Interleaving, NoClones, Outcome, Replay,
     Source, Tally,
@@ -18,7 +18,6 @@ use linemate_replay::{
 
 const BASE: u64 = 0xffff_8880_0000_0000;
 const LINE: u64 = 64;
-const PAGE: u64 = 4096;
 const MEMORY: u64 = 300;
 
 /// Room for everything that a test touches.

@@ -16,7 +16,7 @@ use linemate_types::{LineSize, TypeId, TypeModel};
 use crate::experiment::scene::Scene;
 use crate::experiment::under::UnderCounts;
 use crate::experiment::variant::Variant;
-use crate::experiment::{Experiment, ExperimentError, Interleavings, line_of};
+use crate::experiment::{Experiment, ExperimentError, Interleavings};
 use crate::stats::{all_narrow, paired};
 use crate::whatif::WhatIfError;
 
@@ -51,7 +51,7 @@ pub fn compare(
     interleavings: &Interleavings,
 ) -> Result<Vec<Result<Effect, WhatIfError>>, WhatIfError> {
     let scene = experiment.scene;
-    let line = line_of(experiment.machine);
+    let line = experiment.machine.line;
     let images = BTreeMap::new();
     let seeds = &interleavings.seeds;
     let first = seeds.first().copied().unwrap_or_default();

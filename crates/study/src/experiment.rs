@@ -46,7 +46,7 @@ use linemate_replay::{
 };
 use rayon::prelude::*;
 
-pub use self::conditions::{Conditions, Groups, Interleavings, line_of, seeds};
+pub use self::conditions::{Conditions, Groups, Interleavings, seeds};
 pub use self::cpus::Cpus;
 use self::known::KnownOutcomes;
 use self::runner::{FILLING, Job, Runner, counting, pairs, take_all};

@@ -20,7 +20,7 @@ use crate::experiment::scene::Scene;
 use crate::experiment::under::{Under, UnderCounts};
 use crate::experiment::variant::{Variant, VariantError};
 use crate::experiment::watch::{TypePair, Watch};
-use crate::experiment::{Experiment, ExperimentError, line_of, recorded_cpus, seeds};
+use crate::experiment::{Experiment, ExperimentError, recorded_cpus, seeds};
 use crate::session::Session;
 use crate::session::event::EventError;
 
@@ -208,7 +208,7 @@ impl<'a> Study<'a> {
         if run.interleavings < INTERLEAVINGS_MIN {
             return Err(WhatIfError::Interleavings(run.interleavings));
         }
-        let line = line_of(&run.machine);
+        let line = run.machine.line;
         let Built { variants, layouts } = self.build(run, line)?;
         let usable: Vec<&Variant> = variants
             .iter()

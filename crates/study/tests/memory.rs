@@ -8,7 +8,7 @@ use linemate_layout::{EditSubject, Plan, parse_flags};
 use linemate_machine::find;
 use linemate_recording::{AccessKind, Recording};
 use linemate_replay::Outcome;
-use linemate_study::experiment::{line_of, seeds};
+use linemate_study::experiment::seeds;
 use linemate_study::scene::{Scene, Watch};
 use linemate_study::variant::Variant;
 use linemate_study::{Conditions, Experiment, Session};
@@ -44,7 +44,7 @@ fn outcomes(recording: &Recording, memory: usize) -> Vec<Vec<Outcome>> {
         let subject = EditSubject::Named("rq".into());
         let edits = parse_flags(subject, &[edit.to_owned()]).unwrap();
         let model = session.analysis().model();
-        let mut plan = Plan::new(model, line_of(&machine), &edits, &images).unwrap();
+        let mut plan = Plan::new(model, machine.line, &edits, &images).unwrap();
         Variant::new(&mut plan, &scene, 1).unwrap()
     };
     let edited = ["isolate nr_running", "remove nr_running"].map(variant);

@@ -7,8 +7,8 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use linemate_recording::{
-    AccessKind, CODE_PAGE, Call, CpuId, Encoder, Function, FunctionId, GuestAddr, InstructionId,
-    LaneId, MAX_PARAMETERS, MappedPage, Mark, Marker, Meaning, Moment, Parameter, ProgramFile,
+    AccessKind, Call, CpuId, Encoder, Function, FunctionId, GuestAddr, InstructionId, LaneId,
+    MAX_PARAMETERS, MappedPage, Mark, Marker, Meaning, Moment, PAGE, Parameter, ProgramFile,
     ProgramFiles, RawAccess, RawChunk, Register, Return, Role, Sink, VirtualTime, Writer,
     code_range,
 };
@@ -83,10 +83,11 @@ pub fn recording_of(program: &[u8], attached: &[&[u8]]) -> Option<Vec<u8>> {
     let files = ProgramFiles::new(listed).ok()?;
     let mut contents = vec![program];
     contents.extend(attached);
-    let pages = files.files()[0].code.iter().flat_map(|range| {
-        (0..range.digests.len() as u64).map(|page| range.offset + page * CODE_PAGE)
-    });
-    let offsets = pages.flat_map(|page| page..page + CODE_PAGE).take(CODE_MAX);
+    let pages = files.files()[0]
+        .code
+        .iter()
+        .flat_map(|range| (0..range.digests.len() as u64).map(|page| range.offset + page * PAGE));
+    let offsets = pages.flat_map(|page| page..page + PAGE).take(CODE_MAX);
     let pcs: Vec<GuestAddr> = offsets.filter_map(|o| files.code_address(0, o)).collect();
 
     let mut run = ProgramRun::new();
@@ -186,13 +187,13 @@ impl ProgramRun {
     }
 
     fn map(&mut self, segments: &[Segment]) {
-        let first = |segment: &Segment| segment.memory.start / CODE_PAGE;
-        let last = |segment: &Segment| segment.memory.end.saturating_sub(1) / CODE_PAGE;
+        let first = |segment: &Segment| segment.memory.start / PAGE;
+        let last = |segment: &Segment| segment.memory.end.saturating_sub(1) / PAGE;
         let of_segments = segments.iter().flat_map(|segment| {
             let start = first(segment);
             start..=last(segment).min(start + PAGES_MAX)
         });
-        let mut pages: Vec<u64> = of_segments.chain([HEAP / CODE_PAGE]).collect();
+        let mut pages: Vec<u64> = of_segments.chain([HEAP / PAGE]).collect();
         pages.sort_unstable();
         pages.dedup();
         for page in pages {
@@ -239,17 +240,17 @@ impl ProgramRun {
             self.access(instruction, HEAP + step % heap);
             let segment = segments.get(instruction % segments.len().max(1));
             if let Some(Segment { memory, .. }) = segment {
-                let length = (memory.end - memory.start).min(PAGES_MAX * CODE_PAGE);
+                let length = (memory.end - memory.start).min(PAGES_MAX * PAGE);
                 self.access(instruction, memory.start + step % length.max(1));
             }
         }
     }
 
     fn access(&mut self, instruction: usize, addr: u64) {
-        let Some(frame) = self.pages.iter().position(|page| *page == addr / CODE_PAGE) else {
+        let Some(frame) = self.pages.iter().position(|page| *page == addr / PAGE) else {
             return;
         };
-        let physical = (FRAME + frame as u64) * CODE_PAGE + addr % CODE_PAGE;
+        let physical = (FRAME + frame as u64) * PAGE + addr % PAGE;
         let time = self.tick();
         self.encoder.access(RawAccess {
             time,

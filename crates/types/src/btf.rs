@@ -10,10 +10,11 @@
 use std::sync::Arc;
 
 use linemate_text::has_unsafe;
+use linemate_units::BitOffset;
 
 use crate::{
-    BitOffset, Composite, CompositeKind, Enumerator, IntEncoding, Linkage, Member, ModelError,
-    Name, Parameter, Prototype, Qualifier, SectionVariable, Type, TypeId, TypeModel,
+    Composite, CompositeKind, Enumerator, IntEncoding, Linkage, Member, ModelError, Name,
+    Parameter, Prototype, Qualifier, SectionVariable, Type, TypeId, TypeModel,
 };
 
 /// First two bytes of a blob, as a number.

@@ -3,7 +3,9 @@
 //!
 //! It walks with a stack of its own, so hostile types cannot exhaust the thread's.
 
-use crate::{BitOffset, Composite, Type, TypeId};
+use linemate_units::BitOffset;
+
+use crate::{Composite, Type, TypeId};
 
 /// The longest chain of nested types: members in members, arrays of arrays, pointers to pointers, typedefs of
 /// typedefs. Linux 6.12 needs 19; the kernel's own verifier gives up after 32.

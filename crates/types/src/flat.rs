@@ -16,7 +16,9 @@ mod shared;
 
 use std::fmt::Write;
 
-use crate::{BitOffset, ByteOffset, Composite, Member, Type, TypeId, TypeModel};
+use linemate_units::{BitOffset, ByteOffset};
+
+use crate::{Composite, Member, Type, TypeId, TypeModel};
 
 /// The most leaves of a type: struct task_struct of Linux 6.12 has fewer than 1,000.
 pub const MAX_LEAVES: usize = 1 << 16;

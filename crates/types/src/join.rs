@@ -130,7 +130,8 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
     use super::*;
-    use crate::{BitOffset, CompositeKind, IntEncoding};
+    use crate::{CompositeKind, IntEncoding};
+    use linemate_units::BitOffset;
 
     fn model(tag: &str, size: u32) -> TypeModel {
         let int = Type::Int {

@@ -12,11 +12,12 @@
 //! Formats: Documentation/arch/x86/boot.rst, Documentation/arch/arm64/booting.rst, drivers/firmware/efi/libstub/zboot-header.S.
 //! It does not verify signatures or checksums and does not know modules.
 
+use linemate_units::LineSize;
 use object::{Object, ObjectSection, SectionKind};
 
+use crate::TypeModel;
 use crate::btf::{self, BtfError};
 use crate::unpack::{self, Compression, UnpackError};
-use crate::{LineSize, TypeModel};
 
 /// The machine that a kernel is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -6,10 +6,9 @@
 
 use std::collections::HashMap;
 
-use crate::{
-    ByteOffset, Composite, CompositeKind, FlattenError, LineSize, MAX_LEAVES, Name, Type, TypeId,
-    TypeModel,
-};
+use linemate_units::{ByteOffset, LineSize};
+
+use crate::{Composite, CompositeKind, FlattenError, MAX_LEAVES, Name, Type, TypeId, TypeModel};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemberLayout {

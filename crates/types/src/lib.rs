@@ -14,6 +14,7 @@ pub mod btf;
 mod check;
 mod find;
 mod flat;
+mod id;
 mod join;
 pub mod kernel_image;
 mod layout;
@@ -23,15 +24,18 @@ pub mod pahole;
 mod pointers;
 mod symbols;
 mod type_name;
-mod units;
 pub mod unpack;
 
 pub use check::{MAX_DEPTH, MAX_SIZE, ModelError};
 pub use find::{FoundType, NotFound, TypeQuery};
 pub use flat::{FieldHit, FlatType, FlattenError, Leaf, LeafId, MAX_LEAVES};
+pub use id::{ElfAddr, TypeId};
 pub use join::{JoinedModel, join};
 pub use kernel_image::KernelImage;
 pub use layout::{Layout, MemberLayout, NamedMember, named_members};
+pub use linemate_units::{
+    BitOffset, ByteAlign, ByteOffset, ByteSize, LineIndex, LineSize, LineSizeError,
+};
 pub use model::{
     Composite, CompositeKind, Enumerator, IntEncoding, Keyword, Language, Linkage, Member,
     MemberRole, PERCPU_SECTION, Parameter, PercpuVariable, Prototype, Qualifier, SectionVariable,
@@ -40,6 +44,3 @@ pub use model::{
 pub use name::Name;
 pub use pointers::{POINTER_ROOTS, PointerRoot};
 pub use symbols::{Symbol, Symbols, SymbolsError, function_of};
-pub use units::{
-    BitOffset, ByteAlign, ByteOffset, ByteSize, ElfAddr, LineIndex, LineSize, LineSizeError, TypeId,
-};

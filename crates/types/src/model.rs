@@ -4,8 +4,10 @@
 //! makes a list of [`Type`]s, [`TypeModel::new`] checks it once, and from then on every id is in range, every
 //! by-value chain ends, and every size is known. It does not know where the types came from.
 
+use linemate_units::{BitOffset, ByteOffset};
+
 use crate::check::{self, ModelError};
-use crate::{BitOffset, ByteOffset, Name, TypeId};
+use crate::{Name, TypeId};
 
 /// How an integer is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

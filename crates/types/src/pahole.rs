@@ -13,9 +13,11 @@ use std::fmt::Write;
 use std::rc::Rc;
 
 use self::statistics::LayoutSums;
+use linemate_units::LineSize;
+
 use crate::layout::{self, Alignments, Layout};
 use crate::type_name::Budget;
-use crate::{Composite, CompositeKind, LineSize, Member, MemberRole, Type, TypeId, TypeModel};
+use crate::{Composite, CompositeKind, Member, MemberRole, Type, TypeId, TypeModel};
 
 /// The type `id` in pahole's form, ending in a newline; `None` when it is not a struct, union, or typedef of one.
 /// Cacheline comments are for lines of `line` bytes.

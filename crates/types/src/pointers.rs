@@ -1,7 +1,9 @@
 //! Which pointers to structs are in a struct, and the variables where following them starts.
 
+use linemate_units::ByteOffset;
+
+use crate::TypeId;
 use crate::model::{CompositeKind, Type, TypeModel};
-use crate::{ByteOffset, TypeId};
 
 /// The deepest nesting that is followed. The kernel's deepest struct nests 12 levels.
 const DEPTH_MAX: usize = 24;

@@ -1,11 +1,11 @@
 //! The part of the first pass that is about whole pages: handed out, seen to be page tables, freed.
 
-use linemate_recording::{Return, VirtualTime};
+use linemate_recording::{PAGE, Return, VirtualTime};
 
 use super::{Collector, PendingAllocation};
 use crate::index::ObjectId;
 use crate::kinds::{ObjectKind, Origin};
-use crate::map::{PAGE_SIZE, STACK_SIZE};
+use crate::map::STACK_SIZE;
 use crate::sites::SiteUse;
 use crate::votes::Bounds;
 
@@ -15,7 +15,7 @@ impl Collector<'_> {
         let Some(frame) = self.map.frame(addr) else {
             return;
         };
-        match self.living_pages(addr - addr % PAGE_SIZE) {
+        match self.living_pages(addr - addr % PAGE) {
             Some(object) => {
                 let about = self.out.kinds.get(self.out.objects[object.0 as usize].kind);
                 if about.usage != SiteUse::PageTable {
@@ -39,9 +39,9 @@ impl Collector<'_> {
         };
         // 1 GiB at most, far beyond the page allocator's own limit: an order from a broken
         // recording must not shift everything away.
-        let size = PAGE_SIZE << call.order.unwrap_or(0).min(18);
-        let first = (addr - self.map.direct_map.start) / PAGE_SIZE;
-        for frame in first..first + size / PAGE_SIZE {
+        let size = PAGE << call.order.unwrap_or(0).min(18);
+        let first = (addr - self.map.direct_map.start) / PAGE;
+        for frame in first..first + size / PAGE {
             self.out.frame_taken.entry(frame).or_insert(call.time);
         }
         // An allocator inside another, as for heap objects.
@@ -78,7 +78,7 @@ impl Collector<'_> {
     }
 
     pub(super) fn living_pages(&self, addr: u64) -> Option<ObjectId> {
-        let list = self.live.get(&(addr / PAGE_SIZE))?;
+        let list = self.live.get(&(addr / PAGE))?;
         let is_pages = |o: &&ObjectId| {
             let object = &self.out.objects[o.0 as usize];
             object.range.start == addr && self.out.kinds.get(object.kind).origin == Origin::Pages
@@ -93,12 +93,12 @@ impl Collector<'_> {
         if let Some(object) = self.living_pages(addr) {
             self.kill(object, time);
         }
-        let first = (addr - self.map.direct_map.start) / PAGE_SIZE;
+        let first = (addr - self.map.direct_map.start) / PAGE;
         for frame in first..first + (1u64 << order.min(18)) {
             // The first time only: it ends what was known at the start. Later lives are objects of
             // their own.
             self.out.frame_freed.entry(frame).or_insert(time);
-            self.empty_page(addr / PAGE_SIZE + (frame - first), time);
+            self.empty_page(addr / PAGE + (frame - first), time);
         }
     }
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use linemate_programs::{Base, Operand, Programs};
-use linemate_recording::{Access, CODE_PAGE, Call, GuestAddr, Marker, Return, Visitor};
+use linemate_recording::{Access, Call, GuestAddr, Marker, PAGE, Return, Visitor};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::code::CodeTable;
@@ -83,7 +83,7 @@ impl Gather<'_> {
             return;
         };
         if known.instruction.uses_stack {
-            self.found.stacks.insert((at.space, at.addr / CODE_PAGE));
+            self.found.stacks.insert((at.space, at.addr / PAGE));
         }
         match known.instruction.operand {
             Operand::Place(target) if !known.instruction.uses_stack => {
@@ -94,7 +94,7 @@ impl Gather<'_> {
                     .is_some_and(|i| i.fixed);
                 // Files are mapped by pages. A fixed one (ET_EXEC) is at its own addresses, any
                 // other one never is: what says otherwise was misread.
-                if base % CODE_PAGE == 0 && (base == 0) == fixed {
+                if base % PAGE == 0 && (base == 0) == fixed {
                     self.found.bases.insert((at.space, known.place.file, base));
                 }
             }
@@ -103,7 +103,7 @@ impl Gather<'_> {
                 self.found.threads.insert((at.space, thread.addr));
             }
             Operand::Based { base, .. } if base == Base::STACK || known.in_frame => {
-                self.found.stacks.insert((at.space, at.addr / CODE_PAGE));
+                self.found.stacks.insert((at.space, at.addr / PAGE));
                 self.beside_heap(access, at);
             }
             Operand::Based {
@@ -128,7 +128,7 @@ impl Gather<'_> {
 
     fn beside_heap(&mut self, access: &Access, at: UserAddr) {
         if !matches!(self.heap.at(at.flat(), access.time), Tenant::Alive { .. }) {
-            let page = at.addr / CODE_PAGE;
+            let page = at.addr / PAGE;
             self.found.beside_heap.insert((access.pc, at.space, page));
         }
     }
@@ -203,7 +203,7 @@ impl LastCall {
         let made = (*self.0.get(usize::from(call.cpu.0))?)?;
         // By the offset in the page, which the direct map's alias and the program's address share.
         // A function that was jumped to stored nothing: it has no site of its own.
-        (made.stored.0 % CODE_PAGE == call.stack.0 % CODE_PAGE).then_some(made.site)
+        (made.stored.0 % PAGE == call.stack.0 % PAGE).then_some(made.site)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use linemate_programs::{ElfAddr, Image, Programs};
-use linemate_recording::CODE_PAGE;
+use linemate_recording::PAGE;
 use rustc_hash::FxHashMap;
 
 use super::code::ProgramFacts;
@@ -194,7 +194,7 @@ fn mapped(programs: &Programs, evidence: &Evidence) -> FxHashMap<Space, Vec<Mapp
             // Up to the page's end: the kernel clears what the file does not have.
             let end = range
                 .end
-                .checked_next_multiple_of(CODE_PAGE)
+                .checked_next_multiple_of(PAGE)
                 .unwrap_or(range.end);
             all.entry(*space).or_default().push(Mapped {
                 start: range.start.wrapping_add(*base),

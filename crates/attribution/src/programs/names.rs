@@ -1,6 +1,6 @@
 //! Where a program's access went: an object of the heap, a file's variable, a thread's memory, a stack.
 
-use linemate_recording::{Access, CODE_PAGE};
+use linemate_recording::{Access, PAGE};
 use rustc_hash::FxHashSet;
 
 use super::code::ProgramFacts;
@@ -109,7 +109,7 @@ impl ProgramNames {
         if found.is_some() {
             return found;
         }
-        if !self.stacks.contains(&(at.space, at.addr / CODE_PAGE)) {
+        if !self.stacks.contains(&(at.space, at.addr / PAGE)) {
             return Some(InProgram::whole(self.whole.unknown));
         }
         let named = self.on_stacks.at(access);

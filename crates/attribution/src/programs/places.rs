@@ -2,9 +2,7 @@
 //!
 //! The recorder tells a CPU's page tables when they change, and a page's place when it is met elsewhere than before. In between both hold.
 
-use linemate_recording::{
-    Access, CODE_PAGE, CpuId, GuestAddr, MappedPage, Mark, Marker, VirtualTime,
-};
+use linemate_recording::{Access, CpuId, GuestAddr, MappedPage, Mark, Marker, PAGE, VirtualTime};
 use rustc_hash::FxHashMap;
 
 /// An address space, in the order in which they were first seen. One that ends and whose page tables' memory is used for another's keeps its number.
@@ -95,10 +93,10 @@ impl UserPlaces {
     /// Where an access through a user mapping went. `None` where a page or a space was not told, as at the very start.
     pub(crate) fn of(&self, access: &Access) -> Option<UserAddr> {
         let physical = access.addr.0.checked_sub(self.direct_map)?;
-        let page = at(self.pages.get(&(physical / CODE_PAGE))?, access.time)?;
+        let page = at(self.pages.get(&(physical / PAGE))?, access.time)?;
         Some(UserAddr {
             space: self.space(access.cpu, access.time)?,
-            addr: page * CODE_PAGE + physical % CODE_PAGE,
+            addr: page * PAGE + physical % PAGE,
         })
     }
 }

@@ -6,7 +6,6 @@ use anyhow::{Context, bail};
 use linemate_guest::{cache_folder, recorded_kernel};
 use linemate_machine::{Machine, Mechanism, shipped};
 use linemate_recording::Recording;
-use linemate_study::experiment::line_of;
 use linemate_study::{Conditions, Groups, Session};
 use linemate_text::shown;
 use linemate_types::kernel_image::CodeSection;
@@ -179,7 +178,7 @@ impl Replaying {
     ) -> anyhow::Result<Machine> {
         let mut machine = machines::resolve(name)?;
         match line {
-            Some(line) if line != line_of(&machine) => set_line(&mut machine),
+            Some(line) if line != machine.line => set_line(&mut machine),
             _ => {}
         }
         self.keep_mechanisms(&mut machine)?;
@@ -198,7 +197,7 @@ impl Replaying {
 
 /// The same capacities in lines of the other size; a pair of lines is one line then.
 fn set_line(machine: &mut Machine) {
-    let double = machine.line == linemate_machine::LineSize::B64;
+    let double = machine.line == LineSize::B64;
     for shape in [&mut machine.l1, &mut machine.l2, &mut machine.llc.slice] {
         shape.sets = if double {
             (shape.sets / 2).max(1)
@@ -207,8 +206,8 @@ fn set_line(machine: &mut Machine) {
         };
     }
     machine.line = match double {
-        true => linemate_machine::LineSize::B128,
-        false => linemate_machine::LineSize::B64,
+        true => LineSize::B128,
+        false => LineSize::B64,
     };
     machine.adjacent_line_pairs &= !double;
 }

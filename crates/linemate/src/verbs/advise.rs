@@ -24,7 +24,6 @@ use linemate_report::{
     AdviceText, advice_document, advice_text, layout_changes, survey_document, survey_text,
 };
 use linemate_study::Session;
-use linemate_study::experiment::line_of;
 use linemate_types::{LineSize, TypeId, TypeModel};
 
 use crate::files::{OutEdit, OutFile};
@@ -240,7 +239,9 @@ impl Advised<'_> {
 
     /// The line size of the first machine.
     fn line(&self) -> LineSize {
-        self.machines.first().map_or(LineSize::B64, line_of)
+        self.machines
+            .first()
+            .map_or(LineSize::B64, |machine| machine.line)
     }
 
     /// The members of the type whose line start the recommended layout takes for granted, or ends.

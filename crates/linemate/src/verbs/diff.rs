@@ -100,7 +100,7 @@ impl Side {
         let under = question.function(&session)?;
         let line = machines
             .first()
-            .map_or(question.line(), linemate_study::experiment::line_of);
+            .map_or(question.line(), |machine| machine.line);
         let asked = question.type_name.as_slice();
         let about = with_page.then(|| about(&session, line, None, asked));
         let about = about.transpose()?;

@@ -7,7 +7,6 @@ use linemate_layout::{EditFile, EditSubject, Plan};
 use linemate_machine::Machine;
 use linemate_page::{Answered, Frame};
 use linemate_report::{layout_changes, whatif_document, whatif_text};
-use linemate_study::experiment::line_of;
 use linemate_study::{Run, Session, Study};
 use linemate_types::{LineSize, TypeModel};
 
@@ -122,7 +121,9 @@ fn page(
     let sizes = document.results.first().map(|result| &result.sizes);
     let sizes = sizes.into_iter().flatten();
     let names: Vec<String> = sizes.map(|size| size.name.clone()).collect();
-    let line = machines.first().map_or(LineSize::B64, line_of);
+    let line = machines
+        .first()
+        .map_or(LineSize::B64, |machine| machine.line);
     let about = about(session, line, None, &names)?;
     let (question, edited) = (&args.question, names.join(", "));
     let mut frame = Frame {

@@ -6,7 +6,7 @@ use std::ptr;
 use std::slice;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use linemate_recording::{CODE_PAGE, Register};
+use linemate_recording::{PAGE, Register};
 
 use super::entry::{on_any_block, on_block_of, on_hook, on_memory};
 use super::raw;
@@ -80,16 +80,16 @@ impl Instrument for BlockInstruction<'_> {
         unsafe { raw::qemu_plugin_insn_vaddr(self.insn) }
     }
 
-    fn page(&self) -> Option<(&[u8; CODE_PAGE as usize], u64)> {
+    fn page(&self) -> Option<(&[u8; PAGE as usize], u64)> {
         // SAFETY: `insn` as above.
         let host = unsafe { raw::qemu_plugin_insn_haddr(self.insn) };
         if host.is_null() {
             return None;
         }
-        let within = host.addr() % CODE_PAGE as usize;
+        let within = host.addr() % PAGE as usize;
         // SAFETY: `host` points into the guest's memory, which QEMU maps in whole pages as the guest has them; the page stays
         // mapped and, as the CPUs take turns on this thread, unchanged during the callback that `self` does not outlive.
-        let page = unsafe { &*host.byte_sub(within).cast::<[u8; CODE_PAGE as usize]>() };
+        let page = unsafe { &*host.byte_sub(within).cast::<[u8; PAGE as usize]>() };
         Some((page, within as u64))
     }
 

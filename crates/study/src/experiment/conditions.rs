@@ -1,6 +1,5 @@
 //! How a recording is replayed, whatever the question.
 
-use linemate_machine::{LineSize, Machine};
 use linemate_replay::{Mixing, Scaling};
 
 use crate::experiment::cpus::Cpus;
@@ -52,14 +51,6 @@ impl Groups {
             mixing: self.mixing,
             locks: self.locks,
         }
-    }
-}
-
-/// The line size of a machine as layouts know it.
-pub fn line_of(machine: &Machine) -> linemate_types::LineSize {
-    match machine.line {
-        LineSize::B64 => linemate_types::LineSize::B64,
-        LineSize::B128 => linemate_types::LineSize::B128,
     }
 }
 

@@ -7,7 +7,7 @@
 //! Per-CPU memory is apart: addresses follow each other there, but each page is in a frame of its own ([`Frames`]), as the per-CPU
 //! allocator's pages are.
 
-use linemate_recording::{CpuId, GuestAddr};
+use linemate_recording::{CpuId, GuestAddr, PAGE};
 use linemate_types::{ByteAlign, ByteSize};
 
 /// The first address that is given away: below bit 56 (the sign of a 57-bit address), above all that Linux maps for a process unless it asks.
@@ -15,13 +15,10 @@ const START: GuestAddr = GuestAddr(0x00e0_0000_0000_0000);
 /// What an object's place is kept within.
 const KEPT: ByteSize = ByteSize(1 << 20);
 
-/// Slots that an allocator gives out side by side are in one page.
-pub(crate) const PAGE: ByteSize = ByteSize(4096);
-
 /// Where per-CPU memory is: beyond all else that is given away.
 const PERCPU: GuestAddr = GuestAddr(START.0 + (1 << 52));
 /// Its bytes: as many pages as a [`Frames`] tells apart.
-const PERCPU_BYTES: ByteSize = ByteSize(PAGE.0 << u32::BITS);
+const PERCPU_BYTES: ByteSize = ByteSize(PAGE << u32::BITS);
 
 /// Address space to give away.
 #[derive(Clone, Debug)]
@@ -60,8 +57,8 @@ impl Frames {
             Some(offset) if offset < PERCPU_BYTES.0 => {
                 // A permutation of 32-bit numbers, since each step of `mix` can be undone: no two
                 // pages get one frame, without a table of those that are taken.
-                let frame = mix((offset / PAGE.0) as u32 ^ self.seed);
-                GuestAddr(PERCPU.0 + u64::from(frame) * PAGE.0 + offset % PAGE.0)
+                let frame = mix((offset / PAGE) as u32 ^ self.seed);
+                GuestAddr(PERCPU.0 + u64::from(frame) * PAGE + offset % PAGE)
             }
             _ => addr,
         }
@@ -92,7 +89,7 @@ impl Area {
     /// Room for `bytes` bytes of per-CPU memory, from a page's start on.
     pub fn take_percpu(&mut self, bytes: ByteSize) -> GuestAddr {
         let start = self.next_percpu;
-        self.next_percpu.0 += bytes.0.next_multiple_of(PAGE.0);
+        self.next_percpu.0 += bytes.0.next_multiple_of(PAGE);
         start
     }
 }
@@ -140,7 +137,8 @@ pub fn slot(bases: impl Iterator<Item = GuestAddr>, size: ByteSize) -> ByteSize 
     let mut least: Option<ByteSize> = None;
     for base in bases {
         let gap = last.replace(base).map(|last| ByteSize(base.0 - last.0));
-        let gap = gap.filter(|gap| *gap < PAGE && *gap >= size);
+        // Slots that an allocator gives out one after the other are in one page.
+        let gap = gap.filter(|gap| gap.0 < PAGE && *gap >= size);
         least = least.into_iter().chain(gap).min();
     }
     least.unwrap_or(size)
@@ -321,8 +319,8 @@ mod tests {
             pair(Some(0), 0x3000, 0x4000),
         ];
         let (firsts, seconds) = colocate(&pairs, first, second, &mut area);
-        let cpu1 = plus(PERCPU, PAGE.0);
-        let nobody = plus(cpu1, PAGE.0);
+        let cpu1 = plus(PERCPU, PAGE);
+        let nobody = plus(cpu1, PAGE);
         assert_eq!(
             firsts,
             moves([
@@ -390,7 +388,7 @@ mod tests {
         let expected = moves([
             (0x3000, PERCPU),
             (0x7000, plus(PERCPU, 64)),
-            (0x9000, plus(PERCPU, PAGE.0)),
+            (0x9000, plus(PERCPU, PAGE)),
         ]);
         assert_eq!(moved, expected);
     }
@@ -398,7 +396,7 @@ mod tests {
     #[test]
     fn pages_of_percpu_memory_are_in_frames_of_their_own() {
         let (one, other) = (Frames::new(1), Frames::new(2));
-        let pages = (0..4096).map(|page| plus(PERCPU, page * PAGE.0));
+        let pages = (0..4096).map(|page| plus(PERCPU, page * PAGE));
         let pages: Vec<GuestAddr> = pages.collect();
         let end = plus(PERCPU, PERCPU_BYTES.0);
         let frames: std::collections::BTreeSet<GuestAddr> =
@@ -407,7 +405,7 @@ mod tests {
         assert!(
             frames
                 .iter()
-                .all(|frame| frame.0 % PAGE.0 == 0 && (PERCPU..end).contains(frame))
+                .all(|frame| frame.0 % PAGE == 0 && (PERCPU..end).contains(frame))
         );
         let page = pages[7];
         assert_eq!(one.place(plus(page, 100)), plus(one.place(page), 100));

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use linemate_answers::{Followed, Paired};
-use linemate_recording::{Access, AccessKind, CpuId, GuestAddr};
+use linemate_recording::{Access, AccessKind, CpuId, GuestAddr, PAGE};
 use linemate_replay::{Fate, Item, Later, Placed, Sharing};
 use linemate_types::{ByteAlign, ByteOffset, ByteSize, FlatType, TypeId, TypeModel};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -17,7 +17,7 @@ use linemate_layout::pointer::PointerChase;
 pub use crate::error::VariantError;
 use crate::experiment::code::code_of;
 use crate::experiment::follow::Arrays;
-use crate::experiment::relocate::{Area, Frames, PAGE, Resize, relocate};
+use crate::experiment::relocate::{Area, Frames, Resize, relocate};
 use crate::experiment::scene::Scene;
 use crate::session::step::Step;
 use linemate_layout::map::{OffsetMap, To};
@@ -316,7 +316,7 @@ impl Variant {
         placed.addr = self.frames.place(addr);
         // Pages of per-CPU memory are in frames that are not adjacent, so what crosses one is two
         // accesses.
-        let before = PAGE.0 - addr.0 % PAGE.0;
+        let before = PAGE - addr.0 % PAGE;
         let there = self.frames.place(GuestAddr(addr.0.wrapping_add(before)));
         let together = placed.addr.0.wrapping_add(before) == there.0;
         if u64::from(item.size) <= before || together {

@@ -1,5 +1,7 @@
 //! Its memory at the start.
 
+use linemate_recording::PAGE;
+
 use super::parts::{heap, mark_slab, put};
 use super::places::{APIC, DEVICE, DIRECT, PAGES, POINTED, RQ, STATS, TOP_TABLE, UNITS};
 use super::variant::Variant;
@@ -9,17 +11,17 @@ fn page_tables() -> Vec<(u64, Vec<u8>)> {
     const PRESENT: u64 = 1;
     /// Cache disabled, write through: uncached.
     const UNCACHED: u64 = 0x18;
-    let mut tables = vec![(TOP_TABLE, vec![0u8; 4096])];
+    let mut tables = vec![(TOP_TABLE, vec![0u8; PAGE as usize])];
     for (page, first) in [(DEVICE, 57), (APIC, 60)] {
         let mut table = 0;
         for (shift, frame) in [(39, first), (30, first + 1), (21, first + 2), (12, 0xfed00)] {
             let leaf = if shift == 12 { UNCACHED } else { 0 };
-            let entry = (frame * 4096) | PRESENT | leaf;
+            let entry = (frame * PAGE) | PRESENT | leaf;
             let index = (page >> shift & 511) as usize;
             put(&mut tables[table].1, index * 8, entry, 8);
             if shift > 12 {
                 table = tables.len();
-                tables.push((DIRECT + frame * 4096, vec![0u8; 4096]));
+                tables.push((DIRECT + frame * PAGE, vec![0u8; PAGE as usize]));
             }
         }
     }

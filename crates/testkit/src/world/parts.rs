@@ -1,5 +1,6 @@
 //! What every made-up kernel has: the types of its memory management, the symbols that lead to it, and a heap.
 
+use linemate_recording::PAGE;
 use linemate_types::{Enumerator, Name, Type, TypeId};
 
 use super::places::{DIRECT, FRAMES, IMAGE, PAGES, VMALLOC};
@@ -8,7 +9,7 @@ use crate::btf_writer::{TypeList, member};
 /// The variables that the symbols of [`symbols`] lead to.
 pub const DATA: u64 = IMAGE + 0x1000;
 /// The first cache, a `struct kmem_cache` in frame 1. The others follow it.
-const CACHES: u64 = DIRECT + 4096;
+const CACHES: u64 = DIRECT + PAGE;
 /// Bytes of one.
 const CACHE_BYTES: u64 = 64;
 /// The first slab's frame: each cache has one of a page, in their order.
@@ -136,7 +137,7 @@ pub fn cache_at(number: usize) -> u64 {
 
 /// The first byte of a cache's slab.
 pub fn slab_at(number: usize) -> u64 {
-    DIRECT + (FIRST_SLAB + number as u64) * 4096
+    DIRECT + (FIRST_SLAB + number as u64) * PAGE
 }
 
 /// Marks a page frame as a slab of a cache.

@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 
+use linemate_units::ByteOffset;
+
 use super::{Leaf, LeafId};
-use crate::{ByteOffset, TypeModel};
+use crate::TypeModel;
 
 /// The arrays around a leaf, as [`Leaf::arrays`] has them.
 type Arrays<'a> = &'a [(u64, u64)];

@@ -1,31 +1,10 @@
-//! Newtypes for the numbers that cross this crate's border. No arithmetic beyond what keeps units straight.
+//! Bytes and bits: how many, and from where.
 
 use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Mul, Sub};
 
-/// A type's number in its [`crate::TypeModel`]. For BTF it is the BTF type id; 0 is `void`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TypeId(pub u32);
-
-impl TypeId {
-    /// `void`.
-    pub const VOID: TypeId = TypeId(0);
-
-    pub(crate) fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-impl fmt::Display for TypeId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)
-    }
-}
-
-/// An address as an ELF file has it: where the linker put it, before the program is loaded anywhere.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ElfAddr(pub u64);
+use crate::line::{LineIndex, LineSize};
 
 /// Bytes from the start of the outermost type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,6 +12,7 @@ pub struct ByteOffset(pub u64);
 
 impl ByteOffset {
     /// The line of the outermost type (which is taken to start at a line's start) that this byte is in.
+    #[inline]
     pub fn line(self, size: LineSize) -> LineIndex {
         LineIndex(u32::try_from(self.0 / size.bytes()).unwrap_or(u32::MAX))
     }
@@ -42,20 +22,24 @@ impl ByteOffset {
     pub const ZERO: ByteOffset = ByteOffset(0);
 
     /// The first multiple of `align` from here on.
+    #[inline]
     pub fn align_up(self, align: ByteAlign) -> ByteOffset {
         ByteOffset(round_up(self.0, align))
     }
 
     /// Whether it is a multiple of `align`.
+    #[inline]
     pub fn is_aligned(self, align: ByteAlign) -> bool {
         self.0 & (align.0 - 1) == 0
     }
 
     /// How far it is after `start`; `None` when it is before.
+    #[inline]
     pub fn after(self, start: ByteOffset) -> Option<ByteSize> {
         self.0.checked_sub(start.0).map(ByteSize)
     }
 
+    #[inline]
     pub fn bit(self) -> BitOffset {
         BitOffset(8 * self.0)
     }
@@ -64,12 +48,14 @@ impl ByteOffset {
 impl Add<ByteSize> for ByteOffset {
     type Output = ByteOffset;
 
+    #[inline]
     fn add(self, bytes: ByteSize) -> ByteOffset {
         ByteOffset(self.0 + bytes.0)
     }
 }
 
 impl AddAssign<ByteSize> for ByteOffset {
+    #[inline]
     fn add_assign(&mut self, bytes: ByteSize) {
         self.0 += bytes.0;
     }
@@ -79,6 +65,7 @@ impl Sub for ByteOffset {
     type Output = ByteSize;
 
     /// How far it is after `start`, which must not be after it.
+    #[inline]
     fn sub(self, start: ByteOffset) -> ByteSize {
         ByteSize(self.0 - start.0)
     }
@@ -98,21 +85,25 @@ impl ByteSize {
     pub const ZERO: ByteSize = ByteSize(0);
 
     /// Where what starts at 0 and is that long ends.
+    #[inline]
     pub fn end(self) -> ByteOffset {
         ByteOffset(self.0)
     }
 
     /// The least multiple of `align` that is not smaller.
+    #[inline]
     pub fn align_up(self, align: ByteAlign) -> ByteSize {
         ByteSize(round_up(self.0, align))
     }
 
     /// Whether it is a multiple of `align`.
+    #[inline]
     pub fn is_aligned(self, align: ByteAlign) -> bool {
         self.0 & (align.0 - 1) == 0
     }
 
     /// What is left of it without `other`; 0 where `other` is larger.
+    #[inline]
     pub fn saturating_sub(self, other: ByteSize) -> ByteSize {
         ByteSize(self.0.saturating_sub(other.0))
     }
@@ -121,12 +112,14 @@ impl ByteSize {
 impl Add for ByteSize {
     type Output = ByteSize;
 
+    #[inline]
     fn add(self, other: ByteSize) -> ByteSize {
         ByteSize(self.0 + other.0)
     }
 }
 
 impl AddAssign for ByteSize {
+    #[inline]
     fn add_assign(&mut self, other: ByteSize) {
         self.0 += other.0;
     }
@@ -135,6 +128,7 @@ impl AddAssign for ByteSize {
 impl Sub for ByteSize {
     type Output = ByteSize;
 
+    #[inline]
     fn sub(self, other: ByteSize) -> ByteSize {
         ByteSize(self.0 - other.0)
     }
@@ -143,6 +137,7 @@ impl Sub for ByteSize {
 impl Mul<u64> for ByteSize {
     type Output = ByteSize;
 
+    #[inline]
     fn mul(self, count: u64) -> ByteSize {
         ByteSize(self.0 * count)
     }
@@ -172,6 +167,7 @@ impl ByteAlign {
     pub const WORD: ByteAlign = ByteAlign(8);
 
     /// An alignment to `bytes`; `None` unless that is a power of two.
+    #[inline]
     pub const fn new(bytes: u64) -> Option<ByteAlign> {
         if bytes.is_power_of_two() {
             Some(ByteAlign(bytes))
@@ -181,6 +177,7 @@ impl ByteAlign {
     }
 
     /// The largest alignment of which `size` is a multiple; that of a byte for 0.
+    #[inline]
     pub fn of_size(size: ByteSize) -> ByteAlign {
         match size.0 {
             0 => ByteAlign::ONE,
@@ -189,18 +186,21 @@ impl ByteAlign {
     }
 
     /// In bytes.
+    #[inline]
     pub const fn bytes(self) -> u64 {
         self.0
     }
 }
 
 impl Default for ByteAlign {
+    #[inline]
     fn default() -> ByteAlign {
         ByteAlign::ONE
     }
 }
 
 impl From<LineSize> for ByteAlign {
+    #[inline]
     fn from(line: LineSize) -> ByteAlign {
         ByteAlign(line.bytes())
     }
@@ -213,6 +213,7 @@ impl fmt::Display for ByteAlign {
 }
 
 /// `value` rounded up to a multiple of `align`. Sizes are at most 2^48 bytes, so nothing overflows.
+#[inline]
 fn round_up(value: u64, align: ByteAlign) -> u64 {
     (value + (align.0 - 1)) & !(align.0 - 1)
 }
@@ -224,66 +225,15 @@ pub struct BitOffset(pub u64);
 
 impl BitOffset {
     /// The byte that holds the bit.
+    #[inline]
     pub fn byte(self) -> ByteOffset {
         ByteOffset(self.0 / 8)
-    }
-}
-
-/// A line of an object, counted from 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LineIndex(pub u32);
-
-/// The size of a cache line: 64 or 128 bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LineSize(u16);
-
-/// Not a line size that linemate knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0} is not a line size: must be 64 or 128")]
-pub struct LineSizeError(pub u64);
-
-impl LineSize {
-    /// x86 and most arm64 machines.
-    pub const B64: LineSize = LineSize(64);
-    /// POWER, some arm64 machines, and x86's adjacent-line prefetcher.
-    pub const B128: LineSize = LineSize(128);
-
-    /// A line size of `bytes`.
-    ///
-    /// # Errors
-    /// Any number but 64 and 128.
-    pub fn new(bytes: u64) -> Result<LineSize, LineSizeError> {
-        match bytes {
-            64 => Ok(Self::B64),
-            128 => Ok(Self::B128),
-            other => Err(LineSizeError(other)),
-        }
-    }
-
-    /// The size in bytes.
-    pub const fn bytes(self) -> u64 {
-        self.0 as u64
-    }
-}
-
-impl Default for LineSize {
-    fn default() -> Self {
-        Self::B64
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_64_and_128_are_line_sizes() {
-        assert_eq!(LineSize::new(64), Ok(LineSize::B64));
-        assert_eq!(LineSize::new(128), Ok(LineSize::B128));
-        for bad in [0, 1, 32, 63, 65, 96, 256, u64::MAX] {
-            assert_eq!(LineSize::new(bad), Err(LineSizeError(bad)));
-        }
-    }
 
     #[test]
     fn alignments_are_powers_of_two() {
@@ -307,16 +257,5 @@ mod tests {
             assert_eq!(ByteOffset(from).is_aligned(eight), from == to);
             assert_eq!(ByteSize(from).is_aligned(eight), from == to);
         }
-    }
-
-    #[test]
-    fn line_of_a_byte() {
-        assert_eq!(ByteOffset(63).line(LineSize::B64), LineIndex(0));
-        assert_eq!(ByteOffset(64).line(LineSize::B64), LineIndex(1));
-        assert_eq!(ByteOffset(127).line(LineSize::B128), LineIndex(0));
-        assert_eq!(
-            ByteOffset(u64::MAX).line(LineSize::B64),
-            LineIndex(u32::MAX)
-        );
     }
 }
