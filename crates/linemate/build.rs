@@ -12,11 +12,12 @@ use std::process::Command;
 use sha2::{Digest, Sha256};
 
 /// Relative to this crate.
-const SOURCES: [&str; 19] = [
+const SOURCES: [&str; 20] = [
     "../answers/src",
     "../attribution/src",
     "../code/src",
     "../dwarf/src",
+    "../insn/src",
     "../layout/src",
     "../study/src",
     "../machine/src",

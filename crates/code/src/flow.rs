@@ -2,23 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use iced_x86::{
-    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpAccess, OpKind,
-    Register,
-};
+use linemate_insn::x86_64::{Base, Effects, Flow, Instruction, Write};
+use linemate_types::ElfAddr;
 
 use crate::sources::Sources;
 
 /// The general registers, and one for the flags.
 const REGISTERS: usize = 17;
 const FLAGS: usize = 16;
-/// rsp, by its number: the stack's addresses come from no load.
-const STACK: usize = 4;
-/// Registers that hold arguments or a result (rax, rcx, rdx, rsi, rdi, r8, r9), and the others that a called function may change.
-const PASSED: [usize; 7] = [0, 1, 2, 6, 7, 8, 9];
-const CHANGED: [usize; 10] = [0, 1, 2, 6, 7, 8, 9, 10, 11, FLAGS];
+/// The stack's addresses come from no load.
+const STACK: usize = Base::STACK.0 as usize;
+/// Registers that hold arguments or a result (rax, rdx, rcx, rsi, rdi, r8, r9), and the others that a called function may change.
+const PASSED: [usize; 7] = [0, 1, 2, 4, 5, 8, 9];
+const CHANGED: [usize; 10] = [0, 1, 2, 4, 5, 8, 9, 10, 11, FLAGS];
 /// A result: rax and rdx.
-const RESULT: [usize; 2] = [0, 2];
+const RESULT: [usize; 2] = [0, 1];
 
 /// From which loads an instruction's addresses come.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,11 +34,9 @@ type RegisterSources = [Sources; REGISTERS];
 /// Of each instruction that accesses memory, of one function's code at `start`: from which loads the addresses come. Instructions that
 /// no path from the start leads to, and those whose addresses come from too many loads to tell, are not in it.
 pub fn address_sources(code: &[u8], start: u64) -> BTreeMap<u64, AddressSources> {
-    let instructions: BTreeMap<u64, Instruction> =
-        Decoder::with_ip(64, code, start, DecoderOptions::NONE)
-            .into_iter()
-            .map(|instruction| (instruction.ip(), instruction))
-            .collect();
+    let instructions = Instruction::all(code, ElfAddr(start))
+        .map(|instruction| (instruction.address().0, instruction))
+        .collect();
     let mut analysis = Analysis {
         end: start.saturating_add(code.len() as u64),
         start,
@@ -48,7 +44,7 @@ pub fn address_sources(code: &[u8], start: u64) -> BTreeMap<u64, AddressSources>
         entries: BTreeMap::new(),
         found: BTreeMap::new(),
         handed_out: Sources::default(),
-        info: InstructionInfoFactory::new(),
+        effects: Effects::default(),
     };
     analysis.run();
     analysis.finish()
@@ -63,7 +59,7 @@ struct Analysis {
     found: BTreeMap<u64, Sources>,
     /// What reaches other functions: arguments and results.
     handed_out: Sources,
-    info: InstructionInfoFactory,
+    effects: Effects,
 }
 
 impl Analysis {
@@ -98,24 +94,24 @@ impl Analysis {
                 return;
             }
             self.step(&instruction, &mut state);
-            match instruction.flow_control() {
-                FlowControl::ConditionalBranch | FlowControl::XbeginXabortXend => {
+            match instruction.flow() {
+                Flow::Branch | Flow::Transaction => {
                     self.branch(&instruction, &state, work);
                 }
-                FlowControl::UnconditionalBranch => {
+                Flow::Jump => {
                     self.branch(&instruction, &state, work);
                     return;
                 }
-                FlowControl::Return => {
+                Flow::Return | Flow::InterruptReturn | Flow::FarReturn => {
                     self.hand_out(&state, &RESULT);
                     return;
                 }
                 // Where it goes is not known: what it leads to is not analysed, or is another function.
-                FlowControl::IndirectBranch => {
+                Flow::IndirectJump => {
                     self.hand_out(&state, &PASSED);
                     return;
                 }
-                FlowControl::Call | FlowControl::IndirectCall => {
+                Flow::Call => {
                     self.hand_out(&state, &PASSED);
                     // By the calling convention, whatever the function does; the others come back
                     // as they were.
@@ -123,17 +119,16 @@ impl Analysis {
                         state[register] = Sources::outside();
                     }
                 }
-                FlowControl::Exception => return,
-                FlowControl::Next | FlowControl::Interrupt => {}
+                Flow::Fault => return,
+                Flow::Next | Flow::Interrupt => {}
             }
-            at = instruction.next_ip();
+            at = instruction.end().0;
         }
     }
 
     fn branch(&mut self, instruction: &Instruction, state: &RegisterSources, work: &mut Vec<u64>) {
-        let target = match instruction.op0_kind() {
-            OpKind::NearBranch64 => instruction.near_branch64(),
-            _ => return,
+        let Some(ElfAddr(target)) = instruction.target() else {
+            return;
         };
         // A jump into the middle of an instruction finds none in the map and ends there.
         if (self.start..self.end).contains(&target) {
@@ -168,60 +163,46 @@ impl Analysis {
 
     /// One instruction: what its addresses come from, and what it leaves in registers.
     fn step(&mut self, instruction: &Instruction, state: &mut RegisterSources) {
-        let info = self.info.info(instruction);
-        let mut accesses = false;
-        let mut loads = false;
+        let effects = self.effects.of(instruction);
+        let (mut accesses, mut loads) = (false, false);
         let mut address = Sources::default();
-        for memory in info.used_memory() {
-            let access = memory.access();
-            if access == OpAccess::NoMemAccess || access == OpAccess::None {
-                continue;
-            }
+        for memory in effects.memory() {
             accesses = true;
-            loads |= reads(access);
-            for register in [memory.base(), memory.index()] {
-                if let Some(register) = number(register) {
-                    address.add(&state[register]);
-                }
+            loads |= memory.used.reads;
+            for register in [memory.base, memory.index].into_iter().flatten() {
+                address.add(&state[register.index()]);
             }
         }
         let mut value = address.clone();
         // The address counts for the value as well: what is loaded depends on where it was loaded
         // from.
-        for used in info.used_registers() {
-            if let Some(register) = number(used.register()).filter(|_| reads(used.access())) {
-                value.add(&state[register]);
-            }
+        for used in effects.registers().filter(|used| used.used.reads) {
+            value.add(&state[used.register.index()]);
         }
-        if instruction.rflags_read() != 0 {
+        if effects.reads_flags {
             value.add(&state[FLAGS]);
         }
+        let at = instruction.address().0;
         if loads {
-            value.add_load(instruction.ip());
+            value.add_load(at);
         }
-        for used in info.used_registers() {
-            let Some(register) = number(used.register()) else {
-                continue;
-            };
-            match used.access() {
-                OpAccess::Write | OpAccess::ReadWrite => state[register] = value.clone(),
+        for used in effects.registers() {
+            match used.used.writes {
+                Write::Yes => state[used.register.index()] = value.clone(),
                 // What was there may still be there.
-                OpAccess::CondWrite | OpAccess::ReadCondWrite => {
-                    state[register].add(&value);
+                Write::Maybe => {
+                    state[used.register.index()].add(&value);
                 }
-                _ => {}
+                Write::No => {}
             }
         }
-        if instruction.rflags_modified() != 0 {
+        if effects.writes_flags {
             state[FLAGS] = value;
         }
         // Whatever changed it: the stack's addresses come from no load.
         state[STACK] = Sources::default();
         if accesses {
-            self.found
-                .entry(instruction.ip())
-                .or_default()
-                .add(&address);
+            self.found.entry(at).or_default().add(&address);
         }
     }
 
@@ -239,17 +220,4 @@ impl Analysis {
         }
         all
     }
-}
-
-fn reads(access: OpAccess) -> bool {
-    matches!(
-        access,
-        OpAccess::Read | OpAccess::CondRead | OpAccess::ReadWrite | OpAccess::ReadCondWrite
-    )
-}
-
-/// A general register's number; others carry no addresses.
-fn number(register: Register) -> Option<usize> {
-    let full = register.full_register();
-    full.is_gpr64().then(|| full.number())
 }

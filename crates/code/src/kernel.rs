@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use linemate_insn::{Dependence, Dependences};
 use linemate_recording::GuestAddr;
-use linemate_replay::{Dependence, Dependences};
 use linemate_types::Symbols;
 use linemate_types::kernel_image::CodeSection;
 

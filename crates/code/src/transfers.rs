@@ -1,7 +1,8 @@
 //! Which instructions call, and which return.
 
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
+use linemate_insn::x86_64::{Flow, Instruction};
 use linemate_recording::GuestAddr;
+use linemate_types::ElfAddr;
 use linemate_types::kernel_image::CodeSection;
 use rustc_hash::FxHashMap;
 
@@ -54,21 +55,15 @@ fn decode(sections: &[CodeSection], at: GuestAddr) -> Option<Instruction> {
         section.bytes.get(from..).filter(|rest| !rest.is_empty())
     })?;
     // From the instruction itself, which a recording is sure of: its function need not be known.
-    let mut decoder = Decoder::with_ip(64, code, at.0, DecoderOptions::NONE);
-    Some(decoder.decode())
+    Some(Instruction::decode(code, ElfAddr(at.0)))
 }
 
 fn transfer(instruction: &Instruction) -> Option<Transfer> {
-    match instruction.flow_control() {
-        FlowControl::Call | FlowControl::IndirectCall => Some(Transfer::Call),
-        FlowControl::Return => match instruction.mnemonic() {
-            Mnemonic::Ret => Some(Transfer::Return),
-            Mnemonic::Iretq | Mnemonic::Iretd | Mnemonic::Iret => Some(Transfer::InterruptReturn),
-            _ => None,
-        },
-        FlowControl::UnconditionalBranch => {
-            (instruction.op0_kind() == OpKind::NearBranch64).then_some(Transfer::Return)
-        }
+    match instruction.flow() {
+        Flow::Call => Some(Transfer::Call),
+        Flow::Return => Some(Transfer::Return),
+        Flow::InterruptReturn => Some(Transfer::InterruptReturn),
+        Flow::Jump => instruction.target().map(|_| Transfer::Return),
         _ => None,
     }
 }

@@ -1,7 +1,7 @@
 //! The programs of a recording: what their files say of addresses, and what their instructions say of accesses.
 //!
 //! * [`Image`]: an ELF file's segments and symbols;
-//! * [`Operand`]: what an instruction reaches memory by;
+//! * [`UserInstruction`]: what an instruction reaches memory by;
 //! * [`Programs`]: all of a recording's, asked by code address.
 //!
 //! Not here: types and lines of the source (debug information), processes, what an access is named.
@@ -11,6 +11,7 @@ mod operand;
 mod set;
 
 pub use image::{Image, ImageError, Segment, Symbol, ThreadStorage};
+pub use linemate_insn::x86_64::{Base, Operand};
 pub use linemate_types::ElfAddr;
-pub use operand::{Base, Operand, UserInstruction, decode, operand_of};
+pub use operand::{UserInstruction, decode};
 pub use set::{CodePlace, Programs, ProgramsError};

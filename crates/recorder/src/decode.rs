@@ -1,7 +1,8 @@
-//! What an instruction's bytes tell before it runs: how its memory callbacks belong together, and whether it
-//! returns, jumps, halts, or clears memory in bulk. Decoding is left to `iced-x86`; nothing here runs per access.
+//! What an instruction's bytes say before it runs: how its memory callbacks belong together, and whether it
+//! returns, jumps, halts, or clears memory in bulk. Nothing here runs per access.
 
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
+use linemate_insn::x86_64::{Flow, Instruction};
+use linemate_units::ElfAddr;
 
 /// How the memory callbacks of one execution make accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +17,7 @@ pub(crate) enum AccessShape {
 
 /// What an instruction does besides touching memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Flow {
+pub(crate) enum ExitKind {
     /// Nothing that the recorder watches.
     Other,
     Return,
@@ -32,7 +33,7 @@ pub(crate) struct InstructionFacts {
     /// How its callbacks make accesses.
     pub(crate) shape: AccessShape,
     /// Its place in the control flow.
-    pub(crate) flow: Flow,
+    pub(crate) flow: ExitKind,
     /// It may load or store. Doubtful ones (privileged instructions, far transfers, segment loads) count.
     pub(crate) may_touch_memory: bool,
     /// `rep stos` and `rep movs`: how the kernel clears and copies whole pages.
@@ -58,21 +59,12 @@ pub(crate) fn may_follow_call(before: &[u8]) -> bool {
         return true;
     }
     let ends_with = |length: usize| {
-        let start = before.len() - length;
-        let bytes = &before[start..];
-        let mut decoder = Decoder::new(64, bytes, DecoderOptions::NONE);
-        let instruction = decoder.decode();
-        instruction.len() == length
-            && matches!(
-                instruction.flow_control(),
-                FlowControl::Call | FlowControl::IndirectCall
-            )
+        let bytes = &before[before.len() - length..];
+        let instruction = Instruction::decode(bytes, ElfAddr(0));
+        instruction.len() == length && instruction.flow() == Flow::Call
     };
     (2..=LONGEST).any(ends_with)
 }
-
-/// No x86 instruction is longer than 15 bytes.
-pub(crate) const MAX_INSTRUCTION: usize = 15;
 
 /// `KK` of the marking no-op where recording starts.
 pub(crate) const START: u8 = 1;
@@ -91,81 +83,40 @@ pub(crate) fn mark_number(bytes: &[u8]) -> Option<u8> {
 /// Decodes one 64-bit instruction. Bytes that are not instruction give the plainest facts: QEMU has the last word
 /// on what they do.
 pub(crate) fn facts(bytes: &[u8], pc: u64) -> InstructionFacts {
-    let instruction = Decoder::with_ip(64, bytes, pc, DecoderOptions::NONE).decode();
+    let instruction = Instruction::decode(bytes, ElfAddr(pc));
     InstructionFacts {
         shape: shape(&instruction),
         flow: flow(&instruction),
-        may_touch_memory: may_touch_memory(&instruction),
-        bulk_store: is_bulk_store(&instruction),
+        may_touch_memory: instruction.may_touch_memory(),
+        bulk_store: instruction.is_bulk_store(),
     }
 }
 
 fn shape(instruction: &Instruction) -> AccessShape {
-    let size = instruction.memory_size().size();
+    let size = instruction.operand_bytes();
     let bytes = size.min(MAX_ACCESS) as u8;
-    let has_memory = (0..instruction.op_count()).any(|i| instruction.op_kind(i) == OpKind::Memory);
-    // `xchg` with memory locks without a prefix (Intel SDM, LOCK).
-    if has_memory && (instruction.has_lock_prefix() || instruction.mnemonic() == Mnemonic::Xchg) {
+    if instruction.is_atomic() {
         return AccessShape::Atomic { bytes };
     }
     // A gather's elements are accesses of their own. Sizes that no access can have (a 10-byte descriptor, the
     // 512 bytes of fxsave) stay in pieces.
     let fits = size > WIDEST_PIECE && size <= MAX_ACCESS && size.is_power_of_two();
-    if has_memory && fits && !instruction.is_vsib() {
+    if instruction.has_operand() && fits && !instruction.is_gather() {
         return AccessShape::Wide { bytes };
     }
     AccessShape::Single
 }
 
-fn flow(instruction: &Instruction) -> Flow {
-    match instruction.mnemonic() {
-        Mnemonic::Ret => Flow::Return,
-        Mnemonic::Hlt | Mnemonic::Mwait => Flow::Halt,
-        Mnemonic::Jmp if instruction.op0_kind() == OpKind::NearBranch64 => {
-            Flow::Jump(instruction.near_branch64())
-        }
-        _ => Flow::Other,
+fn flow(instruction: &Instruction) -> ExitKind {
+    match instruction.flow() {
+        _ if instruction.halts() => ExitKind::Halt,
+        Flow::Return => ExitKind::Return,
+        Flow::Jump => match instruction.target() {
+            Some(target) => ExitKind::Jump(target.0),
+            None => ExitKind::Other,
+        },
+        _ => ExitKind::Other,
     }
-}
-
-fn may_touch_memory(instruction: &Instruction) -> bool {
-    let innocent_operand = |index| match instruction.op_kind(index) {
-        OpKind::Register => !instruction.op_register(index).is_segment_register(),
-        OpKind::NearBranch16 | OpKind::NearBranch32 | OpKind::NearBranch64 => true,
-        kind => (OpKind::Immediate8..=OpKind::Immediate32to64).contains(&kind),
-    };
-    let innocent_flow = matches!(
-        instruction.flow_control(),
-        FlowControl::Next
-            | FlowControl::UnconditionalBranch
-            | FlowControl::ConditionalBranch
-            | FlowControl::IndirectBranch
-    );
-    // iced does not list the descriptor tables among these instructions' memory, and QEMU reads
-    // them.
-    let reads_descriptors = matches!(
-        instruction.mnemonic(),
-        Mnemonic::Lar | Mnemonic::Lsl | Mnemonic::Verr | Mnemonic::Verw
-    );
-    !(innocent_flow && (0..instruction.op_count()).all(innocent_operand))
-        || instruction.is_stack_instruction()
-        || instruction.is_privileged()
-        || reads_descriptors
-}
-
-fn is_bulk_store(instruction: &Instruction) -> bool {
-    instruction.has_rep_prefix()
-        && matches!(
-            instruction.mnemonic(),
-            Mnemonic::Stosb
-                | Mnemonic::Stosw
-                | Mnemonic::Stosd
-                | Mnemonic::Stosq
-                | Mnemonic::Movsb
-                | Mnemonic::Movsw
-                | Mnemonic::Movsd
-                | Mnemonic::Movsq
-        )
 }
 
 #[cfg(test)]
@@ -250,14 +201,14 @@ mod tests {
     #[test]
     fn control_flow_is_told() {
         let pc = 0xffff_ffff_8100_0000;
-        assert_eq!(facts(&[0xc3], pc).flow, Flow::Return);
-        assert_eq!(facts(&[0xc2, 0x08, 0x00], pc).flow, Flow::Return);
+        assert_eq!(facts(&[0xc3], pc).flow, ExitKind::Return);
+        assert_eq!(facts(&[0xc2, 0x08, 0x00], pc).flow, ExitKind::Return);
         assert_eq!(
             facts(&[0xe9, 0x0b, 0x00, 0x00, 0x00], pc).flow,
-            Flow::Jump(pc + 16)
+            ExitKind::Jump(pc + 16)
         );
-        assert_eq!(facts(&[0xf4], pc).flow, Flow::Halt);
-        assert_eq!(facts(&[0xff, 0xe0], pc).flow, Flow::Other);
+        assert_eq!(facts(&[0xf4], pc).flow, ExitKind::Halt);
+        assert_eq!(facts(&[0xff, 0xe0], pc).flow, ExitKind::Other);
     }
 
     #[test]

@@ -5,13 +5,12 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use linemate_insn::x86_64::MAX_BYTES;
 use linemate_recording::format::MAX_INSTRUCTIONS;
 use linemate_recording::{GuestAddr, InstructionId};
 
 use crate::address::is_kernel;
-use crate::decode::{
-    Flow, InstructionFacts, MAX_INSTRUCTION, START, STOP, facts, mark_number, may_follow_call,
-};
+use crate::decode::{ExitKind, InstructionFacts, START, STOP, facts, mark_number, may_follow_call};
 use crate::hook::{Action, Hooked};
 use crate::lane::Instruction;
 use crate::options::RecorderOptions;
@@ -71,7 +70,7 @@ pub(crate) fn translate(
     let parallel = options.parallel;
     block.count(parallel);
     let mut complete = true;
-    let mut buffer = [0; MAX_INSTRUCTION];
+    let mut buffer = [0; MAX_BYTES];
     let count = block.len();
     for (position, instruction) in block.instructions().enumerate() {
         // The block is counted when it is entered, so an instruction's time is the count less what
@@ -125,7 +124,7 @@ pub(crate) fn translate(
 fn kernel_actions(watch: &WatchTable, pc: u64, facts: &InstructionFacts) -> [Option<Action>; 4] {
     let entry = watch.entry(pc).map(Action::Enter);
     let exit = match facts.flow {
-        Flow::Halt => Some(Action::Idle),
+        ExitKind::Halt => Some(Action::Idle),
         flow => watch.return_from(pc, flow).map(Action::Leave),
     };
     [entry, exit, None, None]

@@ -1,8 +1,8 @@
 //! What callbacks may look at of the guest. QEMU's side is in [`crate::ffi`]; nothing else knows it.
 
+use linemate_insn::x86_64::MAX_BYTES;
 use linemate_recording::PAGE;
 
-use crate::decode::MAX_INSTRUCTION;
 use crate::hook::Hooked;
 use crate::lane::Instruction;
 
@@ -28,7 +28,7 @@ pub(crate) trait Instrument {
     /// The page of guest memory that it begins in, and where in it; `None` where it is not in the guest's memory.
     fn page(&self) -> Option<(&[u8; PAGE as usize], u64)>;
 
-    fn bytes<'b>(&self, buffer: &'b mut [u8; MAX_INSTRUCTION]) -> &'b [u8];
+    fn bytes<'b>(&self, buffer: &'b mut [u8; MAX_BYTES]) -> &'b [u8];
 
     /// Calls the recorder on each load and store that the instruction makes.
     fn watch_memory(&self, instruction: Instruction, parallel: bool);

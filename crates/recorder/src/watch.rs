@@ -10,7 +10,7 @@ use linemate_recording::{
 };
 
 use crate::address::{is_kernel, is_kernel_pointer, is_user_pointer};
-use crate::decode::Flow;
+use crate::decode::ExitKind;
 
 /// The most objects of one bulk allocation or free that are reported: the kernel's own calls have up to a few dozen.
 const MAX_BULK: u64 = 4096;
@@ -85,12 +85,12 @@ impl WatchTable {
     }
 
     /// The function that an instruction at `pc` with this `flow` returns from.
-    pub(crate) fn return_from(&self, pc: u64, flow: Flow) -> Option<Watched> {
+    pub(crate) fn return_from(&self, pc: u64, flow: ExitKind) -> Option<Watched> {
         let returns = match flow {
-            Flow::Return => true,
+            ExitKind::Return => true,
             // With return thunks the kernel's `ret` is patched to a jump.
-            Flow::Jump(target) => self.thunks.contains(&target),
-            Flow::Other | Flow::Halt => false,
+            ExitKind::Jump(target) => self.thunks.contains(&target),
+            ExitKind::Other | ExitKind::Halt => false,
         };
         if !returns {
             return None;
@@ -657,21 +657,21 @@ mod tests {
         assert_eq!(watch.entry(0xffff_ffff_8100_1001), None);
         let from = |pc, flow| watch.return_from(pc, flow).map(|watched| watched.id);
         assert_eq!(
-            from(0xffff_ffff_8100_103f, Flow::Return),
+            from(0xffff_ffff_8100_103f, ExitKind::Return),
             Some(FunctionId(1))
         );
-        assert_eq!(from(0xffff_ffff_8100_1040, Flow::Return), None);
+        assert_eq!(from(0xffff_ffff_8100_1040, ExitKind::Return), None);
         assert_eq!(
-            from(0xffff_ffff_8100_0010, Flow::Return),
+            from(0xffff_ffff_8100_0010, ExitKind::Return),
             None,
             "its returns are not wanted"
         );
-        let thunk = Flow::Jump(0xffff_ffff_8200_0000);
+        let thunk = ExitKind::Jump(0xffff_ffff_8200_0000);
         assert_eq!(from(0xffff_ffff_8100_1004, thunk), Some(FunctionId(1)));
         assert_eq!(
-            from(0xffff_ffff_8100_1004, Flow::Jump(0xffff_ffff_8200_0001)),
+            from(0xffff_ffff_8100_1004, ExitKind::Jump(0xffff_ffff_8200_0001)),
             None
         );
-        assert_eq!(from(0xffff_ffff_8100_1004, Flow::Other), None);
+        assert_eq!(from(0xffff_ffff_8100_1004, ExitKind::Other), None);
     }
 }

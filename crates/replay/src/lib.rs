@@ -57,10 +57,10 @@ pub use cache::system::{Closed, System};
 pub use cache::verdict::{LineState, Piece, Verdict};
 pub use difference::partial::{Drift, Partial};
 pub use difference::timeline::{Timeline, TimelineReader};
+pub use linemate_insn::{Dependence, Dependences};
 pub use rounds::error::ReplayError;
 pub use rounds::filter::{Filter, Kept, Later, Seen, keeps_exact};
 pub use rounds::interleaver::Interleaving;
-pub use rounds::overlap::{Dependence, Dependences};
 pub use rounds::placement::{
     AsRecorded, COPIES_MAX, Cloner, Clones, Fate, KeyId, NoClones, Placed, Placement, Sharing,
     SiteId,

@@ -1,4 +1,4 @@
-//! Which type, and where in a file.
+//! Which type.
 
 use std::fmt;
 
@@ -20,7 +20,3 @@ impl fmt::Display for TypeId {
         write!(f, "{}", self.0)
     }
 }
-
-/// An address as an ELF file has it: where the linker put it, before the program is loaded anywhere.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ElfAddr(pub u64);

@@ -29,12 +29,12 @@ pub mod unpack;
 pub use check::{MAX_DEPTH, MAX_SIZE, ModelError};
 pub use find::{FoundType, NotFound, TypeQuery};
 pub use flat::{FieldHit, FlatType, FlattenError, Leaf, LeafId, MAX_LEAVES};
-pub use id::{ElfAddr, TypeId};
+pub use id::TypeId;
 pub use join::{JoinedModel, join};
 pub use kernel_image::KernelImage;
 pub use layout::{Layout, MemberLayout, NamedMember, named_members};
 pub use linemate_units::{
-    BitOffset, ByteAlign, ByteOffset, ByteSize, LineIndex, LineSize, LineSizeError,
+    BitOffset, ByteAlign, ByteOffset, ByteSize, ElfAddr, LineIndex, LineSize, LineSizeError,
 };
 pub use model::{
     Composite, CompositeKind, Enumerator, IntEncoding, Keyword, Language, Linkage, Member,

@@ -12,6 +12,10 @@ pub const PAGE: u64 = 4096;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct GuestAddr(pub u64);
 
+/// An address as an ELF file has it: where the linker put it, before the program is loaded anywhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ElfAddr(pub u64);
+
 /// A guest CPU, counted from 0 as QEMU and the guest do.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct CpuId(pub u16);

@@ -8,5 +8,5 @@ mod guest;
 mod line;
 
 pub use bytes::{BitOffset, ByteAlign, ByteOffset, ByteSize};
-pub use guest::{CpuId, GuestAddr, PAGE};
+pub use guest::{CpuId, ElfAddr, GuestAddr, PAGE};
 pub use line::{LineIndex, LineSize, LineSizeError};

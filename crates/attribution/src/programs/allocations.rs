@@ -124,9 +124,9 @@ mod tests {
     use std::fs;
     use std::process::Command;
 
-    use iced_x86::{Decoder, DecoderOptions};
-    use linemate_dwarf::{ElfAddr as DwarfAddr, ProgramFiles, ProgramTypes};
-    use linemate_programs::{Image, decode};
+    use linemate_dwarf::{ProgramFiles, ProgramTypes};
+    use linemate_insn::x86_64::{Flow, Instruction};
+    use linemate_programs::Image;
 
     use super::*;
 
@@ -154,12 +154,9 @@ mod tests {
         for range in ranges {
             let offset = image.offset_of(range.start).unwrap() as usize;
             let body = &bytes[offset..][..(range.end.0 - range.start.0) as usize];
-            let decoder = Decoder::with_ip(64, body, range.start.0, DecoderOptions::NONE);
-            let instructions = decoder.into_iter().filter(|instruction| {
-                let at = (instruction.ip() - range.start.0) as usize;
-                decode(&body[at..], DwarfAddr(instruction.ip())).calls
-            });
-            calls.extend(instructions.map(|instruction| DwarfAddr(instruction.ip())));
+            let all = Instruction::all(body, range.start);
+            let instructions = all.filter(|instruction| instruction.flow() == Flow::Call);
+            calls.extend(instructions.map(|instruction| instruction.address()));
         }
         assert!(!calls.is_empty());
         let found = allocations(&code, types.model(), &calls);

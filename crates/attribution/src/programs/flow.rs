@@ -6,12 +6,9 @@
 
 use std::collections::BTreeSet;
 
-use iced_x86::{
-    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess,
-    OpKind, Register as IcedRegister,
-};
 use linemate_dwarf::{ProgramCode, Register};
-use linemate_programs::{Base, ElfAddr, Operand, operand_of};
+use linemate_insn::x86_64::{Effects, Flow as Control, Instruction, Move, Write};
+use linemate_programs::{Base, ElfAddr, Operand};
 use linemate_types::{Member, Type, TypeId, TypeModel};
 
 use super::elements::Elements;
@@ -27,7 +24,7 @@ type Registers = [Option<TypeId>; 16];
 struct Straight<'i> {
     instructions: &'i [Instruction],
     /// Where jumps come to.
-    targets: &'i BTreeSet<u64>,
+    targets: &'i BTreeSet<ElfAddr>,
     /// What registers point to where it begins.
     entered: Registers,
 }
@@ -36,7 +33,7 @@ struct Straight<'i> {
 pub(super) struct Flow<'a, 'd> {
     code: &'a ProgramCode<'d>,
     model: &'a TypeModel,
-    info: InstructionInfoFactory,
+    effects: Effects,
     elements: Elements,
 }
 
@@ -45,7 +42,7 @@ impl<'a, 'd> Flow<'a, 'd> {
         Self {
             code,
             model,
-            info: InstructionInfoFactory::new(),
+            effects: Effects::default(),
             elements: Elements::new(model),
         }
     }
@@ -58,21 +55,20 @@ impl<'a, 'd> Flow<'a, 'd> {
         start: ElfAddr,
         mut found: impl FnMut(ElfAddr, Base, TypeId),
     ) {
-        let mut decoder = Decoder::with_ip(64, bytes, start.0, DecoderOptions::NONE);
-        let instructions: Vec<Instruction> = decoder.iter().collect();
-        let targets: BTreeSet<u64> = instructions
+        let instructions: Vec<Instruction> = Instruction::all(bytes, start).collect();
+        let targets: BTreeSet<ElfAddr> = instructions
             .iter()
-            .filter(|i| matches!(i.op0_kind(), OpKind::NearBranch64))
-            .map(Instruction::near_branch_target)
+            .filter_map(Instruction::target)
             .collect();
         let entered = slots::arguments(
             &instructions,
             &targets,
-            &mut self.info,
+            &mut self.effects,
             |at, displacement| {
                 let register = Register(u16::from(Base::STACK.0));
-                let pc = ElfAddr(at.ip());
-                let variable = self.code.variable_at(pc, register, displacement)?;
+                let variable = self
+                    .code
+                    .variable_at(at.address(), register, displacement)?;
                 let whole = variable.offset.0 == 0;
                 whole.then(|| self.model.pointer_target(variable.type_id))?
             },
@@ -87,12 +83,12 @@ impl<'a, 'd> Flow<'a, 'd> {
         let mut stores = Stores::default();
         self.walk(&code, &Slots::default(), |flow, instruction, registers| {
             let pointed = slots::stored(instruction)
-                .and_then(|(base, _)| flow.pointed(instruction.ip(), base, registers));
-            stores.see(instruction, &mut flow.info, pointed);
+                .and_then(|(base, _)| flow.pointed(instruction.address(), base, registers));
+            stores.see(instruction, &mut flow.effects, pointed);
         });
         self.walk(&code, &stores.settle(), |flow, instruction, registers| {
             if let Some((base, ty)) = flow.reaches(instruction, registers) {
-                found(ElfAddr(instruction.ip()), base, ty);
+                found(instruction.address(), base, ty);
             }
         });
     }
@@ -108,7 +104,7 @@ impl<'a, 'd> Flow<'a, 'd> {
         for instruction in code.instructions {
             // What registers hold where several ways meet would need all of them: nothing is
             // assumed.
-            if code.targets.contains(&instruction.ip()) {
+            if code.targets.contains(&instruction.address()) {
                 registers = [None; 16];
             }
             see(self, instruction, &registers);
@@ -118,16 +114,16 @@ impl<'a, 'd> Flow<'a, 'd> {
 
     /// What the base register of an instruction's memory operand points to.
     fn reaches(&self, instruction: &Instruction, known: &Registers) -> Option<(Base, TypeId)> {
-        let Operand::Based { base, .. } = operand_of(instruction) else {
+        let Operand::Based { base, .. } = instruction.operand() else {
             return None;
         };
-        Some((base, self.pointed(instruction.ip(), base, known)?))
+        Some((base, self.pointed(instruction.address(), base, known)?))
     }
 
-    fn pointed(&self, pc: u64, base: Base, known: &Registers) -> Option<TypeId> {
-        let (pc, register) = (ElfAddr(pc), Register(u16::from(base.0)));
+    fn pointed(&self, pc: ElfAddr, base: Base, known: &Registers) -> Option<TypeId> {
+        let register = Register(u16::from(base.0));
         let declared = self.code.pointer_in(pc, register);
-        let followed = || *known.get(usize::from(base.0))?;
+        let followed = || *known.get(base.index())?;
         // Structs first: a `char *` is often what a struct is passed as.
         declared
             .or_else(followed)
@@ -135,10 +131,10 @@ impl<'a, 'd> Flow<'a, 'd> {
     }
 
     fn step(&mut self, instruction: &Instruction, slots: &Slots, registers: &mut Registers) {
-        match instruction.flow_control() {
-            FlowControl::Next | FlowControl::ConditionalBranch => {}
+        match instruction.flow() {
+            Control::Next | Control::Branch => {}
             // What a called function leaves in registers is not known, those that it has to keep aside.
-            FlowControl::Call | FlowControl::IndirectCall => {
+            Control::Call => {
                 for (number, register) in registers.iter_mut().enumerate() {
                     // `rbx`, `rbp` and `r12` to `r15` by DWARF's numbers (System V ABI,
                     // callee-saved); `rsp` points to no object.
@@ -155,17 +151,13 @@ impl<'a, 'd> Flow<'a, 'd> {
         }
         // Before the written registers are forgotten: `mov rax, [rax+8]` needs what `rax` was.
         let gained = self.gained(instruction, slots, registers);
-        for used in self.info.info(instruction).used_registers() {
-            let written = !matches!(
-                used.access(),
-                OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess
-            );
-            if let (true, Some(base)) = (written, Base::of(used.register())) {
-                registers[usize::from(base.0)] = None;
+        for used in self.effects.of(instruction).registers() {
+            if used.used.writes != Write::No {
+                registers[used.register.index()] = None;
             }
         }
         if let Some((base, ty)) = gained {
-            registers[usize::from(base.0)] = Some(ty);
+            registers[base.index()] = Some(ty);
         }
     }
 
@@ -176,54 +168,46 @@ impl<'a, 'd> Flow<'a, 'd> {
         slots: &Slots,
         known: &Registers,
     ) -> Option<(Base, TypeId)> {
-        let whole =
-            |register: IcedRegister| register.is_gpr64().then(|| Base::of(register)).flatten();
-        if instruction.op0_kind() != OpKind::Register {
-            return None;
-        }
-        let base = whole(instruction.op0_register())?;
-        let pc = instruction.ip();
-        let ty = match (instruction.mnemonic(), instruction.op1_kind()) {
-            (Mnemonic::Mov, OpKind::Register) => {
-                self.pointed(pc, whole(instruction.op1_register())?, known)?
-            }
-            (Mnemonic::Mov, OpKind::Memory) => {
+        let pc = instruction.address();
+        match instruction.moved()? {
+            Move::Copy { from, to } => Some((to, self.pointed(pc, from, known)?)),
+            Move::Load { to } => {
                 let held = self
                     .holder(instruction, known)
                     .and_then(|(holder, offset)| {
                         pointer_at(self.model, &self.elements, holder, offset)
                     });
-                held.or_else(|| slots.at(instruction))?
+                Some((to, held.or_else(|| slots.at(instruction))?))
             }
-            (Mnemonic::Lea, OpKind::Memory) => {
+            Move::Address { to } => {
                 let (holder, offset) = self.holder(instruction, known)?;
-                start_at(self.model, holder, offset)?
+                Some((to, start_at(self.model, holder, offset)?))
             }
-            _ => return None,
-        };
-        Some((base, ty))
+            Move::Store { .. } => None,
+        }
     }
 
     /// The type of what a memory operand is in, and where in it.
     fn holder(&self, instruction: &Instruction, known: &Registers) -> Option<(TypeId, u64)> {
-        let pc = ElfAddr(instruction.ip());
-        if instruction.is_ip_rel_memory_operand() {
-            let address = ElfAddr(instruction.ip_rel_memory_address());
-            let (global, offset) = self.code.global_at(address)?;
-            return Some((global.type_id, offset.0));
-        }
-        let none = IcedRegister::None;
-        // Thread-local: `evidence` handles it by the thread pointer.
-        if instruction.segment_prefix() != none {
-            return None;
-        }
-        let base = Base::of(instruction.memory_base())?;
-        let displacement = instruction.memory_displacement64() as i64;
-        if instruction.memory_index() != none {
+        let pc = instruction.address();
+        let (base, displacement, indexed) = match instruction.addressed() {
+            Operand::Place(address) if instruction.is_relative() => {
+                let (global, offset) = self.code.global_at(address)?;
+                return Some((global.type_id, offset.0));
+            }
+            Operand::Based {
+                base,
+                displacement,
+                indexed,
+                // Thread-local otherwise: `evidence` handles it by the thread pointer.
+            } if !instruction.has_segment() => (base, displacement, indexed),
+            _ => return None,
+        };
+        if indexed {
             // An array's element: where in it, if the index counts whole elements.
-            let element = self.pointed(instruction.ip(), base, known)?;
+            let element = self.pointed(pc, base, known)?;
             let size = self.model.size_of(element)?;
-            let whole = size == u64::from(instruction.memory_index_scale());
+            let whole = size == instruction.index_scale();
             let within = u64::try_from(displacement).ok()?.checked_rem(size)?;
             return whole.then_some((element, within));
         }
@@ -231,7 +215,7 @@ impl<'a, 'd> Flow<'a, 'd> {
         if let Some(found) = self.code.variable_at(pc, register, displacement) {
             return Some((found.type_id, found.offset.0));
         }
-        let ty = self.pointed(instruction.ip(), base, known)?;
+        let ty = self.pointed(pc, base, known)?;
         Some((ty, u64::try_from(displacement).ok()?))
     }
 }

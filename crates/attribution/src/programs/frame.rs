@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use linemate_dwarf::{ElfAddr as DwarfAddr, ProgramCode, Register};
+use linemate_dwarf::{ProgramCode, Register};
 use linemate_programs::{Base, CodePlace, ElfAddr, Operand, Programs};
 use linemate_types::{Type, TypeId, TypeModel};
 
@@ -60,7 +60,7 @@ pub(super) fn in_frames(
         else {
             return None;
         };
-        let pc = DwarfAddr(address.0);
+        let pc = *address;
         // `rbp` is a register like others where it does not lead to the frame.
         let framed = || code.cfa(pc).is_some_and(|(r, _)| r == register(base));
         if base != Base::STACK && !framed() {
@@ -80,7 +80,7 @@ fn register(base: Base) -> Register {
 fn in_frame(
     code: &ProgramCode<'_>,
     model: &TypeModel,
-    pc: DwarfAddr,
+    pc: ElfAddr,
     operand: Operand,
     bytes: u16,
 ) -> Option<InFrame<TypeId>> {
@@ -149,9 +149,9 @@ mod tests {
     use std::fs;
     use std::process::Command;
 
-    use iced_x86::{Decoder, DecoderOptions};
     use linemate_dwarf::{ProgramFiles, ProgramTypes};
-    use linemate_programs::{Image, operand_of};
+    use linemate_insn::x86_64::Instruction;
+    use linemate_programs::Image;
 
     use super::*;
 
@@ -185,11 +185,9 @@ int main(int count, char **words)
         let main = image.functions.iter().find(|f| f.name == "main").unwrap();
         let offset = image.offset_of(main.address).unwrap() as usize;
         let body = &bytes[offset..][..main.size as usize];
-        let mut decoder = Decoder::with_ip(64, body, main.address.0, DecoderOptions::NONE);
-        let found = decoder.iter().filter_map(|instruction| {
-            let bytes = instruction.memory_size().size() as u16;
-            let operand = operand_of(&instruction);
-            let pc = DwarfAddr(instruction.ip());
+        let found = Instruction::all(body, main.address).filter_map(|instruction| {
+            let bytes = instruction.operand_bytes() as u16;
+            let (pc, operand) = (instruction.address(), instruction.operand());
             in_frame(&code, types.model(), pc, operand, bytes)
         });
         let found = found.map(|f| (f.name, f.ty.is_some(), f.offset, f.indexed));

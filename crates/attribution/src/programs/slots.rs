@@ -6,12 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use iced_x86::{
-    FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind,
-    Register as IcedRegister,
-};
-use linemate_programs::Base;
-use linemate_types::TypeId;
+use linemate_insn::x86_64::{Effects, Flow, Instruction, Move, Write};
+use linemate_programs::{Base, Operand};
+use linemate_types::{ElfAddr, TypeId};
 
 /// Bytes of a pointer.
 const POINTER: i64 = 8;
@@ -29,20 +26,22 @@ impl Slots {
 
 /// The displacement of a memory operand from the stack pointer, where nothing is added to it.
 pub(super) fn on_stack(instruction: &Instruction) -> Option<i64> {
-    let plain = instruction.memory_base() == IcedRegister::RSP
-        && instruction.memory_index() == IcedRegister::None
-        && instruction.segment_prefix() == IcedRegister::None;
-    plain.then_some(instruction.memory_displacement64() as i64)
+    match instruction.addressed() {
+        Operand::Based {
+            base: Base::STACK,
+            displacement,
+            indexed: false,
+        } if !instruction.has_segment() => Some(displacement),
+        _ => None,
+    }
 }
 
 /// The register that an instruction stores whole, and where on the stack.
 pub(super) fn stored(instruction: &Instruction) -> Option<(Base, i64)> {
-    let is_store = instruction.mnemonic() == Mnemonic::Mov
-        && instruction.op0_kind() == OpKind::Memory
-        && instruction.op1_kind() == OpKind::Register
-        && instruction.op1_register().is_gpr64();
-    let at = is_store.then(|| on_stack(instruction)).flatten()?;
-    Some((Base::of(instruction.op1_register())?, at))
+    match instruction.moved()? {
+        Move::Store { from } => Some((from, on_stack(instruction)?)),
+        _ => None,
+    }
 }
 
 /// What is stored where in a function, as it is walked through.
@@ -60,12 +59,12 @@ impl Stores {
     pub(super) fn see(
         &mut self,
         instruction: &Instruction,
-        info: &mut InstructionInfoFactory,
+        effects: &mut Effects,
         pointed: Option<TypeId>,
     ) {
         // After the prologue `rsp` is fixed: where it moves after the first store, a displacement
         // means two places, and nothing is concluded.
-        self.moved |= lowers_stack(instruction) && !self.pointers.is_empty();
+        self.moved |= instruction.lowers_stack() && !self.pointers.is_empty();
         if let (Some((_, at)), Some(ty)) = (stored(instruction), pointed) {
             if *self.pointers.entry(at).or_insert(ty) != ty {
                 // Two types in one place: the compiler has reused it.
@@ -73,20 +72,16 @@ impl Stores {
             }
             return;
         }
-        if instruction.mnemonic() == Mnemonic::Lea {
+        if instruction.is_lea() {
             self.others
                 .extend(on_stack(instruction).map(|at| at..at + 1));
             return;
         }
-        for memory in info.info(instruction).used_memory() {
-            let reads = matches!(
-                memory.access(),
-                OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess
-            );
-            let plain = memory.base() == IcedRegister::RSP && memory.index() == IcedRegister::None;
-            if plain && !reads {
-                let at = memory.displacement() as i64;
-                let size = memory.memory_size().size() as i64;
+        for memory in effects.of(instruction).memory() {
+            let plain = memory.base == Some(Base::STACK) && !memory.indexed;
+            if plain && memory.used.writes != Write::No {
+                let at = memory.displacement;
+                let size = memory.bytes as i64;
                 self.others.push(at..at.saturating_add(size.max(1)));
             }
         }
@@ -106,45 +101,30 @@ impl Stores {
     }
 }
 
-/// Whether more of the stack is in use after an instruction, which shifts all displacements.
-fn lowers_stack(instruction: &Instruction) -> bool {
-    match instruction.mnemonic() {
-        Mnemonic::Push => true,
-        Mnemonic::Sub | Mnemonic::And => instruction.op0_register() == IcedRegister::RSP,
-        _ => false,
-    }
-}
-
 /// What arguments point to that a function writes to their variables before anything else happens: `variable` is what the pointer of
 /// the variable at a displacement from the stack pointer leads to, if one is there.
 pub(super) fn arguments(
     instructions: &[Instruction],
-    targets: &BTreeSet<u64>,
-    info: &mut InstructionInfoFactory,
+    targets: &BTreeSet<ElfAddr>,
+    effects: &mut Effects,
     variable: impl Fn(&Instruction, i64) -> Option<TypeId>,
 ) -> [Option<TypeId>; 16] {
     let mut found = [None; 16];
     let mut written = [false; 16];
     for instruction in instructions {
         let straight =
-            instruction.flow_control() == FlowControl::Next && !targets.contains(&instruction.ip());
+            instruction.flow() == Flow::Next && !targets.contains(&instruction.address());
         if !straight {
             break;
         }
         if let Some((base, at)) = stored(instruction) {
-            let number = usize::from(base.0);
+            let number = base.index();
             if !written[number] && found[number].is_none() {
                 found[number] = variable(instruction, at);
             }
         }
-        for used in info.info(instruction).used_registers() {
-            let reads = matches!(
-                used.access(),
-                OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess
-            );
-            if let (false, Some(base)) = (reads, Base::of(used.register())) {
-                written[usize::from(base.0)] = true;
-            }
+        for used in effects.of(instruction).registers() {
+            written[used.register.index()] |= used.used.writes != Write::No;
         }
     }
     found
@@ -153,7 +133,6 @@ pub(super) fn arguments(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iced_x86::{Decoder, DecoderOptions};
 
     const QUEUE: TypeId = TypeId(7);
     /// `sub rsp,0x28`; `mov [rsp+8],rdi`, where no variable is; `mov [rsp+0x10],rdi`, the argument's variable.
@@ -164,15 +143,14 @@ mod tests {
     /// What the pointer that is loaded last leads to.
     fn loaded(between: &[u8]) -> Option<TypeId> {
         let code = [ENTRY, between, LOAD].concat();
-        let decoder = Decoder::with_ip(64, &code, 0, DecoderOptions::NONE);
-        let instructions: Vec<Instruction> = decoder.into_iter().collect();
-        let mut info = InstructionInfoFactory::new();
+        let instructions: Vec<Instruction> = Instruction::all(&code, ElfAddr(0)).collect();
+        let mut effects = Effects::default();
         let variable = |_: &Instruction, at| (at == 0x10).then_some(QUEUE);
-        let entered = arguments(&instructions, &BTreeSet::new(), &mut info, variable);
+        let entered = arguments(&instructions, &BTreeSet::new(), &mut effects, variable);
         let mut stores = Stores::default();
         for instruction in &instructions {
-            let pointed = stored(instruction).and_then(|(base, _)| entered[usize::from(base.0)]);
-            stores.see(instruction, &mut info, pointed);
+            let pointed = stored(instruction).and_then(|(base, _)| entered[base.index()]);
+            stores.see(instruction, &mut effects, pointed);
         }
         stores.settle().at(instructions.last()?)
     }

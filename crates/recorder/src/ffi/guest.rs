@@ -6,11 +6,11 @@ use std::ptr;
 use std::slice;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use linemate_insn::x86_64::MAX_BYTES;
 use linemate_recording::{PAGE, Register};
 
 use super::entry::{on_any_block, on_block_of, on_hook, on_memory};
 use super::raw;
-use crate::decode::MAX_INSTRUCTION;
 use crate::hook::Hooked;
 use crate::lane::Instruction;
 use crate::running::Identify;
@@ -93,7 +93,7 @@ impl Instrument for BlockInstruction<'_> {
         Some((page, within as u64))
     }
 
-    fn bytes<'b>(&self, buffer: &'b mut [u8; MAX_INSTRUCTION]) -> &'b [u8] {
+    fn bytes<'b>(&self, buffer: &'b mut [u8; MAX_BYTES]) -> &'b [u8] {
         let room = buffer.len();
         // SAFETY: `insn` as above; at most `room` bytes are written.
         let got = unsafe {

@@ -12,10 +12,12 @@ use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use linemate_insn::x86_64::MAX_BYTES;
+
 use super::guest::TranslatedBlock;
 use super::raw;
 use crate::address::is_kernel;
-use crate::decode::{HOLD, MAX_INSTRUCTION, mark_number};
+use crate::decode::{HOLD, mark_number};
 use crate::recorder::SetUpError;
 use crate::view::{CodeBlock as _, Instrument as _};
 
@@ -33,7 +35,7 @@ pub(super) fn install(id: raw::PluginId, pipe: PathBuf) -> Result<(), SetUpError
 extern "C" fn on_translate(_id: raw::PluginId, tb: *mut raw::Tb) {
     // SAFETY: `tb` is valid during this callback.
     let block = unsafe { TranslatedBlock::new(tb) };
-    let mut buffer = [0; MAX_INSTRUCTION];
+    let mut buffer = [0; MAX_BYTES];
     for instruction in block.instructions() {
         let held = !is_kernel(instruction.address())
             && mark_number(instruction.bytes(&mut buffer)) == Some(HOLD);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use linemate_insn::Dependences;
 use linemate_machine::{LogicalCpu, Machine};
 use linemate_recording::{Access, AccessKind, CpuId, GuestAddr, TimeGrid, VirtualTime};
 
@@ -13,7 +14,7 @@ use crate::rounds::engine::Engine;
 use crate::rounds::error::{KEYS_MAX, ReplayError};
 use crate::rounds::filter::Later;
 use crate::rounds::interleaver::{Interleaver, Interleaving, Slice};
-use crate::rounds::overlap::{Dependences, Windows};
+use crate::rounds::overlap::Windows;
 use crate::rounds::placement::{Cloner, Fate, KeyId, Placed, Placement, SiteId};
 use crate::rounds::slices::{Begins, SliceHead, Slicer};
 use crate::rounds::waiting::{Waiting, places};
