@@ -46,7 +46,7 @@ pub use control::ExitStatus;
 pub use error::GuestError;
 pub use functions::{EventRefusal, WatchList, nameless_watch_list, watch_list};
 pub use kernel::{BootableKernel, default_kernel, recorded_kernel};
-pub use observer::{Observer, OutputStream, Progress, Refusal, Stage};
+pub use observer::{Observer, OutputStream, Progress, RefusedCall, Stage};
 pub use payload::{ExtraFile, Workload};
 pub use program::ProgramError;
 pub use programs::OwnAllocator;

@@ -61,7 +61,7 @@ const REFUSED: &str = "linemate-recorder: refused ";
 
 /// A system call that a program made in vain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct RefusedCall {
     /// What it did: `open`, `connect`.
     pub call: String,
     /// The error's number: 2 is ENOENT.
@@ -70,22 +70,22 @@ pub struct Refusal {
     pub what: String,
 }
 
-impl Refusal {
+impl RefusedCall {
     /// Those that a recorder told, in its order: the latest first.
-    pub(crate) fn parse_all(words: &str) -> Vec<Refusal> {
+    pub(crate) fn parse_all(words: &str) -> Vec<RefusedCall> {
         let lines = words.lines().filter_map(|line| line.strip_prefix(REFUSED));
-        lines.filter_map(Refusal::parse).collect()
+        lines.filter_map(RefusedCall::parse).collect()
     }
 
     /// Of a line `CALL ERROR NAME-IN-HEXADECIMAL`; `None` for any other.
-    fn parse(line: &str) -> Option<Refusal> {
+    fn parse(line: &str) -> Option<RefusedCall> {
         // In hexadecimal, as a name may hold spaces and line ends.
         let mut parts = line.split(' ');
         let (call, error, digits) = (parts.next()?, parts.next()?, parts.next()?);
         let digit = |byte: &u8| char::from(*byte).to_digit(16);
         let pair = |pair: &[u8]| Some((digit(pair.first()?)? * 16 + digit(pair.get(1)?)?) as u8);
         let what: Option<Vec<u8>> = digits.as_bytes().chunks(2).map(pair).collect();
-        Some(Refusal {
+        Some(RefusedCall {
             call: call.to_owned(),
             error: error.parse().ok()?,
             what: String::from_utf8_lossy(&what?).into_owned(),
@@ -134,13 +134,13 @@ mod tests {
                      linemate-recorder: refused\n\
                      linemate-recorder: done accesses=1\n\
                      linemate-recorder: refused connect 111 313a32\n";
-        let refusal = |call: &str, error, what: &str| Refusal {
+        let refusal = |call: &str, error, what: &str| RefusedCall {
             call: call.to_owned(),
             error,
             what: what.to_owned(),
         };
         let expected = [refusal("open", 2, "/a"), refusal("connect", 111, "1:2")];
-        assert_eq!(Refusal::parse_all(words), expected);
+        assert_eq!(RefusedCall::parse_all(words), expected);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::head::{self, KnownKernel, RunFacts};
 use crate::images::{self, Images};
 use crate::initramfs;
 use crate::kernel::BootableKernel;
-use crate::observer::{Observer, Refusal, Stage};
+use crate::observer::{Observer, RefusedCall, Stage};
 use crate::payload::Payload;
 use crate::programs::Programs;
 use crate::qemu::{GuestFiles, Plugin, PluginOptions, Start};
@@ -63,7 +63,7 @@ pub struct Recorded {
     /// Host time between start and stop.
     pub duration: Duration,
     /// The last system calls that programs made in vain, the latest first; none without a recorder, or where CPUs run in parallel.
-    pub refusals: Vec<Refusal>,
+    pub refusals: Vec<RefusedCall>,
 }
 
 /// A run that failed, and what is left of it.
@@ -115,7 +115,7 @@ impl<'a> Watching<'a> {
 struct Ran {
     status: ExitStatus,
     duration: Duration,
-    refusals: Vec<Refusal>,
+    refusals: Vec<RefusedCall>,
 }
 
 impl Session {
@@ -442,7 +442,7 @@ fn tell_notes(payload: &Payload, observer: &mut dyn Observer) {
 }
 
 /// Ends a guest whose command has ended; the system calls that programs made in vain.
-fn ended(mut vm: Vm) -> Result<Vec<Refusal>, GuestError> {
+fn ended(mut vm: Vm) -> Result<Vec<RefusedCall>, GuestError> {
     // A command that was killed has a status of its own: the kernel's message says more.
     let out_of_memory = vm.out_of_memory();
     vm.release()?;

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::control::{Message, Pause};
 use crate::error::GuestError;
-use crate::observer::{Observer, OutputStream, Progress, RECORDER_ERROR, Refusal};
+use crate::observer::{Observer, OutputStream, Progress, RECORDER_ERROR, RefusedCall};
 use crate::process::Process;
 use crate::qemu::{self, GuestFiles, Inherited, Plugin, Qemu, Start};
 use crate::qmp::{Qmp, QmpError};
@@ -89,7 +89,7 @@ pub(crate) struct RecorderWords {
     /// What it complained about, if it did.
     pub(crate) complaint: Option<String>,
     /// System calls that programs made in vain, the latest first.
-    pub(crate) refusals: Vec<Refusal>,
+    pub(crate) refusals: Vec<RefusedCall>,
 }
 
 /// The limits under which a guest is watched.
@@ -513,7 +513,7 @@ impl Vm {
             .find_map(|line| line.strip_prefix(RECORDER_ERROR));
         RecorderWords {
             complaint: complaint.map(str::to_owned),
-            refusals: Refusal::parse_all(&words),
+            refusals: RefusedCall::parse_all(&words),
         }
     }
 

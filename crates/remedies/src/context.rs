@@ -12,7 +12,7 @@ use linemate_study::scene::Scene;
 use super::apart::neighbours::Neighbours;
 use super::bitmap::Bitmaps;
 use super::collide::strides::Collisions;
-use super::costs::{Act, Cost, Costs};
+use super::costs::{Act, Cost, MeasuredCosts};
 use super::evidence::Evidence;
 use super::fields::{Field, FieldId, Fields};
 use super::focus::Focus;
@@ -28,7 +28,7 @@ pub(crate) struct Context<'a> {
     pub(crate) evidence: &'a Evidence,
     pub(crate) fields: &'a Fields,
     pub(crate) scene: &'a Scene<'a>,
-    pub(crate) costs: &'a Costs,
+    pub(crate) costs: &'a MeasuredCosts,
     pub(crate) answers: &'a [Answer],
     pub(crate) collisions: &'a Collisions,
     pub(crate) neighbours: &'a Neighbours,

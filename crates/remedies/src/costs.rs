@@ -109,7 +109,7 @@ impl Cost {
 
 /// The costs of a recording.
 #[derive(Debug, Default)]
-pub(crate) struct Costs {
+pub(crate) struct MeasuredCosts {
     /// Of a field on lines where objects of different CPUs meet ([`Neighbours::meet_at`]).
     met: BTreeMap<FieldId, Cost>,
     /// By field, act and function.
@@ -123,7 +123,7 @@ pub(crate) struct Costs {
     pub(crate) whole: Cost,
 }
 
-impl Costs {
+impl MeasuredCosts {
     /// Replays the recording once.
     ///
     /// # Errors
@@ -132,14 +132,14 @@ impl Costs {
         experiment: &Experiment<'_>,
         mut classes: Classes<'_>,
         seed: u64,
-    ) -> Result<Costs, ExperimentError> {
+    ) -> Result<MeasuredCosts, ExperimentError> {
         // Every access in the recording's order, not what a filter leaves: what follows an atomic,
         // and what a pointer leads to, are often hits.
         let outcome = experiment.placed(seed, |step| classes.place(step))?;
-        let mut costs = Costs {
+        let mut costs = MeasuredCosts {
             exchanges: classes.exchanges.into_iter().collect(),
             meetings: classes.follower.finish(),
-            ..Costs::default()
+            ..MeasuredCosts::default()
         };
         costs.whole.accesses = outcome.accesses;
         costs.whole.add_counts(&outcome.totals);
@@ -151,7 +151,7 @@ impl Costs {
             if let Some(counts) = outcome.sites.get(site as usize) {
                 cost.add_counts(counts);
             }
-            let Row {
+            let SiteKey {
                 field,
                 act,
                 function,
@@ -205,7 +205,7 @@ const PENDING: usize = 32;
 
 /// What accesses are counted for together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Row {
+struct SiteKey {
     field: FieldId,
     act: Act,
     function: u32,
@@ -218,10 +218,10 @@ pub(crate) struct Classes<'f> {
     fields: &'f Fields,
     follower: Follower<'f>,
     neighbours: &'f Neighbours,
-    numbers: FxHashMap<Row, u32>,
+    numbers: FxHashMap<SiteKey, u32>,
     /// By site number minus 1.
     accesses: Vec<u64>,
-    sites: Vec<(Row, u32)>,
+    sites: Vec<(SiteKey, u32)>,
     exchanges: FxHashMap<(FieldId, u32), u64>,
     pending: Vec<Vec<Pending>>,
 }
@@ -250,7 +250,7 @@ impl<'f> Classes<'f> {
             Some(field) => {
                 self.follower.step(step, field);
                 let act = self.act(step, field);
-                self.site(Row {
+                self.site(SiteKey {
                     field,
                     act,
                     function: step.site.0,
@@ -268,7 +268,7 @@ impl<'f> Classes<'f> {
         }
     }
 
-    fn site(&mut self, row: Row) -> u32 {
+    fn site(&mut self, row: SiteKey) -> u32 {
         let next = self.sites.len() as u32 + 1;
         let site = *self.numbers.entry(row).or_insert(next);
         if site == next {

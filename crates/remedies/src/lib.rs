@@ -45,7 +45,7 @@ use apart::neighbours::Neighbours;
 use bitmap::Bitmaps;
 use collide::strides::Collisions;
 use context::{Context, stake};
-use costs::{Classes, Costs};
+use costs::{Classes, MeasuredCosts};
 use evidence::Evidence;
 use fields::Fields;
 use focus::Focus;
@@ -85,7 +85,7 @@ pub fn find(session: &Session<'_>, options: &RemedyOptions) -> Result<RemedyList
         Follower::new(analysis, &fields, &questions),
         &neighbours,
     );
-    let costs = Costs::measure(&experiment, classes, options.seed)?;
+    let costs = MeasuredCosts::measure(&experiment, classes, options.seed)?;
     let collisions = Collisions::new(analysis, &experiment)?;
     let answers = answers(analysis, &fields, &costs, &questions);
     // `colocate` pairs by these counts: what pointers tell is better than who is touched next to whom.

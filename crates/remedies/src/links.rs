@@ -83,17 +83,17 @@ fn pointee<'m>(model: &'m TypeModel, field: &Field) -> Option<&'m str> {
 pub(crate) type Meetings = BTreeMap<(u64, u64), u64>;
 
 /// Meetings by the code that makes them.
-pub(crate) type ByCode = BTreeMap<Code, Meetings>;
+pub(crate) type ByCode = BTreeMap<CodePair, Meetings>;
 
 /// The instruction that loads a pointer, and the one that touches the object.
-type Code = (u64, u64);
+type CodePair = (u64, u64);
 
 /// A pointer of one object that led to another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Meeting {
     /// The pointer that leads there.
     field: FieldId,
-    code: Code,
+    code: CodePair,
     /// The object with the pointer.
     from: u64,
     /// The object that it leads to.

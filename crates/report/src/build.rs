@@ -372,8 +372,8 @@ impl<'a> Builder<'a> {
     fn sources(&mut self) -> Vec<SourceRow> {
         let places = self.analysis.source_places();
         let rows = self.by_code(|resolver, pc| match places.at(pc) {
-            Some(place) => Code::Line(place),
-            None => Code::Function(resolver.function(pc).to_owned()),
+            Some(place) => CodeRow::Line(place),
+            None => CodeRow::Function(resolver.function(pc).to_owned()),
         });
         rows.into_iter()
             .map(|(code, parts)| code.row(&parts))
@@ -450,17 +450,17 @@ fn sort_by_shared(rows: &mut [TypeRow]) {
 
 /// What a row of `--by source` is of.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Code<'p> {
+enum CodeRow<'p> {
     Line(&'p SourcePlace),
     /// Of code of which no lines are known.
     Function(String),
 }
 
-impl Code<'_> {
+impl CodeRow<'_> {
     fn row(self, parts: &Parts) -> SourceRow {
         let (figures, types) = (parts.sum.figures(), largest(&parts.parts));
         match self {
-            Code::Line(place) => SourceRow {
+            CodeRow::Line(place) => SourceRow {
                 name: place.to_string(),
                 file: Some(place.file.clone()),
                 line: Some(place.line),
@@ -468,7 +468,7 @@ impl Code<'_> {
                 figures,
                 types,
             },
-            Code::Function(name) => SourceRow {
+            CodeRow::Function(name) => SourceRow {
                 name: name.clone(),
                 file: None,
                 line: None,

@@ -67,7 +67,7 @@ pub(crate) fn build(
         };
         let field = resolver.field(ty, within.offset, key.size);
         let function = resolver.function(key.pc);
-        let owner = Owner::new(schema.name(outer), subject, within.path);
+        let owner = FieldOwner::new(schema.name(outer), subject, within.path);
         gathered.add(
             key,
             counts,
@@ -104,16 +104,16 @@ pub(crate) fn build(
 
 /// Where a type's objects are.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Owner {
+struct FieldOwner {
     /// As [`Place::owner`].
     name: String,
     /// As [`Place::inside`].
     inside: Option<String>,
 }
 
-impl Owner {
+impl FieldOwner {
     /// Of those that are a subject, or `path` of an `outer` that is one.
-    fn new(outer: &str, subject: &Subject, path: &str) -> Owner {
+    fn new(outer: &str, subject: &Subject, path: &str) -> FieldOwner {
         let name = match (path, subject.bucket, subject.label.as_str()) {
             ("", Bucket::PercpuTyped, label) => format!("per-CPU {label}"),
             ("", Bucket::GlobalTyped, label) => format!("global {label}"),
@@ -123,7 +123,7 @@ impl Owner {
             ("", ..) => "heap".to_owned(),
             _ => format!("{outer}.{path}"),
         };
-        Owner {
+        FieldOwner {
             name,
             inside: (!path.is_empty()).then(|| outer.to_owned()),
         }
@@ -135,7 +135,7 @@ struct Gathered {
     total: Sum,
     fields: BTreeMap<FieldName, Parts>,
     lines: BTreeMap<u64, LineParts>,
-    places: BTreeMap<Owner, BTreeMap<FieldName, Parts>>,
+    places: BTreeMap<FieldOwner, BTreeMap<FieldName, Parts>>,
 }
 
 impl Gathered {
@@ -145,7 +145,7 @@ impl Gathered {
         key: &Key,
         counts: &Count,
         owned: bool,
-        owner: Owner,
+        owner: FieldOwner,
         offset: u32,
         field: FieldName,
         function: &str,

@@ -185,9 +185,9 @@ impl Facts<'_> {
         }
     }
 
-    fn rows(&self, names: impl Iterator<Item = (String, Figure)>) -> Vec<MeasuredRow> {
+    fn rows(&self, names: impl Iterator<Item = (String, OutcomeFigure)>) -> Vec<MeasuredRow> {
         let pair = (VariantKind::Without, VariantKind::All);
-        let row = |(name, figure): (String, Figure)| MeasuredRow {
+        let row = |(name, figure): (String, OutcomeFigure)| MeasuredRow {
             name,
             count: self.measure(pair, &|o| figure(o).0),
             cycles: self.measure(pair, &|o| figure(o).1),
@@ -211,7 +211,7 @@ impl Facts<'_> {
             } else {
                 key.path.clone()
             };
-            let figure: Figure = Box::new(move |o| {
+            let figure: OutcomeFigure = Box::new(move |o| {
                 o.keys
                     .get(number)
                     .map_or((0, 0), |counts| (left(counts), cost(counts)))
@@ -229,7 +229,7 @@ impl Facts<'_> {
             sites.entry(&site.function).or_default().push(number);
         }
         let names = sites.into_iter().map(|(name, numbers)| {
-            let figure: Figure = Box::new(move |o| {
+            let figure: OutcomeFigure = Box::new(move |o| {
                 let counts = numbers.iter().filter_map(|number| o.sites.get(*number));
                 counts.fold((0, 0), |(count, cycles), of| {
                     (count + left(of), cycles + cost(of))
@@ -244,7 +244,7 @@ impl Facts<'_> {
 
     fn causes(&self) -> Vec<MeasuredRow> {
         let names = Cause::ALL.into_iter().map(|cause| {
-            let figure: Figure = Box::new(move |o| {
+            let figure: OutcomeFigure = Box::new(move |o| {
                 let count = sum(o, &|c| c.cause(cause).count);
                 (count, sum(o, &|c| c.cause(cause).cycles))
             });
@@ -255,7 +255,7 @@ impl Facts<'_> {
 
     fn sources(&self) -> Vec<MeasuredRow> {
         let names = Source::ALL.into_iter().map(|source| {
-            let figure: Figure = Box::new(move |o| {
+            let figure: OutcomeFigure = Box::new(move |o| {
                 let count = sum(o, &|c| c.source(source).count);
                 (count, sum(o, &|c| c.source(source).cycles))
             });
@@ -326,7 +326,7 @@ impl Facts<'_> {
 }
 
 /// Count and cycles of an outcome.
-type Figure = Box<dyn Fn(&Outcome) -> (u64, u64)>;
+type OutcomeFigure = Box<dyn Fn(&Outcome) -> (u64, u64)>;
 
 /// Over the reported types.
 fn sum(outcome: &Outcome, figure: &dyn Fn(&Counts) -> u64) -> u64 {

@@ -64,7 +64,7 @@ struct Code {
 
 /// [`Part::Counts`], as it is kept.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct KeptCounts {
     directory: Directory,
     rows: Vec<(Key, Count)>,
     per_cpu: Vec<CpuCount>,
@@ -74,7 +74,7 @@ struct Kept {
     calls: Vec<u64>,
 }
 
-impl Kept {
+impl KeptCounts {
     /// Whether every number in it names something.
     fn is_sound(&self) -> bool {
         let subjects = self.directory.subjects.len();
@@ -313,7 +313,7 @@ impl std::fmt::Debug for Session<'_> {
 
 fn pack(analysis: &Analysis<'_>, counted: &Counted) -> Option<Vec<u8>> {
     let rows = counted.tally.rows();
-    let kept = Kept {
+    let kept = KeptCounts {
         directory: analysis.directory().clone(),
         rows: rows
             .into_iter()
@@ -328,8 +328,8 @@ fn pack(analysis: &Analysis<'_>, counted: &Counted) -> Option<Vec<u8>> {
     shelf::pack(&kept)
 }
 
-fn unpack(bytes: &[u8]) -> Option<Kept> {
-    shelf::unpack(bytes).filter(Kept::is_sound)
+fn unpack(bytes: &[u8]) -> Option<KeptCounts> {
+    shelf::unpack(bytes).filter(KeptCounts::is_sound)
 }
 
 #[cfg(test)]
@@ -340,7 +340,7 @@ mod tests {
     use super::*;
 
     /// Two subjects, and a row for each of these.
-    fn kept(rows: &[u32]) -> Kept {
+    fn kept(rows: &[u32]) -> KeptCounts {
         let subject = Subject {
             bucket: Bucket::Field,
             ty: None,
@@ -357,7 +357,7 @@ mod tests {
             kind: AccessKind::Load,
             size: 8,
         };
-        Kept {
+        KeptCounts {
             directory: Directory {
                 subjects: vec![subject; 2],
                 ..Directory::default()

@@ -146,8 +146,9 @@ fn type_of(shape: &Shape, page: &str, homes: &BTreeMap<String, String>) -> Strin
         Shape::Map(values) => format!("object of {}", of(values)),
         Shape::Either(shapes) => list(shapes, " or "),
         Shape::Object(fields) => {
-            let key =
-                |field: &super::shape::Field| format!("`{}`: {}", field.name, of(&field.shape));
+            let key = |field: &super::shape::ObjectField| {
+                format!("`{}`: {}", field.name, of(&field.shape))
+            };
             let keys: Vec<String> = fields.iter().map(key).collect();
             format!("object with {}", keys.join(", "))
         }

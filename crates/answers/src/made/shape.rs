@@ -22,12 +22,12 @@ pub(super) enum Shape {
     /// An object whose keys are names.
     Map(Box<Shape>),
     Either(Vec<Shape>),
-    Object(Vec<Field>),
+    Object(Vec<ObjectField>),
 }
 
 /// A key of an object.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Field {
+pub(super) struct ObjectField {
     pub(super) name: String,
     pub(super) about: String,
     pub(super) shape: Shape,
@@ -193,7 +193,7 @@ fn array(array: &ArrayValidation) -> Shape {
 }
 
 /// The keys of an object, and those of which it has one.
-fn all_fields(object: &ObjectValidation, one_of: &[Schema]) -> Vec<Field> {
+fn all_fields(object: &ObjectValidation, one_of: &[Schema]) -> Vec<ObjectField> {
     let mut all = fields(object, "");
     for alternative in one_of {
         if let Schema::Object(SchemaObject {
@@ -201,7 +201,7 @@ fn all_fields(object: &ObjectValidation, one_of: &[Schema]) -> Vec<Field> {
         }) = alternative
         {
             let of = fields(of, &about(alternative)).into_iter();
-            all.extend(of.map(|field| Field {
+            all.extend(of.map(|field| ObjectField {
                 absent: true,
                 ..field
             }));
@@ -211,13 +211,13 @@ fn all_fields(object: &ObjectValidation, one_of: &[Schema]) -> Vec<Field> {
 }
 
 /// `otherwise`: what is said about those of which nothing is.
-fn fields(object: &ObjectValidation, otherwise: &str) -> Vec<Field> {
+fn fields(object: &ObjectValidation, otherwise: &str) -> Vec<ObjectField> {
     let of = object.properties.iter().map(|(name, schema)| {
         let shape = shape(schema);
         let is_set = matches!(schema, Schema::Object(of) if of.metadata.as_ref().is_some_and(|data| data.default.is_some()));
         let (_, nullable) = shape.or_null();
         let said = about(schema);
-        Field {
+        ObjectField {
             name: name.clone(),
             about: if said.is_empty() { otherwise.to_owned() } else { said },
             absent: !object.required.contains(name) && !is_set && !nullable,

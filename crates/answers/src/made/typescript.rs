@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::Model;
-use super::shape::{Declared, Field, Shape};
+use super::shape::{Declared, ObjectField, Shape};
 
 const HEAD: &str = "\
 // The documents that the page reads, made of the types in crates/answers: `UPDATE=1 cargo test -p linemate-answers` writes this file.
@@ -36,7 +36,7 @@ fn declaration(declared: &Declared) -> String {
     }
 }
 
-fn field(field: &Field) -> String {
+fn field(field: &ObjectField) -> String {
     let mark = if field.absent { "?" } else { "" };
     format!("{}{mark}: {}", field.name, type_of(&field.shape))
 }

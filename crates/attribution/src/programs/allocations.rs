@@ -34,11 +34,13 @@ pub(super) fn allocations(
     model: &TypeModel,
     calls: &BTreeSet<ElfAddr>,
 ) -> Vec<(ElfAddr, TypeId)> {
-    let mut known: FxHashMap<DieKey, Function> = FxHashMap::default();
+    let mut known: FxHashMap<DieKey, AllocatingFunction> = FxHashMap::default();
     let mut about = |entry: DieKey| {
         *known.entry(entry).or_insert_with(|| {
             let instance = code.instance(entry).ok().flatten();
-            instance.map_or(Function::default(), |i| Function::of(model, &i))
+            instance.map_or(AllocatingFunction::default(), |i| {
+                AllocatingFunction::of(model, &i)
+            })
         })
     };
     let mut found = Vec::new();
@@ -61,15 +63,15 @@ pub(super) fn allocations(
 
 /// What is known of a function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Function {
+struct AllocatingFunction {
     /// The type of the elements that it asks for memory for.
     element: Option<TypeId>,
     /// Whether it is an instance of a generic function.
     generic: bool,
 }
 
-impl Function {
-    fn of(model: &TypeModel, instance: &FunctionInstance) -> Function {
+impl AllocatingFunction {
+    fn of(model: &TypeModel, instance: &FunctionInstance) -> AllocatingFunction {
         let name = &*instance.name;
         let of_rust = || {
             let name = name.strip_prefix('<').unwrap_or(name);
@@ -90,7 +92,7 @@ impl Function {
         let element = element.map(|id| unwrapped(model, id));
         // The parameters of a method's class are not among its own in C++.
         let in_name = instance.language != Some(Language::Rust) && name.contains('<');
-        Function {
+        AllocatingFunction {
             element: element.filter(|id| model.size_of(*id).is_some_and(|size| size > 0)),
             generic: in_name || !instance.type_parameters.is_empty(),
         }

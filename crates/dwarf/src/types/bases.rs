@@ -100,16 +100,16 @@ fn virtual_bases(types: &[Type], told: &VirtualBases, id: TypeId) -> Vec<TypeId>
 
 /// A type without virtual bases: where its last member ends, and its alignment.
 #[derive(Clone, Copy)]
-struct Own {
+struct OwnExtent {
     end: u64,
     alignment: u64,
 }
 
-type Known = HashMap<TypeId, Own>;
+type Known = HashMap<TypeId, OwnExtent>;
 
 /// Each type is looked into once; recursion: at most `depth`.
-fn own(types: &[Type], id: TypeId, known: &mut Known, depth: u32) -> Own {
-    let mut found = Own {
+fn own(types: &[Type], id: TypeId, known: &mut Known, depth: u32) -> OwnExtent {
+    let mut found = OwnExtent {
         end: 0,
         alignment: 1,
     };
@@ -142,8 +142,8 @@ fn own(types: &[Type], id: TypeId, known: &mut Known, depth: u32) -> Own {
 }
 
 /// Size and alignment of a member's type. Recursion: at most `depth`.
-fn extent(types: &[Type], id: TypeId, known: &mut Known, depth: u32) -> Own {
-    let scalar = |size: u32| Own {
+fn extent(types: &[Type], id: TypeId, known: &mut Known, depth: u32) -> OwnExtent {
+    let scalar = |size: u32| OwnExtent {
         end: u64::from(size),
         // Of x86-64: no scalar asks for more than 16.
         alignment: u64::from(size).clamp(1, 16),
@@ -161,12 +161,12 @@ fn extent(types: &[Type], id: TypeId, known: &mut Known, depth: u32) -> Own {
         }
         Some(Type::Array { element, count, .. }) => {
             let element = extent(types, *element, known, depth - 1);
-            Own {
+            OwnExtent {
                 end: element.end.saturating_mul(u64::from(*count)),
                 ..element
             }
         }
-        Some(Type::Composite(composite)) => Own {
+        Some(Type::Composite(composite)) => OwnExtent {
             end: u64::from(composite.size),
             // DWARF says a struct's alignment only where it was asked for; else it is that of its
             // members.
@@ -183,7 +183,7 @@ fn places(types: &[Type], id: TypeId, all: &[TypeId], known: &mut Known) -> Opti
         return Some(placed);
     }
     let class = composite(types, id)?;
-    let Own {
+    let OwnExtent {
         mut end,
         mut alignment,
     } = own(types, id, known, DEPTH_MAX);
@@ -207,7 +207,7 @@ fn places(types: &[Type], id: TypeId, all: &[TypeId], known: &mut Known) -> Opti
 #[derive(Default)]
 struct Shortened {
     known: HashMap<(TypeId, u64), TypeId>,
-    lengths: HashMap<TypeId, Own>,
+    lengths: HashMap<TypeId, OwnExtent>,
 }
 
 impl Shortened {

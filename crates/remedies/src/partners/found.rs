@@ -7,7 +7,7 @@ use linemate_attribution::schema::TypeIndex;
 use linemate_recording::GuestAddr;
 use linemate_study::scene::{Neighbours, TypePair};
 
-use crate::costs::Costs;
+use crate::costs::MeasuredCosts;
 use crate::fields::{FieldId, Fields};
 use crate::links::{ByCode, Meetings, Question};
 use crate::trials::ids_of;
@@ -117,7 +117,7 @@ impl Answer {
 pub(crate) fn answers(
     analysis: &Analysis<'_>,
     fields: &Fields,
-    costs: &Costs,
+    costs: &MeasuredCosts,
     questions: &[Question],
 ) -> Vec<Answer> {
     let (model, schema) = (analysis.model(), analysis.schema());

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use linemate_guest::Refusal;
+use linemate_guest::RefusedCall;
 use linemate_text::shown;
 
 const LINES: usize = 5;
@@ -26,12 +26,12 @@ fn is_dispensable(what: &str) -> bool {
 }
 
 /// What is told, the latest first.
-pub(super) fn lines(refusals: &[Refusal]) -> Vec<String> {
-    let told = |refusal: &&Refusal| !is_dispensable(&refusal.what);
+pub(super) fn lines(refusals: &[RefusedCall]) -> Vec<String> {
+    let told = |refusal: &&RefusedCall| !is_dispensable(&refusal.what);
     refusals.iter().filter(told).take(LINES).map(line).collect()
 }
 
-fn line(refusal: &Refusal) -> String {
+fn line(refusal: &RefusedCall) -> String {
     let (call, what) = (&refusal.call, shown(&refusal.what));
     match &**call {
         "connect" | "sendto" | "socket" => format!(
@@ -69,8 +69,8 @@ fn error_name(error: i32) -> String {
 mod tests {
     use super::*;
 
-    fn refusal(call: &str, error: i32, what: &str) -> Refusal {
-        Refusal {
+    fn refusal(call: &str, error: i32, what: &str) -> RefusedCall {
+        RefusedCall {
             call: call.to_owned(),
             error,
             what: what.to_owned(),
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn no_more_than_five_are_told() {
-        let many: Vec<Refusal> = (0..16)
+        let many: Vec<RefusedCall> = (0..16)
             .map(|i| refusal("open", 2, &format!("/no/{i}")))
             .collect();
         let lines = lines(&many);

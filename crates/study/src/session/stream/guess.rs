@@ -120,7 +120,7 @@ const SET_BITS: u32 = 6;
 
 /// Where a step of a row may go: in the CPU's latest objects of the row's subject; where the row was last; as far again as the last
 /// time.
-pub(super) type Places = [u64; OBJECTS + 2];
+pub(super) type Guesses = [u64; OBJECTS + 2];
 
 /// The place that differences are taken to.
 pub(super) const ORIGIN: usize = OBJECTS;
@@ -173,7 +173,7 @@ impl Guess {
 
     /// Where a step of that row may go. The row is one that there is.
     #[inline]
-    pub(super) fn places(&self, cpu: CpuId, row: u32) -> Places {
+    pub(super) fn places(&self, cpu: CpuId, row: u32) -> Guesses {
         let about = &self.rows[row as usize];
         let objects = &self.objects[place(u32::from(cpu.0), about.subject, OBJECT_BITS)];
         let mut places = [0; OBJECTS + 2];
