@@ -48,6 +48,9 @@ const DRIFT_MAX: f64 = 0.05;
 /// accessed. Of a larger one (a table that is one variable) only lines that are accessed are.
 const OBJECT_MAX: u64 = 1 << 16;
 
+/// Of how many variants the caches are filled at a time: `advise` asks about dozens, and each holds its lines until it has counted.
+const VARIANTS_AT_ONCE: usize = 8;
+
 /// Lines that edits may change.
 #[derive(Debug)]
 pub(crate) struct Lines {
@@ -454,6 +457,37 @@ impl<'a> Experiment<'a> {
         let Some(warm) = difference.warm.as_ref().filter(|_| !jobs.is_empty()) else {
             return Ok(Vec::new());
         };
+        let mut found = Vec::with_capacity(jobs.len());
+        let mut rest = jobs;
+        while !rest.is_empty() {
+            let mut variant = None;
+            let mut begun = 0;
+            let several = rest.iter().position(|job| {
+                begun += usize::from(variant.replace(job.variant) != Some(job.variant));
+                begun > VARIANTS_AT_ONCE
+            });
+            let (now, later) = rest.split_at(several.unwrap_or(rest.len()));
+            rest = later;
+            let filled = self.fill_partial(warm, difference, variants, now)?;
+            let sizes = filled
+                .values()
+                .map(|runner| runner.partial.size_in_memory());
+            let size = sizes.max().unwrap_or(0);
+            for part in difference.supply.parts(now, |job| job.variant, size) {
+                self.count_partial(warm, difference, &filled, part, &mut found)?;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Partial replays of the jobs' variants, their caches filled.
+    fn fill_partial<'s>(
+        &self,
+        warm: &Warm,
+        difference: &Difference<'a>,
+        variants: &[&'s Variant],
+        jobs: &[Job],
+    ) -> Result<BTreeMap<usize, PartialRunner<'s>>, ExperimentError> {
         let numbers: BTreeSet<usize> = jobs.iter().map(|job| job.variant).collect();
         let filled = numbers.iter().map(|number| {
             Ok(PartialRunner {
@@ -463,27 +497,34 @@ impl<'a> Experiment<'a> {
                 timeline: TimelineReader::new(Arc::clone(&warm.timeline)),
             })
         });
-        let mut filled: Vec<PartialRunner<'_>> = filled.collect::<Result<_, ExperimentError>>()?;
+        let mut filled: Vec<PartialRunner<'s>> = filled.collect::<Result<_, ExperimentError>>()?;
         self.feed_partial(&mut filled, &warm.followed, &difference.tables)?;
-        let filled: BTreeMap<usize, PartialRunner<'_>> = numbers.into_iter().zip(filled).collect();
+        Ok(numbers.into_iter().zip(filled).collect())
+    }
+
+    /// Counts these jobs, each from a copy of its variant's filled one.
+    fn count_partial(
+        &self,
+        warm: &Warm,
+        difference: &Difference<'a>,
+        filled: &BTreeMap<usize, PartialRunner<'_>>,
+        jobs: &[Job],
+        found: &mut Vec<Found>,
+    ) -> Result<(), ExperimentError> {
         let mut runners = Vec::with_capacity(jobs.len());
         for job in jobs {
-            let baseline = difference.baselines.get(&job.seed);
             let runner = filled.get(&job.variant).cloned();
-            runners.extend(
-                runner
-                    .zip(baseline)
-                    .map(|(runner, baseline)| runner.counting(&baseline.timeline)),
-            );
+            let runner = runner.zip(difference.baselines.get(&job.seed));
+            runners.extend(runner.map(|(runner, baseline)| runner.counting(&baseline.timeline)));
         }
         self.feed_partial(&mut runners, &warm.followed, &difference.tables)?;
         let outcomes = jobs.par_iter().zip(runners);
-        let found = |(job, runner): (&Job, PartialRunner<'_>)| Found {
+        found.par_extend(outcomes.map(|(job, runner)| Found {
             job: *job,
             drift: runner.partial.drift(),
             outcome: runner.partial.finish(),
-        };
-        Ok(outcomes.map(found).collect())
+        }));
+        Ok(())
     }
 
     fn feed_partial(
