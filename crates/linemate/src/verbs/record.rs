@@ -121,7 +121,7 @@ pub(crate) struct Args {
     /// Record from power-on instead of from the start of the command
     #[arg(long)]
     whole_boot: bool,
-    /// Count the calls of a kernel function, so that `whatif` and `diff` can show costs per call; may be repeated
+    /// Count the calls of a kernel function, for figures per call (`--event` of `report`, `whatif`, `advise`, `diff`); may be repeated
     #[arg(long = "event", value_name = "FUNCTION", conflicts_with = "bare", value_parser = input::function_name)]
     events: Vec<String>,
     /// Run the guest without recording it, to compare run times
