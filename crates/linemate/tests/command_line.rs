@@ -421,7 +421,7 @@ fn an_option_that_a_verb_is_without_is_refused_with_the_reason() {
         ),
         (
             &["report", "x", "--zzz"],
-            "unexpected argument '--zzz' found; see --help",
+            "unexpected argument '--zzz' found;",
         ),
     ] {
         let output = linemate(line);
