@@ -82,6 +82,7 @@ fn schema_is_as_described(json: &Value) {
         "interleavings",
         "interleavings_max",
         "accesses",
+        "by_difference",
         "potential",
         "sizes",
         "sets",
