@@ -132,5 +132,5 @@ pub enum Advised {
     /// With a type.
     Advice(Box<AdviceDocument>),
     /// Without one.
-    Survey(SurveyDocument),
+    Survey(Box<SurveyDocument>),
 }

@@ -58,9 +58,22 @@ pub(crate) fn always_on_a_machine(arg: Arg) -> Arg {
     arg.default_value(DEFAULT_MACHINE)
 }
 
-/// An option that a verb is without: [`options`] has the reason.
-pub(crate) fn absent(arg: Arg) -> Arg {
-    arg.hide(true)
+/// Of a verb without choice of interleavings: [`options`] has the reason.
+pub(crate) fn without_interleavings(arg: Arg) -> Arg {
+    absent(arg, &["interleavings", "all_interleavings"])
+}
+
+/// Of a verb without figures under a function or per call: [`options`] has the reason.
+pub(crate) fn without_calls(arg: Arg) -> Arg {
+    absent(arg, &["under", "event"])
+}
+
+fn absent(arg: Arg, ids: &[&str]) -> Arg {
+    let absent = ids.iter().any(|id| arg.get_id() == id);
+    match absent {
+        true => arg.hide(true),
+        false => arg,
+    }
 }
 
 impl Question {

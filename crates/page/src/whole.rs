@@ -38,7 +38,7 @@ pub fn page(frame: Frame, about: Option<About>, answered: Answered) -> Page {
             page.layouts = layouts;
             page.advise = Some(Advised::Advice(document));
         }
-        Answered::Survey(document) => page.advise = Some(Advised::Survey(*document)),
+        Answered::Survey(document) => page.advise = Some(Advised::Survey(document)),
         Answered::Diff { document, others } => {
             page.layouts = in_both(&page.types, others);
             page.diff = Some(*document);

@@ -90,18 +90,21 @@ pub enum PatchError {
     #[error(transparent)]
     NoProof(CompileError),
     #[error("{path}: the unpatched tree is not the recorded kernel's, or its config is another")]
-    Unpatched { path: String, source: ProofError },
+    Unpatched {
+        path: String,
+        source: Box<ProofError>,
+    },
     #[error("{path}: the patched {name} does not have the edit's layout; nothing is written")]
     Patched {
         path: String,
         name: String,
-        source: ProofError,
+        source: Box<ProofError>,
     },
     #[error("{path}: {name}")]
     OtherConfig {
         path: String,
         name: String,
-        source: ProofError,
+        source: Box<ProofError>,
     },
     #[error("{0:?} is not an author: write `Name <address>`")]
     Author(String),

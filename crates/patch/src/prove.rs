@@ -50,7 +50,7 @@ impl Draft<'_> {
                 let config = config.map_err(|source| PatchError::OtherConfig {
                     path: change.path.clone(),
                     name: change.name.clone(),
-                    source,
+                    source: Box::new(source),
                 })?;
                 proof.others.push(config);
             }
@@ -79,7 +79,7 @@ impl Draft<'_> {
         .map_err(|error| {
             error.blamed(|source| PatchError::Unpatched {
                 path: path(),
-                source,
+                source: Box::new(source),
             })
         })?;
         self.compared(
@@ -93,7 +93,7 @@ impl Draft<'_> {
             error.blamed(|source| PatchError::Patched {
                 path: path(),
                 name: change.name.clone(),
-                source,
+                source: Box::new(source),
             })
         })
     }

@@ -48,6 +48,7 @@ use rayon::prelude::*;
 
 pub use self::conditions::{Conditions, Groups, Interleavings, seeds};
 pub use self::cpus::Cpus;
+use self::difference::Differences;
 use self::known::KnownOutcomes;
 use self::runner::{FILLING, Job, Runner, counting, pairs, take_all};
 pub use self::setup::Experiment;
@@ -112,7 +113,8 @@ impl<'a> Experiment<'a> {
                 }
             }
             if let Some(difference) = &mut difference {
-                let (outcomes, whole) = self.differences(difference, variants, &jobs)?;
+                let Differences { outcomes, whole } =
+                    self.differences(difference, variants, &jobs)?;
                 for (job, outcome) in outcomes {
                     if let Some(known) = &mut known[job.variant] {
                         known.add(job.seed, &outcome);

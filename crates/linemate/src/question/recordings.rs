@@ -39,10 +39,13 @@ impl Recordings {
 /// The argument of a verb that takes one recording.
 pub(crate) fn one(arg: Arg) -> Arg {
     let arg = arg.action(ArgAction::Set);
-    match arg.is_positional() {
-        true => arg.num_args(1).help("The recording"),
-        false => arg.help("The recording, as an option"),
-    }
+    arg.num_args(1).help("The recording")
+}
+
+/// The option of such a verb.
+pub(crate) fn one_as_option(arg: Arg) -> Arg {
+    let arg = arg.action(ArgAction::Set);
+    arg.help("The recording, as an option")
 }
 
 /// The argument of a verb that compares two recordings.

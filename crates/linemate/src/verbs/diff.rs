@@ -19,10 +19,7 @@ use crate::show::Showing;
 /// Compare a type's fields in two recordings, for example of two kernels; fields are matched by path
 #[derive(clap::Args, Debug)]
 #[command(mut_arg("recordings", recordings::two))]
-#[command(
-    mut_arg("interleavings", question::absent),
-    mut_arg("all_interleavings", question::absent)
-)]
+#[command(mut_args(question::without_interleavings))]
 #[command(mut_arg("machines", |arg| arg.help(MACHINE)), mut_arg("line", |arg| arg.requires("machines")))]
 pub(crate) struct Args {
     #[command(flatten)]

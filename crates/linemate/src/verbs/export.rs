@@ -33,9 +33,9 @@ use crate::question::{self, Question, recordings};
 #[derive(clap::Args, Debug)]
 #[command(
     mut_arg("recordings", recordings::one),
-    mut_arg("inputs", recordings::one)
+    mut_arg("inputs", recordings::one_as_option)
 )]
-#[command(mut_arg("under", question::absent), mut_arg("event", question::absent))]
+#[command(mut_args(question::without_calls))]
 #[command(mut_arg("type_name", |arg| arg.help(TYPE)), mut_arg("machines", |arg| arg.help(MACHINE)))]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -66,12 +66,9 @@ impl From<Rows> for By {
 #[derive(clap::Args, Debug)]
 #[command(
     mut_arg("recordings", recordings::one),
-    mut_arg("inputs", recordings::one)
+    mut_arg("inputs", recordings::one_as_option)
 )]
-#[command(
-    mut_arg("interleavings", question::absent),
-    mut_arg("all_interleavings", question::absent)
-)]
+#[command(mut_args(question::without_interleavings))]
 #[command(mut_arg("type_name", |arg| arg.help(TYPE)), mut_arg("machines", |arg| arg.help(MACHINE)))]
 pub(crate) struct Args {
     /// What the rows are; with --type, of that type only

@@ -22,7 +22,7 @@ use crate::show::{self, Showing};
 #[derive(clap::Args, Debug)]
 #[command(
     mut_arg("recordings", recordings::one),
-    mut_arg("inputs", recordings::one)
+    mut_arg("inputs", recordings::one_as_option)
 )]
 #[command(
     mut_arg("machines", question::always_on_a_machine),

@@ -174,7 +174,7 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         self
     }
 
-    /// Makes a [`Timeline`](crate::Timeline) of the accesses that are followed ([`Item::followed`]); for as many CPUs as were recorded. To be
+    /// Makes a [`Timeline`] of the accesses that are followed ([`Item::followed`]); for as many CPUs as were recorded. To be
     /// called before the first access, and after all that changes the caches.
     #[must_use]
     pub fn with_timeline(mut self) -> Replay<P, C> {

@@ -163,6 +163,13 @@ struct Baseline {
     partial: Option<Outcome>,
 }
 
+/// What could be found by differences, and what could not.
+pub(crate) struct Differences {
+    pub(crate) outcomes: Vec<(Job, Outcome)>,
+    /// To be replayed whole.
+    pub(crate) whole: Vec<Job>,
+}
+
 /// What a partial replay found.
 struct Found {
     job: Job,
@@ -309,13 +316,13 @@ impl<'a> Experiment<'a> {
         }
     }
 
-    /// The outcomes of these jobs; of those whose difference cannot be put on top, the jobs.
+    /// The outcomes of these jobs, as far as a difference can be put on top.
     pub(crate) fn differences(
         &self,
         difference: &mut Difference<'a>,
         variants: &[&Variant],
         jobs: &[Job],
-    ) -> Result<(Vec<(Job, Outcome)>, Vec<Job>), ExperimentError> {
+    ) -> Result<Differences, ExperimentError> {
         let seeds: BTreeSet<u64> = jobs.iter().map(|job| job.seed).collect();
         let unknown = |seed: &u64| !difference.baselines.contains_key(seed);
         let new: Vec<u64> = seeds.iter().copied().filter(unknown).collect();
@@ -363,7 +370,7 @@ impl<'a> Experiment<'a> {
                 None => whole.push(job),
             }
         }
-        Ok((outcomes, whole))
+        Ok(Differences { outcomes, whole })
     }
 
     /// The layout as recorded under the seeds' interleavings, whole.

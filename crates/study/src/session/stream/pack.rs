@@ -24,7 +24,7 @@ pub(super) const RAW: u64 = OBJECTS as u64 + 2;
 pub(super) struct Columns {
     /// 0 and 1: as guessed after some rows and after one; else the row, plus 2.
     pub(super) rows: Vec<u8>,
-    /// Below [`RAW`]: which guess of [`super::guess::Places`]; [`RAW`]: it is in `raw`; above: the difference to where its row was
+    /// Below [`RAW`]: which guess of [`Guess::places`]; [`RAW`]: it is in `raw`; above: the difference to where its row was
     /// last.
     pub(super) addrs: Vec<u8>,
     /// Addresses that no guess comes near.
