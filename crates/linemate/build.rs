@@ -12,7 +12,7 @@ use std::process::Command;
 use sha2::{Digest, Sha256};
 
 /// Relative to this crate.
-const SOURCES: [&str; 20] = [
+const SOURCES: [&str; 22] = [
     "../answers/src",
     "../attribution/src",
     "../code/src",
@@ -24,7 +24,9 @@ const SOURCES: [&str; 20] = [
     "../recording/src",
     "../programs/src",
     "../replay/src",
+    "../documents/src",
     "../report/src",
+    "../stats/src",
     "../text/src",
     "../types/src",
     "../units/src",

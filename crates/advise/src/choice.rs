@@ -1,5 +1,7 @@
 //! How moves count against gain: which layouts are replayed, and which of them is recommended.
 
+use std::fmt::{self, Display, Formatter};
+
 use crate::advise::Tried;
 use crate::search::{MOVE_WORTH, Scored, cheapest, fewest};
 
@@ -19,6 +21,26 @@ pub enum Choice {
     Moves(usize),
     /// The one that gains most.
     All,
+}
+
+impl Display for Choice {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Choice::Fewest => write!(
+                f,
+                "Recommended: the fewest moves that reach {ENOUGH} % of the best gain (--moves N, --all)."
+            ),
+            Choice::Moves(most) => {
+                write!(
+                    f,
+                    "Recommended: the largest gain with at most {most} moves."
+                )
+            }
+            Choice::All => {
+                f.write_str("Recommended: the largest gain, with 0.1 % taken off per move.")
+            }
+        }
+    }
 }
 
 /// A point of the front of moves against gain: no other layout gains more with as few moves.

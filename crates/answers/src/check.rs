@@ -49,6 +49,14 @@ pub struct CheckedKernel {
     pub skipped: Vec<SkippedRule>,
 }
 
+impl CheckedKernel {
+    /// What messages call it: the release, else the file.
+    #[must_use]
+    pub fn title(&self) -> &str {
+        self.release.as_ref().unwrap_or(&self.path)
+    }
+}
+
 /// A rule that a kernel breaks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -73,6 +81,17 @@ pub struct BrokenRule {
     pub members: Vec<String>,
     /// What the baseline says: `new`, `worse`, `accepted`; null without one.
     pub verdict: Option<Cow<'static, str>>,
+}
+
+impl BrokenRule {
+    /// The verdict on a finding that the baseline has.
+    pub const ACCEPTED: &str = "accepted";
+
+    /// Whether the baseline has it as bad as it is.
+    #[must_use]
+    pub fn is_accepted(&self) -> bool {
+        self.verdict.as_deref() == Some(Self::ACCEPTED)
+    }
 }
 
 /// A rule that does not apply to a kernel.

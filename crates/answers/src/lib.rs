@@ -26,6 +26,7 @@ mod remedies;
 mod replayed;
 mod report;
 mod sets;
+mod share;
 mod survey;
 mod type_view;
 mod verify;
@@ -74,10 +75,11 @@ pub use remedies::{
 };
 pub use replayed::{MachinePlaces, Mixing, WarmUp};
 pub use report::{
-    CpuRow, FieldRow, Figures, FunctionRow, Inputs, LedgerBucket, LedgerGroup, LedgerView,
+    By, CpuRow, FieldRow, Figures, FunctionRow, Inputs, LedgerBucket, LedgerGroup, LedgerView,
     LineMember, LineRow, ProgramsShare, Report, Share, SourceRow, TypePlace, TypeRow, View,
 };
 pub use sets::{CacheSets, SetCounts, SetMeans, SetsChange, TypeSets};
+pub use share::{is_large, share};
 pub use survey::{Estimate, SurveyDocument, SurveyRow};
 pub use type_view::{FieldTimes, GroupRow, LineTimes, Place, TypeTimes, TypeView};
 pub use verify::VerifyDocument;

@@ -1,5 +1,7 @@
 //! Figures with confidence intervals.
 
+use std::fmt::{self, Display, Formatter};
+
 use serde::{Deserialize, Serialize};
 
 /// A figure without and with edits, over all interleavings.
@@ -27,4 +29,13 @@ pub struct Change {
     pub percent: f64,
     /// Half the width of its 95 % confidence interval, likewise; null of fewer than three runs of either side.
     pub ci95: Option<f64>,
+}
+
+impl Display for Change {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.ci95 {
+            Some(ci95) => write!(f, "{:+.1} ± {ci95:.1} %", self.percent),
+            None => write!(f, "{:+.1} %", self.percent),
+        }
+    }
 }

@@ -37,6 +37,23 @@ impl Report {
     pub const SCHEMA: &str = "linemate.report/2";
 }
 
+/// What the rows of a report are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// Types, variables, caches.
+    Type,
+    /// Fields of all types.
+    Field,
+    /// Lines of all types.
+    Line,
+    /// Functions.
+    Function,
+    /// Lines of programs' source; functions where there are none.
+    Source,
+    /// CPUs.
+    Cpu,
+}
+
 /// Where the figures come from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -97,6 +114,17 @@ pub struct LedgerGroup {
     pub share: f64,
     /// What it consists of.
     pub buckets: Vec<LedgerBucket>,
+}
+
+impl LedgerGroup {
+    /// Objects of allocators whose type is not known.
+    pub const HEAP: &str = "heap block, type unknown";
+    /// Pages of processes, files, pipes and sockets.
+    pub const CONTENTS: &str = "page contents";
+    /// Accesses of which nothing is known.
+    pub const UNKNOWN: &str = "unknown";
+    /// Kernel memory of a recording with `--kernel-types no`.
+    pub const UNNAMED: &str = "kernel memory, not named";
 }
 
 /// A part of a section.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use crate::grid::TimeGrid;
-use crate::layout::FieldMap;
+use crate::layout::{FieldMap, Heat};
 use crate::report::{FieldRow, Figures, LineRow};
 
 /// Everything about one type.
@@ -34,6 +34,22 @@ pub struct TypeView {
     /// When it is accessed, and by which CPUs.
     #[serde(default)]
     pub times: TypeTimes,
+}
+
+impl TypeView {
+    /// Of the accesses that begin in the `size` bytes from `offset` on.
+    #[must_use]
+    pub fn heat(&self, offset: u64, size: u64) -> Heat {
+        let mut heat = Heat::default();
+        let bytes = offset..offset.saturating_add(size);
+        let fields = self.fields.iter();
+        for row in fields.filter(|row| bytes.contains(&row.offset)) {
+            heat.loads += row.figures.loads;
+            heat.stores += row.figures.stores;
+            heat.rmws += row.figures.rmws;
+        }
+        heat
+    }
 }
 
 /// Where objects of a type are.

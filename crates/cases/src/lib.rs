@@ -8,6 +8,7 @@
 
 mod book;
 mod case;
+mod compared;
 mod documents;
 mod error;
 mod plan;

@@ -1,9 +1,7 @@
 //! Figures of the steps' outputs beside the published ones.
 
 use linemate_answers::{CaseResults, Contended, FoundGroup, FoundType, Measured, PublishedRow};
-use linemate_report::case::change_text;
-
-use linemate_study::stats::change_between;
+use linemate_stats::change_between;
 
 use crate::book::Book;
 use crate::case::{Case, FoundFigure, PredictedFigure, PredictedOf, Published};
@@ -192,7 +190,7 @@ impl Ours<'_> {
             let mean = |shares: &[f64]| shares.iter().sum::<f64>() / shares.len() as f64;
             let text = share_text(mean(&without), mean(&with));
             return Some(match change_between(&without, &with) {
-                Some(change) => format!("{text} ({})", change_text(change)),
+                Some(change) => format!("{text} ({})", change),
                 None => text,
             });
         }
@@ -208,7 +206,10 @@ impl Ours<'_> {
             PredictedFigure::LoadMisses => &rebuilt.llc_load_misses,
             PredictedFigure::ShareUnder(_) => return None,
         };
-        figure.best().recorded_change.map(change_text)
+        figure
+            .best()
+            .recorded_change
+            .map(|change| change.to_string())
     }
 }
 

@@ -1,8 +1,9 @@
 //! The runs of an edit on both kernels, and what they have in common.
 
 use linemate_answers::{EventCount, EventRuns, Figure, Measured, Predicted, Spread};
-use linemate_report::case::compared;
-use linemate_study::stats::change_between;
+use linemate_stats::change_between;
+
+use crate::compared::compared;
 
 /// A run on both kernels: two recordings, of the same seed and nothing else in common.
 pub(crate) struct PairedRun {

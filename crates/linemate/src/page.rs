@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use linemate_answers::{CostsDocument, Page, View};
+use linemate_answers::{By, CostsDocument, Page, View};
+use linemate_documents::{ReportOptions, report_document};
 use linemate_files::Output;
 use linemate_page::{About, Frame, detailed, html, page_type, shorten};
-use linemate_report::{By, Options};
 use linemate_study::Session;
 use linemate_types::LineSize;
 
@@ -107,27 +107,24 @@ pub(crate) fn about(
     asked: &[String],
 ) -> anyhow::Result<About> {
     let (analysis, counted) = (session.analysis(), session.counted());
-    let mut options = Options {
+    let mut options = ReportOptions {
         by: By::Type,
         type_name: None,
         all: true,
         top: usize::MAX,
         line,
     };
-    let mut report = linemate_report::make(analysis, counted, &options)?;
+    let mut report = report_document(analysis, counted, &options)?;
     let mut types = Vec::new();
     for name in detailed(&report, costs, asked) {
         let is_asked = asked.contains(&name);
         options.type_name = Some(name);
-        match linemate_report::make(analysis, counted, &options) {
-            Ok(report) => {
-                if let View::Type(view) = report.view {
-                    types.push(page_type(*view, is_asked));
-                }
-            }
-            // What costs something need not be a type: a variable, page contents.
-            Err(linemate_report::Error::UnknownType { .. }) => {}
-            Err(error) => return Err(error.into()),
+        // What costs something need not be a type: a variable, page contents.
+        let Ok(report) = report_document(analysis, counted, &options) else {
+            continue;
+        };
+        if let View::Type(view) = report.view {
+            types.push(page_type(*view, is_asked));
         }
     }
     let rows_left_out = shorten(&mut report);

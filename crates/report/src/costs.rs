@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use linemate_answers::{
-    Balance, CellCost, Cost, Costs, CostsDocument, EventCount, LineCost, MachinePlaces, PairCost,
-    UnderCost,
+    Balance, By, CellCost, Cost, Costs, CostsDocument, EventCount, LineCost, MachinePlaces,
+    PairCost, UnderCost, share,
 };
 use linemate_text::shown;
 
@@ -17,9 +17,8 @@ use crate::print::{
     warn_of_short, within,
 };
 use crate::sets::sets;
-use crate::sums::share;
 use crate::whatifs::{calls as event_calls, potential};
-use crate::{By, Table, Text};
+use crate::{Table, Text};
 
 /// What of the costs is shown.
 #[derive(Clone, Copy, Debug)]

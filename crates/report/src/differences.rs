@@ -11,29 +11,6 @@ use crate::print::{interleavings, more, percent};
 use crate::whatifs::calls;
 use crate::{Table, Text};
 
-/// The document of two recordings' fields, made by version `tool`.
-#[must_use]
-pub fn diff_document(
-    tool: &str,
-    type_name: Option<String>,
-    machine: Option<String>,
-    seed: u64,
-    [a, b]: [DiffSide; 2],
-) -> DiffDocument {
-    DiffDocument {
-        schema: DiffDocument::SCHEMA.into(),
-        tool: tool.to_owned(),
-        type_name,
-        machine,
-        seed,
-        interleavings: 1,
-        a,
-        b,
-        others: Vec::new(),
-        under: None,
-    }
-}
-
 /// How the recordings differ in all, then at most `top` fields, the largest first, and what the figures are of. `names`: of the
 /// recordings.
 #[must_use]

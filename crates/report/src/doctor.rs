@@ -5,16 +5,6 @@ use std::fmt::Write as _;
 use linemate_answers::{DoctorCheck, DoctorDocument};
 use linemate_text::shown;
 
-/// The document of these answers.
-#[must_use]
-pub fn doctor_document(checks: Vec<DoctorCheck>) -> DoctorDocument {
-    DoctorDocument {
-        schema: DoctorDocument::SCHEMA.into(),
-        ok: checks.iter().all(|check| check.ok || check.verb.is_some()),
-        checks,
-    }
-}
-
 /// A line for each check.
 #[must_use]
 pub fn doctor_text(document: &DoctorDocument) -> String {

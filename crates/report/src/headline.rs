@@ -1,10 +1,9 @@
 //! The answer in one sentence: what a report begins with.
 
-use linemate_answers::{Cost, CostsDocument, Report, Share, TypeView, View};
+use linemate_answers::{Cost, CostsDocument, Report, Share, TypeView, View, is_large, share};
 use linemate_text::shown;
 
 use crate::print::percent;
-use crate::sums::{is_large, share};
 
 /// What of a recording is shared most, or accessed most.
 #[must_use]

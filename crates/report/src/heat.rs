@@ -2,19 +2,7 @@
 
 use std::fmt::Write as _;
 
-use linemate_answers::{FieldRow, Heat, TypeLayout, TypeView};
-
-/// Of the accesses that begin in these bytes.
-fn heat_of(fields: &[FieldRow], offset: u64, size: u64) -> Heat {
-    let mut heat = Heat::default();
-    let bytes = offset..offset.saturating_add(size);
-    for row in fields.iter().filter(|row| bytes.contains(&row.offset)) {
-        heat.loads += row.figures.loads;
-        heat.stores += row.figures.stores;
-        heat.rmws += row.figures.rmws;
-    }
-    heat
-}
+use linemate_answers::{Heat, TypeView};
 
 fn heat_text(heat: Heat) -> Option<String> {
     let figures = [
@@ -29,13 +17,6 @@ fn heat_text(heat: Heat) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-/// Puts to each member how often it is accessed in a recording of this kernel.
-pub fn add_heat(layout: &mut TypeLayout, view: &TypeView) {
-    for member in &mut layout.members {
-        member.heat = Some(heat_of(&view.fields, member.offset, member.size));
-    }
-}
-
 /// A layout in pahole's form (`linemate_types::pahole`), with how often each member is accessed after its offset and size.
 #[must_use]
 pub fn with_heat(printed: &str, view: &TypeView) -> String {
@@ -43,7 +24,7 @@ pub fn with_heat(printed: &str, view: &TypeView) -> String {
     for line in printed.lines() {
         out.push_str(line);
         let bytes = place(line);
-        let heat = bytes.and_then(|(offset, size)| heat_text(heat_of(&view.fields, offset, size)));
+        let heat = bytes.and_then(|(offset, size)| heat_text(view.heat(offset, size)));
         if let Some(heat) = heat {
             // Writing to a String does not fail.
             let _ = write!(out, " {heat}");

@@ -6,13 +6,11 @@ use std::io::{self, Write};
 use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
 
-use crate::Error;
-
 /// The document as JSON, with a line feed at the end.
 ///
 /// # Errors
 /// None that a document of this crate can cause.
-pub fn pretty(document: &impl Serialize) -> Result<String, Error> {
+pub fn pretty(document: &impl Serialize) -> serde_json::Result<String> {
     let mut bytes = Vec::new();
     let mut serializer = Serializer::with_formatter(&mut bytes, Rows::default());
     document.serialize(&mut serializer)?;

@@ -3,12 +3,10 @@
 use std::fmt::Write as _;
 
 use linemate_answers::{
-    EventCount, FieldRow, Figures, GroupRow, LedgerBucket, LedgerView, LineMember, LineRow, Place,
-    Report, Share, TypeRow, TypeView, View,
+    EventCount, FieldRow, Figures, GroupRow, LedgerBucket, LedgerGroup, LedgerView, LineMember,
+    LineRow, Place, Report, Share, TypeRow, TypeView, View,
 };
-use linemate_attribution::Group;
 use linemate_text::shown;
-use linemate_types::LineSize;
 
 use crate::headline::report_headline;
 use crate::print::{description, percent, provenance, within};
@@ -23,8 +21,8 @@ pub struct ReportText {
     pub top: usize,
     /// Everything about the run, and where each access went.
     pub ledger: bool,
-    /// The size of a line that rows by line are of.
-    pub line: LineSize,
+    /// Bytes of a line that rows by line are of.
+    pub line_bytes: u64,
 }
 
 /// The report as text: the answer, the tables, then what they rest on.
@@ -113,7 +111,7 @@ fn ledger(out: &mut Text, report: &Report) {
             group.accesses.to_string(),
             percent(group.share),
         ]);
-        if group.buckets.len() > 1 || group.name == "unknown" {
+        if group.buckets.len() > 1 || group.name == LedgerGroup::UNKNOWN {
             for bucket in &group.buckets {
                 table.add_row(vec![
                     format!("  {}", bucket.name),
@@ -139,11 +137,7 @@ fn ledger(out: &mut Text, report: &Report) {
         out,
         "Typed: {} of the accesses that are not {}. Unknown: {}.",
         percent(ledger.typed_share),
-        match ledger
-            .groups
-            .iter()
-            .any(|g| g.name == Group::Unnamed.name())
-        {
+        match ledger.groups.iter().any(|g| g.name == LedgerGroup::UNNAMED) {
             true => "stack, device registers, page contents or kernel memory",
             false => "stack, device registers, page table, struct page or page contents",
         },
@@ -193,7 +187,7 @@ fn tables(out: &mut Text, view: &View, show: &ReportText) {
             finish(out, t, 2);
         }
         View::Fields(rows) => fields(out, rows, true),
-        View::Lines(rows) => line_strips(out, rows, show.line.bytes()),
+        View::Lines(rows) => line_strips(out, rows, show.line_bytes),
         View::Functions(rows) => {
             let rows = rows.iter().map(|r| (&r.name, &r.figures, &r.types));
             by_code(out, "function", rows);
@@ -259,7 +253,11 @@ const REMOTE: &str = "other CPUs";
 
 /// What is known where no access is to the type: its size, and what the accesses are to that were attributed to no type.
 fn not_attributed(out: &mut Text, view: &TypeView, ledger: &LedgerView) {
-    let unnamed = [Group::Heap, Group::Contents, Group::Unknown].map(Group::name);
+    let unnamed = [
+        LedgerGroup::HEAP,
+        LedgerGroup::CONTENTS,
+        LedgerGroup::UNKNOWN,
+    ];
     let groups = ledger.groups.iter();
     let groups = groups.filter(|group| unnamed.contains(&group.name.as_ref()));
     let mut buckets: Vec<&LedgerBucket> = groups.flat_map(|group| &group.buckets).collect();

@@ -10,14 +10,12 @@ use linemate_answers::{
     AdviceDocument, AlignedObjects, DiffDocument, DiffSide, GrownLayout, KeptLineStart,
     RemedyEffect, RemedyList, SurveyDocument, Trial,
 };
+use linemate_documents::{advice_document, diff_document, survey_document};
 use linemate_layout::EditSubject;
 use linemate_machine::{Machine, find};
 use linemate_recording::{AccessKind, Recording};
 use linemate_remedies::RemedyOptions;
-use linemate_report::{
-    AdviceText, advice_document, advice_text, diff_document, diff_text, survey_document,
-    survey_text,
-};
+use linemate_report::{AdviceText, advice_text, diff_text, survey_text};
 use linemate_study::diff::{On, fields};
 use linemate_study::{Conditions, Session};
 use linemate_testkit::world::{F, RQ, UNITS, World};
@@ -98,7 +96,7 @@ fn advice_is_read_back_with_its_layouts_and_remedies() {
             document,
             &AdviceText {
                 paths: &paths,
-                choice: advice.choice,
+                chosen_by: &advice.choice.to_string(),
             },
         );
         shown.to_string()

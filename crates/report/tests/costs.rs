@@ -2,9 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use linemate_answers::By;
 use linemate_answers::{Causes, Cost, Costs, CostsDocument, HotPlace};
+use linemate_documents::costs_document;
 use linemate_machine::find;
-use linemate_report::{By, CostsTables, costs_document, costs_text};
+use linemate_report::{CostsTables, costs_text};
 use linemate_testkit::world::*;
 
 /// The text of costs of which these are the types, with their cycles, and `link_map@ld.so.2` alone has a field.

@@ -7,15 +7,19 @@ mod common;
 use std::io::{Seek, Write};
 
 use common::{read_back, row};
+use linemate_answers::By;
 use linemate_answers::{
     CellCost, Cost, Costs, CostsDocument, DiffFigures, DiffSide, DoctorCheck, EventCount,
     KernelLayout, LineCost, PairCost, ReplayedAs,
 };
+use linemate_documents::{
+    check_document, checked_kernel, costs_document, diff_document, doctor_document,
+    layout_document, machines_document, sarif, type_layout, verify_document,
+};
 use linemate_machine::{Mechanism, find, shipped};
 use linemate_report::{
-    By, CostsTables, Table, check_document, check_text, checked_kernel, costs_document, costs_text,
-    diff_document, diff_text, doctor_document, doctor_text, layout_document, layout_text,
-    machines_document, machines_text, sarif, type_layout, verify_document, verify_text,
+    CostsTables, Table, check_text, costs_text, diff_text, doctor_text, layout_text, machines_text,
+    verify_text,
 };
 use linemate_rules::Baseline;
 use linemate_testkit::btf_writer::{TypeList, bit_field, member};

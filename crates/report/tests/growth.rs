@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use linemate_answers::{GrowthBy, GrowthDocument};
-use linemate_report::{growth_document, growth_text, held_out_check};
+use linemate_documents::{growth_document, held_out_check};
+use linemate_report::growth_text;
 use linemate_study::Growth;
 use linemate_study::growth::{RunOfSeries, SeriesCounts};
 

@@ -5,13 +5,13 @@
 use std::collections::BTreeMap;
 
 use linemate_advise::survey::survey;
+use linemate_answers::By;
 use linemate_answers::{Cost, Costs, Report, TypeRow, TypeView, View};
+use linemate_documents::{ReportOptions, costs_document, report_document};
 use linemate_layout::{EditSubject, parse_flags};
 use linemate_machine::{Machine, find};
 use linemate_recording::Recording;
-use linemate_report::{
-    By, CostsTables, Options, ReportText, costs_document, costs_text, make, text,
-};
+use linemate_report::{CostsTables, ReportText, costs_text, text};
 use linemate_study::costs::{CostRun, costs_of};
 use linemate_study::diff::{On, fields};
 use linemate_study::{Conditions, Run, Session, Study};
@@ -48,14 +48,14 @@ fn machine() -> Machine {
 }
 
 fn report(session: &Session<'_>, by: By, type_name: Option<&str>) -> Report {
-    let options = Options {
+    let options = ReportOptions {
         by,
         type_name: type_name.map(str::to_owned),
         all: true,
         top: usize::MAX,
         line: LineSize::B64,
     };
-    make(session.analysis(), session.counted(), &options).unwrap()
+    report_document(session.analysis(), session.counted(), &options).unwrap()
 }
 
 fn rows(session: &Session<'_>) -> Vec<TypeRow> {
@@ -278,7 +278,7 @@ fn the_texts_show_the_documents_figures() {
         &ReportText {
             top: 20,
             ledger: false,
-            line: LineSize::B64,
+            line_bytes: 64,
         },
     );
     let head = "struct entity: 64 bytes, 1 lines of 64 bytes, 800 accesses, 400 of them in objects of its own, 400 in task.se\n";

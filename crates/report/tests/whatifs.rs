@@ -9,7 +9,8 @@ use linemate_answers::{
     FieldMap, FieldPlace, KeptLineStart, LayoutChange, Measure, MeasuredRow, Potential, TypeSize,
     WhatIf,
 };
-use linemate_report::{whatif_document, whatif_text};
+use linemate_documents::whatif_document;
+use linemate_report::whatif_text;
 use linemate_testkit::world::*;
 
 fn measure(without: f64, difference: f64, ci95: f64) -> Measure {

@@ -1,7 +1,7 @@
 //! Edits against the recorded layout: the one way in which what-ifs, advice and remedies replay edits and measure what they change.
 //!
 //! The layout without edits and those with edits are replayed under the same interleavings, as many as it takes until the figures that are asked
-//! for are narrow; differences are paired by interleaving (see [`crate::stats`]).
+//! for are narrow; differences are paired by interleaving (see [`linemate_stats`]).
 
 use std::collections::BTreeMap;
 
@@ -17,8 +17,8 @@ use crate::experiment::scene::Scene;
 use crate::experiment::under::UnderCounts;
 use crate::experiment::variant::Variant;
 use crate::experiment::{Experiment, ExperimentError, Interleavings};
-use crate::stats::{all_narrow, paired};
 use crate::whatif::WhatIfError;
+use linemate_stats::{all_narrow, paired};
 
 /// What edits change on a machine.
 #[derive(Clone, Copy, Debug, PartialEq)]

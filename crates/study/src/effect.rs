@@ -1,7 +1,7 @@
 //! The answer of a what-if, as plain figures: what a report prints and JSON holds.
 //!
 //! *Cost* is cycles of accesses that left their core: hits in L1 and L2 are what every layout has. Sums over all interleavings'
-//! means; differences are paired (see [`crate::stats`]).
+//! means; differences are paired (see [`linemate_stats`]).
 
 use std::collections::BTreeMap;
 

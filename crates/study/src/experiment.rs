@@ -63,7 +63,7 @@ use crate::session::step::Step;
 use crate::session::steps;
 use crate::session::stream::{Reader, Wanted};
 
-/// After how many interleavings it is asked whether their figures are narrow enough (`stats::is_narrow`): with four, a mean that is four
+/// After how many interleavings it is asked whether their figures are narrow enough (`stats::all_narrow`): with four, a mean that is four
 /// times as large as its 95 % interval is 12.7 standard errors away from none.
 pub const INTERLEAVINGS_AT_ONCE: usize = 4;
 

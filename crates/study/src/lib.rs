@@ -21,7 +21,6 @@ pub mod experiment;
 pub mod growth;
 pub mod session;
 pub mod sets;
-pub mod stats;
 pub mod whatif;
 
 pub use compare::{Effect, compare};

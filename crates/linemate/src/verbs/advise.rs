@@ -13,6 +13,7 @@ use linemate_answers::{
     AdviceDocument, AdvisedRecording, EventCount, KeptLineStart, LayoutChange, Page, RemedyList,
     SurveyDocument,
 };
+use linemate_documents::{advice_document, layout_changes, survey_document};
 use linemate_layout::plan::resolve;
 use linemate_layout::{EditSubject, Plan};
 use linemate_machine::Machine;
@@ -20,9 +21,7 @@ use linemate_page::{Answered, Frame};
 use linemate_patch::{is_patched, program_source};
 use linemate_recording::Recording;
 use linemate_remedies as remedies;
-use linemate_report::{
-    AdviceText, advice_document, advice_text, layout_changes, survey_document, survey_text,
-};
+use linemate_report::{AdviceText, advice_text, survey_text};
 use linemate_study::Session;
 use linemate_types::{LineSize, TypeId, TypeModel};
 
@@ -175,10 +174,11 @@ impl Advised<'_> {
             ..advice_document(TOOL, &request, self.recordings, &advice, remedies)
         };
         self.count(&mut document.recordings);
+        let chosen_by = advice.choice.to_string();
         let text = || {
             let about = AdviceText {
                 paths: &self.names(),
-                choice: advice.choice,
+                chosen_by: &chosen_by,
             };
             advice_text(&document, &about)
         };
@@ -255,7 +255,7 @@ impl Advised<'_> {
             return Ok(Vec::new());
         };
         let mut plan = Plan::new(model, self.line(), &best.edits, &BTreeMap::new())?;
-        Ok(linemate_report::line_starts(&mut plan, *id)?)
+        Ok(linemate_documents::line_starts(&mut plan, *id)?)
     }
 
     /// The advice other than reordering, from the first recording for the first machine.

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use linemate_answers::CheckedKernel;
-use linemate_report::{check_document, check_text, checked_kernel, sarif};
+use linemate_documents::{check_document, checked_kernel, sarif};
+use linemate_report::check_text;
 use linemate_rules::{Baseline, Checked, Rules, Where};
 use linemate_types::kernel_image::Arch;
 use linemate_types::{LineSize, TypeModel};

@@ -4,10 +4,11 @@ use std::path::Path;
 
 use anyhow::Context;
 use linemate_answers::{DiffDocument, DiffSide, MachineDiff, Page};
+use linemate_documents::diff_document;
 use linemate_layout::EditSubject;
 use linemate_machine::Machine;
 use linemate_page::{About, Answered, Frame};
-use linemate_report::{diff_document, diff_text};
+use linemate_report::diff_text;
 use linemate_study::diff::{On, fields};
 
 use crate::input;

@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use linemate_answers::DoctorCheck;
+use linemate_documents::doctor_document;
 use linemate_guest::{
     BootableKernel, Conditions, GuestShape, Observer, OutputStream, Qemu, Session, Stage, Workload,
     cache_folder, default_kernel,
 };
 use linemate_recording::{Event, Recording};
-use linemate_report::{doctor_document, doctor_text};
+use linemate_report::doctor_text;
 
 use crate::files::InFile;
 use crate::named_kernel;

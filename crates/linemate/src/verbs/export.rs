@@ -5,13 +5,15 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use linemate_answers::{MachinesDocument, Report, WhatIfDocument};
+use linemate_answers::{By, MachinesDocument, Report, WhatIfDocument};
+use linemate_documents::{
+    ReportOptions, costs_document, machines_document, report_document, whatif_document,
+};
 use linemate_export::{Accesses, Facts, Run, SCHEMA_FILE, WithLines, check_schema, schema_text};
 use linemate_files::{FileSet, Published};
 use linemate_layout::EditSubject;
 use linemate_machine::Machine;
 use linemate_recording::Recording;
-use linemate_report::{By, Options, costs_document, machines_document, whatif_document};
 use linemate_study::costs::{CostRun, costs};
 use linemate_study::{Run as StudyRun, Session, Study};
 use linemate_types::LineSize;
@@ -242,14 +244,14 @@ fn options(args: &Args) -> anyhow::Result<BTreeMap<String, String>> {
 /// The reports of the recording, with all rows.
 fn accesses(session: &Session<'_>, line: LineSize, lines: bool) -> anyhow::Result<Accesses> {
     let report = |by| -> anyhow::Result<Report> {
-        let options = Options {
+        let options = ReportOptions {
             by,
             type_name: None,
             all: true,
             top: usize::MAX,
             line,
         };
-        let made = linemate_report::make(session.analysis(), session.counted(), &options);
+        let made = report_document(session.analysis(), session.counted(), &options);
         Ok(made?)
     };
     Ok(Accesses {

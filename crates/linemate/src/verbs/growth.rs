@@ -2,7 +2,8 @@
 
 use clap::ValueEnum;
 use linemate_answers::GrowthBy;
-use linemate_report::{growth_document, growth_text, held_out_check};
+use linemate_documents::{growth_document, held_out_check};
+use linemate_report::growth_text;
 
 use crate::files::InFile;
 use crate::kept::Keeping;

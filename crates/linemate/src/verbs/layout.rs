@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
-use linemate_answers::{KernelLayout, LayoutDocument, Report, View};
-use linemate_report::{
-    By, Options, add_heat, layout_document, layout_text, type_layout, with_heat,
+use linemate_answers::{By, KernelLayout, LayoutDocument, Report, View};
+use linemate_documents::{
+    ReportOptions, UnknownType, add_heat, layout_document, report_document, type_layout,
 };
+use linemate_report::{layout_text, with_heat};
 use linemate_types::{LineSize, TypeId, TypeModel, pahole};
 
 use crate::files::InFile;
@@ -93,7 +94,7 @@ fn of_recording(args: &Args, path: &Path) -> anyhow::Result<Outcome> {
     let Some(id) = model.declared(&args.type_name) else {
         let unnamed = recording.description().kernel_unnamed;
         let hint = if unnamed {
-            linemate_report::UNNAMED
+            linemate_documents::UNNAMED
         } else {
             ""
         };
@@ -109,22 +110,21 @@ fn of_recording(args: &Args, path: &Path) -> anyhow::Result<Outcome> {
         release.as_deref().unwrap_or("of unknown release"),
         title()
     ));
-    let options = Options {
+    let options = ReportOptions {
         by: By::Type,
         type_name: Some(args.type_name.clone()),
         all: true,
         top: usize::MAX,
         line: args.line,
     };
-    let report = linemate_report::make(analysis, session.counted(), &options);
+    let report = report_document(analysis, session.counted(), &options);
     let view = match report {
         Ok(Report {
             view: View::Type(view),
             ..
         }) => Some(view),
         // A type that no object of is known: there is nothing to say beside it.
-        Ok(_) | Err(linemate_report::Error::UnknownType { .. }) => None,
-        Err(error) => return Err(error.into()),
+        Ok(_) | Err(UnknownType { .. }) => None,
     };
     if args.json {
         let mut layout = type_layout(model, id, args.line)?;

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use anyhow::Context;
+use linemate_documents::machines_document;
 use linemate_machine::{Machine, described, find, shipped};
-use linemate_report::{machines_document, machines_text};
+use linemate_report::machines_text;
 
 use crate::files::MachineName;
 use crate::outcome::Outcome;

@@ -5,9 +5,10 @@ mod pictures;
 
 use anyhow::bail;
 use clap::ValueEnum;
-use linemate_answers::Report;
+use linemate_answers::{By, Report};
+use linemate_documents::{ReportOptions, report_document};
 use linemate_page::Answered;
-use linemate_report::{By, Options, ReportText};
+use linemate_report::ReportText;
 use linemate_study::Session;
 
 use crate::files::OutFile;
@@ -144,7 +145,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
 fn counts(args: &Args, session: &Session<'_>, mut pictures: Pictures<'_>) -> anyhow::Result<()> {
     let question = &args.question;
     let type_name = question.subject(session);
-    let options = Options {
+    let options = ReportOptions {
         by: args.by.into(),
         type_name: type_name.clone(),
         all: args.all,
@@ -153,13 +154,13 @@ fn counts(args: &Args, session: &Session<'_>, mut pictures: Pictures<'_>) -> any
     };
     let report = Report {
         event: question.event(question.path(), session)?,
-        ..linemate_report::make(session.analysis(), session.counted(), &options)?
+        ..report_document(session.analysis(), session.counted(), &options)?
     };
     let about = pictures.draw(args, session, None, type_name.as_deref())?;
     let show = ReportText {
         top: args.showing.top,
         ledger: args.ledger,
-        line: options.line,
+        line_bytes: options.line.bytes(),
     };
     let next = next::step(
         "what it costs there, and why",

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use linemate_documents::verify_document;
 use linemate_recording::{Error, Recording, verify};
-use linemate_report::{verify_document, verify_text};
+use linemate_report::verify_text;
 
 use crate::input::{self, Input};
 use crate::outcome::Outcome;

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use linemate_answers::{LayoutChange, WhatIf, WhatIfDocument};
+use linemate_documents::{layout_changes, whatif_document};
 use linemate_layout::{EditFile, EditSubject, Plan};
 use linemate_machine::Machine;
 use linemate_page::{Answered, Frame};
-use linemate_report::{layout_changes, whatif_document, whatif_text};
+use linemate_report::whatif_text;
 use linemate_study::{Run, Session, Study};
 use linemate_types::{LineSize, TypeModel};
 

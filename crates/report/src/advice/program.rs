@@ -1,31 +1,34 @@
 //! What advice for a type of a program adds: not every language keeps the order of members that its source has.
 
 use linemate_answers::ProgramSource;
-use linemate_types::Language;
 
 /// How the edit gets into the source, in one line.
 #[must_use]
 pub fn source_advice(source: &ProgramSource) -> String {
-    let language = &source.language;
     let place = source
         .declared
         .as_ref()
         .map(|at| format!(", declared in {at}"));
     let place = place.unwrap_or_default();
-    let how = if *language == Language::Rust.name() {
-        "rustc orders fields itself, so an order needs #[repr(C)]. A line of its own: #[repr(align(64))] or crossbeam's CachePadded, \
+    let language = source.language.as_str();
+    let how = match language {
+        "Rust" => {
+            "rustc orders fields itself, so an order needs #[repr(C)]. A line of its own: #[repr(align(64))] or crossbeam's CachePadded, \
          around a field or around what the type is split into. Patches are made for C only."
-    } else if *language == Language::Cpp.name() {
-        "members keep the order of the source. A line of its own: alignas(std::hardware_destructive_interference_size). \
+        }
+        "C++" => {
+            "members keep the order of the source. A line of its own: alignas(std::hardware_destructive_interference_size). \
          Patches are made for C only."
-    } else {
-        "`linemate patch --source TREE` makes the edit a patch of the program's tree."
+        }
+        _ => "`linemate patch --source TREE` makes the edit a patch of the program's tree.",
     };
     format!("A type of a program in {language}{place}: {how}")
 }
 
 #[cfg(test)]
 mod tests {
+    use linemate_types::Language;
+
     use super::*;
 
     fn advice(language: Language, declared: Option<&str>) -> String {

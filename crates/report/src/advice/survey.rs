@@ -2,34 +2,12 @@
 
 use std::fmt::Write as _;
 
-use linemate_answers::{RemedyList, SurveyDocument, SurveyRow};
-use linemate_recording::Recording;
+use linemate_answers::SurveyDocument;
 use linemate_text::shown;
 
-use super::{advised_recording, text};
+use super::text;
 use crate::print::{cycles, interleavings, percent};
 use crate::{Table, Text};
-
-/// The document of the survey of `recordings` on the machines of these names, made by version `tool`.
-pub fn survey_document(
-    tool: &str,
-    recordings: &[Recording],
-    machines: Vec<String>,
-    seed: u64,
-    types: Vec<SurveyRow>,
-    remedies: RemedyList,
-) -> SurveyDocument {
-    SurveyDocument {
-        schema: SurveyDocument::SCHEMA.into(),
-        tool: tool.to_owned(),
-        recordings: recordings.iter().map(advised_recording).collect(),
-        machines,
-        seed,
-        interleavings: 1,
-        types,
-        remedies,
-    }
-}
 
 /// The types, then what is not a matter of order. `paths`: the recordings' files.
 #[must_use]

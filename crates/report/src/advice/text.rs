@@ -2,8 +2,6 @@
 
 use std::fmt::Write as _;
 
-use linemate_advise::Choice;
-use linemate_advise::choice::ENOUGH;
 use linemate_answers::{
     AdviceDocument, AdvisedLayout, AdvisedRecording, EventCount, Footprint, GroupReasons,
     GrownLayout, LayoutEffect, RemedyList,
@@ -24,8 +22,8 @@ const FRONT_STEP: f64 = 0.01;
 pub struct AdviceText<'a> {
     /// The recordings' files.
     pub paths: &'a [String],
-    /// What the recommendation is chosen by.
-    pub choice: Choice,
+    /// What the recommendation is chosen by, as a sentence.
+    pub chosen_by: &'a str,
 }
 
 /// The advice for the type, then what is not a matter of order.
@@ -52,7 +50,7 @@ pub fn advice_text(advice: &AdviceDocument, about: &AdviceText<'_>) -> Text {
     if let Some(best) = &advice.recommended {
         layout(advice, &mut out, best);
     }
-    moves_against_gain(advice, &mut out, about.choice);
+    moves_against_gain(advice, &mut out, about.chosen_by);
     also_replayed(advice, &mut out);
     remedies(&mut out, &advice.remedies);
     inputs(&mut out, &advice.tool, about.paths, &advice.recordings);
@@ -218,7 +216,7 @@ fn per_call(advice: &AdviceDocument, best: &AdvisedLayout, events: &[&EventCount
 }
 
 /// Moves against gain: of the points that no replay was made of only those that gain noticeably more than the one before.
-fn moves_against_gain(advice: &AdviceDocument, out: &mut Text, choice: Choice) {
+fn moves_against_gain(advice: &AdviceDocument, out: &mut Text, chosen_by: &str) {
     if advice.front.is_empty() {
         return;
     }
@@ -242,8 +240,7 @@ fn moves_against_gain(advice: &AdviceDocument, out: &mut Text, choice: Choice) {
     out.table(table);
     let _ = writeln!(
         out,
-        "A move is a member that leaves its order, or a field group. {}\n",
-        chosen_by(choice)
+        "A move is a member that leaves its order, or a field group. {chosen_by}\n"
     );
 }
 
@@ -262,17 +259,6 @@ fn also_replayed(advice: &AdviceDocument, out: &mut Text) {
             gains.collect::<Vec<String>>().join(", "),
             percent(layout.model - 1.0)
         );
-    }
-}
-
-/// What the recommendation was chosen by.
-fn chosen_by(choice: Choice) -> String {
-    match choice {
-        Choice::Fewest => format!(
-            "Recommended: the fewest moves that reach {ENOUGH} % of the best gain (--moves N, --all)."
-        ),
-        Choice::Moves(most) => format!("Recommended: the largest gain with at most {most} moves."),
-        Choice::All => "Recommended: the largest gain, with 0.1 % taken off per move.".to_owned(),
     }
 }
 

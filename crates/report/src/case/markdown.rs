@@ -7,8 +7,6 @@ use linemate_answers::{
     PublishedRow, Rebuilt, ReplayedAs, Spread, Verdict,
 };
 
-use super::change_text;
-
 /// The most groups that are listed.
 const GROUPS_SHOWN: usize = 8;
 /// The most fields that are ranked.
@@ -401,7 +399,7 @@ fn renamed(out: &mut String, rows: &[Rebuilt]) {
 
 /// A change, if there is something to change.
 fn ratio(change: Option<Change>) -> String {
-    change.map_or_else(String::new, change_text)
+    change.map_or_else(String::new, |change| change.to_string())
 }
 
 fn spread(spread: &Spread, show: fn(f64) -> String) -> String {

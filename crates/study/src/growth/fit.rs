@@ -1,7 +1,7 @@
 //! Accesses per CPU as a function of the number of CPUs: `a + b·n^c`.
 
 use super::noise::Noise;
-use crate::stats::t95;
+use linemate_stats::t95;
 
 /// Rounds in which weights and curve are made of each other; they settle in two or three.
 const ROUNDS: usize = 4;

@@ -2,10 +2,11 @@
 
 use anyhow::Context;
 use linemate_answers::{Costs, CostsDocument};
+use linemate_documents::costs_document;
 use linemate_layout::EditSubject;
 use linemate_machine::Machine;
 use linemate_page::{Answered, with_asked};
-use linemate_report::{CostsTables, costs_document, costs_text};
+use linemate_report::{CostsTables, costs_text};
 use linemate_study::costs::{CostRun, costs_of, costs_under};
 use linemate_study::{Session, Under};
 

@@ -11,7 +11,7 @@ use linemate_recording::AccessKind;
 use linemate_study::border::time_grid;
 use linemate_types::LineSize;
 
-use crate::resolve::{FieldName, Resolver};
+use super::resolve::{FieldName, Resolver};
 
 type Cells = BTreeMap<GridCell, u64>;
 

@@ -7,7 +7,7 @@
 
 use linemate_answers::{Change, Measure};
 
-/// How many times as large as its interval a difference has to be so that more interleavings would tell nothing new.
+/// How many times as large as its interval a difference has to be so that more interleavings would add nothing.
 const CLEAR: f64 = 4.0;
 /// The share of the cost within which a difference is known well enough, whatever it is.
 const NEGLIGIBLE: f64 = 0.001;
@@ -33,7 +33,7 @@ const NORMAL95: f64 = 1.960;
 
 /// The quantile for that many degrees of freedom, 1 at least, whole or not: between those of the table in the reciprocal of their number, in
 /// which quantiles are nearly straight; the largest error is that of 1 to 2 degrees, where it is too wide.
-pub(crate) fn t95(freedom: f64) -> f64 {
+pub fn t95(freedom: f64) -> f64 {
     let below = (freedom.floor().max(1.0) as usize).min(T95.len());
     let (here, x0) = (T95[below - 1], 1.0 / below as f64);
     let (next, x1) = match T95.get(below) {
@@ -44,7 +44,7 @@ pub(crate) fn t95(freedom: f64) -> f64 {
     next + (here - next) * (x - x1) / (x0 - x1)
 }
 
-/// What a sample tells about its mean.
+/// What a sample says about its mean.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     count: usize,
@@ -215,10 +215,7 @@ mod tests {
         assert!(!is_narrow(&measure(-40.0, 10.1)), "significant, but wide");
         assert!(is_narrow(&measure(0.1, 1.0)), "a thousandth of the cost");
         assert!(!is_narrow(&measure(0.1, 1.1)));
-        assert!(
-            !is_narrow(&paired(&[1.0], &[9.0])),
-            "one pair tells nothing"
-        );
+        assert!(!is_narrow(&paired(&[1.0], &[9.0])), "one pair says nothing");
     }
 
     #[test]
@@ -228,10 +225,7 @@ mod tests {
             (same.difference, same.ci95, same.significant),
             (0.0, 0.0, false)
         );
-        assert!(
-            !paired(&[1.0], &[9.0]).significant,
-            "one pair tells nothing"
-        );
+        assert!(!paired(&[1.0], &[9.0]).significant, "one pair says nothing");
         assert!(!paired(&[], &[]).significant);
     }
 }

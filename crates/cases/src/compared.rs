@@ -1,19 +1,10 @@
 //! A prediction beside the kernel that was built: what several runs of each say, and whether both agree.
 
 use linemate_answers::{Change, Compared, Spread, Verdict};
-use linemate_study::stats::{change_between, change_within};
+use linemate_stats::{change_between, change_within};
 
-/// A change that is known this well, in points of per cent, can be told from another one even if it is smaller than that.
+/// A change whose margin is at most this, in points of per cent, counts as known even if it is smaller than that.
 const RESOLUTION: f64 = 1.0;
-
-/// A change in per cent, with its interval if there is one.
-#[must_use]
-pub fn change_text(change: Change) -> String {
-    match change.ci95 {
-        Some(ci95) => format!("{:+.1} ± {ci95:.1} %", change.percent),
-        None => format!("{:+.1} %", change.percent),
-    }
-}
 
 /// Whether a predicted change fits the recorded one.
 fn verdict_of(predicted: Change, recorded: Change) -> Verdict {
@@ -30,8 +21,7 @@ fn verdict_of(predicted: Change, recorded: Change) -> Verdict {
 }
 
 /// The comparison of the figures of each run: `without` and `predicted` are of the same recordings.
-#[must_use]
-pub fn compared(without: &[f64], predicted: &[f64], rerecorded: &[f64]) -> Compared {
+pub(crate) fn compared(without: &[f64], predicted: &[f64], rerecorded: &[f64]) -> Compared {
     let predicted_change = change_within(without, predicted);
     let recorded_change = change_between(without, rerecorded);
     let both = predicted_change.zip(recorded_change);
@@ -86,7 +76,7 @@ mod tests {
             // The other sign.
             (change(-20.0, 1.0), change(20.0, 3.0), Differs),
             (change(5.0, 0.5), change(4.0, 1.0), Agrees),
-            // Next to nothing is a change that can be told if it is known well enough.
+            // Next to nothing is a change, too, if it is known well enough.
             (change(-0.1, 0.1), change(0.2, 0.9), Agrees),
             (change(-0.1, 0.1), change(0.2, 1.0), Inconclusive),
             (change(-0.1, 0.1), change(1.2, 0.9), Differs),
@@ -130,8 +120,8 @@ mod tests {
             ..sum(100.0, 200.0)
         };
         assert!(!twice_the_work.is_renamed());
-        let told = twice_the_work.not_comparable();
-        assert_eq!(told.sum.verdict, Some(Verdict::NotComparable));
-        assert_eq!(told.best().verdict, Some(Verdict::NotComparable));
+        let marked = twice_the_work.not_comparable();
+        assert_eq!(marked.sum.verdict, Some(Verdict::NotComparable));
+        assert_eq!(marked.best().verdict, Some(Verdict::NotComparable));
     }
 }

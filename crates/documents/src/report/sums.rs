@@ -2,21 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use linemate_answers::{Figures, Share};
+use linemate_answers::{Figures, Share, share};
 use linemate_attribution::groups::{FieldUse, Uses};
 use linemate_attribution::tally::{Count, CpuSet};
 use linemate_recording::AccessKind;
 
 /// How many functions, fields or types a row names.
 const NAMED: usize = 3;
-
-/// What has no fields to lay out is in tables without `--all`, too, if it makes this part of the whole: an answer does not hide it.
-const LARGE_PART: u64 = 100;
-
-/// Whether a part is so large that tables show it, whatever it is of.
-pub(crate) fn is_large(part: u64, whole: u64) -> bool {
-    part > 0 && part.saturating_mul(LARGE_PART) >= whole
-}
 
 /// A sum of accesses.
 #[derive(Clone, Debug, Default)]
@@ -116,15 +108,6 @@ impl Sum {
             readers: self.readers.len(),
             writers: self.writers.len(),
         }
-    }
-}
-
-/// `part` of `whole`; 0 of nothing.
-pub(crate) fn share(part: u64, whole: u64) -> f64 {
-    if whole == 0 {
-        0.0
-    } else {
-        part as f64 / whole as f64
     }
 }
 

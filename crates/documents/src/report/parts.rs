@@ -6,8 +6,8 @@ use linemate_answers::{FieldRow, LineMember, LineRow};
 use linemate_attribution::tally::{Count, Key};
 use linemate_types::LineSize;
 
-use crate::resolve::{FieldName, count};
-use crate::sums::{Sum, largest};
+use super::resolve::{FieldName, count};
+use super::sums::{Sum, largest};
 
 /// A sum with the names of its largest parts.
 #[derive(Default)]

@@ -4,10 +4,11 @@
 
 use std::collections::BTreeMap;
 
+use linemate_answers::By;
 use linemate_answers::{FieldMap, View};
 use linemate_attribution::Analysis;
+use linemate_documents::{ReportOptions, layout_changes, report_document};
 use linemate_layout::{Plan, parse};
-use linemate_report::{By, Options, layout_changes, make};
 use linemate_testkit::world::{RQ, UNITS, World};
 use linemate_types::LineSize;
 
@@ -35,14 +36,14 @@ fn a_type_has_all_its_fields_touched_or_not() {
     let recording = w.record();
     let analysis = Analysis::new(&recording).unwrap();
     let counted = analysis.count().unwrap();
-    let options = Options {
+    let options = ReportOptions {
         by: By::Type,
         type_name: Some("rq".to_owned()),
         all: true,
         top: 1,
         line: LineSize::B64,
     };
-    let View::Type(view) = make(&analysis, &counted, &options).unwrap().view else {
+    let View::Type(view) = report_document(&analysis, &counted, &options).unwrap().view else {
         panic!("a type was asked for")
     };
     assert_eq!(view.fields.len(), 1);

@@ -1,11 +1,17 @@
-//! Makes a [`Report`] of an analysed recording.
+//! Makes a [`Report`] of an analysed recording. What is counted and how it is grouped is the attribution crate's; here are sums.
+
+mod parts;
+mod resolve;
+mod sums;
+mod times;
+mod type_view;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use linemate_answers::{
-    CpuRow, FieldRow, FunctionRow, Inputs, LedgerBucket, LedgerGroup, LedgerView, LineRow,
-    ProgramsShare, Report, SourceRow, TypePlace, TypeRow, View,
+    By, CpuRow, FieldRow, FunctionRow, Inputs, LedgerBucket, LedgerGroup, LedgerView, LineRow,
+    ProgramsShare, Report, SourceRow, TypePlace, TypeRow, View, is_large, share,
 };
 use linemate_attribution::naming::{Inside, NamedType};
 use linemate_attribution::schema::TypeIndex;
@@ -16,25 +22,41 @@ use linemate_attribution::{
 use linemate_recording::GuestAddr;
 use linemate_types::LineSize;
 
-use crate::documents::checksum;
-use crate::parts::{LineParts, Parts, field_row};
-use crate::resolve::{FieldName, Resolver};
-use crate::sums::{is_large, largest, share};
-use crate::timeview;
-use crate::typeview;
-use crate::{By, Error, Options};
+use self::parts::{LineParts, Parts, field_row};
+use self::resolve::{FieldName, Resolver};
+use self::sums::largest;
+use crate::error::UnknownType;
+use crate::replayed::checksum;
 
-/// Makes the report.
-pub(crate) fn build(
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct ReportOptions {
+    /// What rows are, if no type is chosen.
+    pub by: By,
+    /// The type to show everything of.
+    pub type_name: Option<String>,
+    /// Whether rows are also of what cannot be laid out: stacks, pages, memory without a type.
+    pub all: bool,
+    /// The most rows.
+    pub top: usize,
+    /// The size of a line.
+    pub line: LineSize,
+}
+
+/// Makes the report from what the recording counts.
+///
+/// # Errors
+/// An unknown type.
+pub fn report_document(
     analysis: &Analysis<'_>,
     counted: &Counted,
-    options: &Options,
-) -> Result<Report, Error> {
+    options: &ReportOptions,
+) -> Result<Report, UnknownType> {
     let mut resolver = Resolver::new(analysis);
     let rows = counted.tally.rows();
     let line = options.line;
     let view = match (&options.type_name, options.by) {
-        (Some(name), By::Type) => View::Type(Box::new(typeview::build(
+        (Some(name), By::Type) => View::Type(Box::new(type_view::build(
             analysis,
             counted,
             &rows,
@@ -52,7 +74,7 @@ pub(crate) fn build(
                 By::Function => View::Functions(build.functions()),
                 By::Source => View::Sources(build.sources()),
                 By::Cpu => View::Cpus(match &build.only {
-                    Some(only) => timeview::cpus(analysis, counted, only.ty),
+                    Some(only) => times::cpus(analysis, counted, only.ty),
                     None => cpus(counted),
                 }),
             };
@@ -158,8 +180,8 @@ struct Only {
     name: String,
 }
 
-fn only(analysis: &Analysis<'_>, counted: &Counted, name: &str) -> Result<Only, Error> {
-    let NamedType { ty, name, .. } = typeview::find_type(analysis, counted, name)?;
+fn only(analysis: &Analysis<'_>, counted: &Counted, name: &str) -> Result<Only, UnknownType> {
+    let NamedType { ty, name, .. } = type_view::find_type(analysis, counted, name)?;
     Ok(Only { ty, name })
 }
 

@@ -8,8 +8,6 @@ use linemate_answers::{BrokenRule, CheckDocument, CheckedKernel};
 use linemate_rules::RuleKind;
 use serde_json::{Value, json};
 
-use super::{is_accepted, title};
-
 /// The findings as a SARIF log, made by version `tool`.
 #[must_use]
 pub fn sarif(document: &CheckDocument, tool: &str) -> Value {
@@ -52,7 +50,7 @@ fn result(uri: &str, kernel: &CheckedKernel, finding: &BrokenRule) -> Value {
         finding.subject,
         finding.rule,
         finding.message,
-        title(kernel),
+        kernel.title(),
         kernel.line
     );
     let key = format!(
@@ -81,7 +79,7 @@ fn result(uri: &str, kernel: &CheckedKernel, finding: &BrokenRule) -> Value {
         Some(_) => "unchanged",
     };
     result["baselineState"] = json!(state);
-    if is_accepted(finding) {
+    if finding.is_accepted() {
         result["level"] = json!("note");
         result["suppressions"] =
             json!([{ "kind": "external", "justification": "in the baseline" }]);

@@ -2,33 +2,33 @@
 
 use std::collections::BTreeMap;
 
-use linemate_answers::{FieldMap, FieldRow, GroupRow, LineRow, Place, TypeView};
+use linemate_answers::{FieldMap, FieldRow, GroupRow, LineRow, Place, TypeView, share};
 use linemate_attribution::naming::{Inside, NamedType};
 use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::tally::{Count, Key};
 use linemate_attribution::{Analysis, Bucket, Counted, Subject, groups, named_type};
 use linemate_types::{LeafId, LineSize};
 
-use crate::Error;
+use super::parts::{LineParts, Parts, field_row};
+use super::resolve::{FieldName, PADDING, Resolver, aliases};
+use super::sums::Sum;
+use super::times;
+use crate::error::UnknownType;
 use crate::leaves::field_map;
-use crate::parts::{LineParts, Parts, field_row};
-use crate::resolve::{FieldName, PADDING, Resolver, aliases};
-use crate::sums::{Sum, share};
-use crate::timeview;
 
 /// The type that a user means.
 pub(crate) fn find_type(
     analysis: &Analysis<'_>,
     counted: &Counted,
     name: &str,
-) -> Result<NamedType, Error> {
+) -> Result<NamedType, UnknownType> {
     named_type(analysis, counted, name).ok_or_else(|| {
         let plain = name
             .strip_prefix("struct ")
             .or_else(|| name.strip_prefix("union "))
             .unwrap_or(name)
             .trim();
-        Error::UnknownType {
+        UnknownType {
             name: plain.to_owned(),
             nearest: nearest(analysis, plain),
             unnamed: analysis.recording().description().kernel_unnamed,
@@ -53,7 +53,7 @@ pub(crate) fn build(
     resolver: &mut Resolver<'_>,
     name: &str,
     line: LineSize,
-) -> Result<TypeView, Error> {
+) -> Result<TypeView, UnknownType> {
     let NamedType { ty, name, .. } = find_type(analysis, counted, name)?;
     let mut gathered = Gathered::default();
     let subjects = analysis.subjects();
@@ -96,7 +96,7 @@ pub(crate) fn build(
         }),
         lines: gathered.lines(&name),
         groups: group_rows(counted, resolver, ty, &gathered, total, line),
-        times: timeview::build(analysis, counted, resolver, ty, line),
+        times: times::build(analysis, counted, resolver, ty, line),
         fields,
         name,
     })

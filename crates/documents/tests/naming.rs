@@ -4,9 +4,9 @@
 
 mod made;
 
+use linemate_answers::By;
 use linemate_attribution::naming::OtherType;
 use linemate_attribution::{Analysis, named_type};
-use linemate_report::By;
 use linemate_testkit::world::*;
 use made::{options, value};
 
