@@ -46,11 +46,11 @@ pub enum FileError {
         second: String,
     },
     /// A file that is there with other bytes, where files are never changed.
-    #[error("{} is there with other content: remove it, or write into another folder", .0.display())]
+    #[error("{} exists with other content: remove it, or write into another folder", .0.display())]
     Differs(PathBuf),
     /// Somebody else's folder or file, where what is in it is executed or booted.
     #[error(
-        "{} belongs to user {owner}, and what is in it would be trusted: set LINEMATE_CACHE to a folder of your own",
+        "{} belongs to user {owner}, and linemate would trust its contents: set LINEMATE_CACHE to a folder of your own",
         path.display()
     )]
     Foreign {
@@ -60,7 +60,7 @@ pub enum FileError {
     },
     /// A folder or file that others can change, where what is in it is executed or booted.
     #[error(
-        "{} can be written by others, and what is in it would be trusted: remove it, or `chmod go-w` it if you know what it holds",
+        "{} is writable by others, and linemate would trust its contents: remove it, or `chmod go-w` it if you know what it holds",
         .0.display()
     )]
     Writable(PathBuf),

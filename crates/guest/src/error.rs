@@ -78,12 +78,12 @@ pub enum GuestError {
     },
     /// An allocator that is not told as it has to be.
     #[error(
-        "--allocator {given}: it has to be FUNCTION:ARGUMENT, with the number of the argument that is the size, 1 to 6"
+        "--allocator {given}: must be FUNCTION:ARGUMENT, where ARGUMENT is the number of the size argument, 1 to 6"
     )]
     Allocator { given: String },
     /// An allocator that no program of the run has.
     #[error(
-        "--allocator {0}: no program that the guest gets has a function of this name: give its symbol as `nm` prints it"
+        "--allocator {0}: no program in the guest has a function of this name: give its symbol as `nm` prints it"
     )]
     NoAllocator(String),
     /// Programs that a recording cannot list.

@@ -47,7 +47,7 @@ impl ExtraFile {
             None => (given, None),
         };
         if host.is_empty() || guest.as_ref().is_some_and(|g| !g.starts_with('/')) {
-            let reason = "it has to be FILE or FILE:/PATH/IN/GUEST".to_owned();
+            let reason = "must be FILE or FILE:/PATH/IN/GUEST".to_owned();
             return Err(GuestError::File {
                 given: given.to_owned(),
                 reason,

@@ -57,7 +57,7 @@ pub enum ProgramError {
         reason: String,
     },
     /// Scripts whose interpreters are scripts, without end.
-    #[error("{0}: its #! lines go on without end")]
+    #[error("{0}: its #! lines form a loop")]
     EndlessInterpreter(PathBuf),
 }
 

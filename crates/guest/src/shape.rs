@@ -78,7 +78,7 @@ pub enum ShapeError {
     },
     /// CPUs cannot be shared out evenly.
     #[error(
-        "{cpus} CPUs cannot be shared out evenly to {nodes} NUMA nodes: choose --numa so that it divides --smp"
+        "{cpus} CPUs cannot be split evenly over {nodes} NUMA nodes: choose --numa so that it divides --smp"
     )]
     Numa { cpus: u16, nodes: u16 },
     /// Too little memory, or not whole mebibytes on each node.

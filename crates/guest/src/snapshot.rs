@@ -205,7 +205,7 @@ fn symbols_place(said: &[Message]) -> Result<(u64, u64), GuestError> {
         )),
         Some(place) => Ok(place),
         None => Err(GuestError::Symbols(
-            "the agent did not say where they are".into(),
+            "the agent did not report where they are".into(),
         )),
     }
 }

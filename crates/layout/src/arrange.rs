@@ -73,7 +73,7 @@ pub enum Refusal {
     },
     /// Something is moved in between the fields of a group.
     #[error(
-        "there `{field}` would be on the lines of group `{group}`: add it to the group, or name the group as the place"
+        "`{field}` would then be on the lines of group `{group}`: add it to the group, or move it relative to the group"
     )]
     IntoGroup {
         /// The field that was to move.

@@ -42,7 +42,7 @@ pub fn pointer_chase(
         why: why.to_owned(),
     };
     if in_union(model, id, field.offset) {
-        return Err(fail("is in a union: it is not always there"));
+        return Err(fail("is in a union: it is not always valid"));
     }
     let flat = FlatType::new(model, id).ok();
     let leaves = flat.as_ref().map_or(&[][..], FlatType::leaves);

@@ -384,7 +384,7 @@ fn impossible_edits_are_refused_with_the_reason() {
         ),
         (
             "type rq\ngroup a { nr tick }\nmove lock after nr",
-            "3:1: rq: there `lock` would be on the lines of group `a`: add it to the group, or name the group as the place",
+            "3:1: rq: `lock` would then be on the lines of group `a`: add it to the group, or move it relative to the group",
         ),
         (
             "type rq\ngroup lock { nr }",
@@ -465,7 +465,7 @@ fn impossible_edits_are_refused_with_the_reason() {
         ),
         (
             "type table\nskip array of a",
-            "2:1: table: `a` is in a union: it is not always there",
+            "2:1: table: `a` is in a union: it is not always valid",
         ),
         (
             "type rq\nlayout-from nowhere",

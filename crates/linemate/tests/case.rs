@@ -260,7 +260,7 @@ fn faults_of_builds_are_one_line_and_cost_nothing_that_was_done() {
     let line = last_line(&run(&case, &cache, &output, &[]));
     assert_eq!(
         line,
-        "linemate: made-up: build the kernel without patches: the build names /nowhere/bzImage as its image: No such file or directory (os error 2)"
+        "linemate: made-up: build the kernel without patches: the build reports /nowhere/bzImage as its image: No such file or directory (os error 2)"
     );
 
     // No source at all.

@@ -264,7 +264,7 @@ fn an_old_tree_adopts_rules_and_only_gets_better() {
 {changed}:3:1: outer, apart array from b: array shares line 0 with b [new]
 \tbecause they contend
 fixed since the baseline: outer, start b (any, lines of 64 bytes)
-1 finding, 1 kernel, 1 accepted, 1 fixed: write the baseline again to keep it so
+1 finding, 1 kernel, 1 accepted, 1 fixed: rewrite the baseline to hold on to that
 "
     );
     assert_eq!(text, expected);
@@ -302,7 +302,7 @@ fn lines_have_the_size_that_a_kernel_is_built_for() {
     }
     let image = elf(folder.path(), S390);
     let expected = format!(
-        "linemate: {image}: its lines have 256 bytes, which rules cannot be checked for: give --line 64 or --line 128"
+        "linemate: {image}: its lines have 256 bytes, which rules do not support: give --line 64 or --line 128"
     );
     assert_eq!(fails(&[&rules, "--kernel", &image]), expected);
     let text = says(0, &[&rules, "--line", "128", "--kernel", &image]);

@@ -413,7 +413,7 @@ fn an_option_that_a_verb_is_without_is_refused_with_the_reason() {
         ),
         (
             &["diff", "-i", "x", "-i", "y", "-i", "z"],
-            "two recordings are compared, not 3: name two",
+            "diff compares two recordings, not 3: name two",
         ),
         (
             &["diff", "x", "y", "--under", "f"],

@@ -117,7 +117,7 @@ fn a_run_has_its_place_and_is_whole_or_absent() {
     fs::remove_file(&types).unwrap();
     refused(
         &[&data, "--parquet", fresh.to_str().unwrap()],
-        "is there with other content",
+        "exists with other content",
     );
     assert!(!types.exists());
 

@@ -481,7 +481,7 @@ fn evidence_beside_the_edit_is_taken_and_has_to_be_its_own() {
     let refused = refusal(&tree, &tree.patch(EDIT, &types, &[]));
     assert_eq!(
         refused,
-        "linemate: FOLDER/edit.json: the evidence of another edit than FOLDER/edit: remove it, or name the right one with --evidence"
+        "linemate: FOLDER/edit.json: evidence for an edit other than FOLDER/edit: remove it, or name the right one with --evidence"
     );
     fs::remove_file(path).unwrap();
     assert!(!written(&tree.patch(EDIT, &types, &[])).contains("Everything"));
@@ -537,7 +537,7 @@ fn bad_input_gets_one_line() {
         (
             vec![("a.h", in_macro.as_str())],
             move_tail,
-            "linemate: a.h:1: struct queue is made by this macro: its members cannot be moved here",
+            "linemate: a.h:1: this macro generates struct queue: its members cannot be moved here",
         ),
         (
             vec![("a.h", &changed)],
@@ -557,7 +557,7 @@ fn bad_input_gets_one_line() {
         (
             vec![("a.h", &torn)],
             move_tail,
-            "linemate: a.h:7: preprocessor lines cut through this declaration, so that nothing can be said about `lock`",
+            "linemate: a.h:7: preprocessor lines split this declaration, so `lock` cannot be moved",
         ),
         (
             vec![("a.h", &crlf)],
@@ -588,8 +588,8 @@ fn a_date_that_is_none_and_an_empty_subject_are_refused() {
     let tree = TestTree::new(&[("lib/queue.h", QUEUE)]);
     let types = tree.types("lib/queue.h", &[]);
     for (option, value, says) in [
-        ("--date", "yesterday", "not a date of a mail (RFC 2822)"),
-        ("--date", "", "not a date of a mail (RFC 2822)"),
+        ("--date", "yesterday", "not an RFC 2822 date"),
+        ("--date", "", "not an RFC 2822 date"),
         ("--subject", "", "a patch needs a subject"),
         ("--subject", " \t", "a patch needs a subject"),
     ] {

@@ -333,7 +333,7 @@ fn what_cannot_be_patched_gets_one_line() {
             "6.12",
             "type task_struct\nmove stack first\n",
             &[][..],
-            "linemate: include/linux/sched.h:801: `stack` would cross this line, which decides what is laid out at random",
+            "linemate: include/linux/sched.h:801: `stack` would cross this line, which bounds the members that are laid out at random",
         ),
         (
             "6.12",

@@ -322,7 +322,7 @@ fn nothing_is_lost_by_what_is_left_out(data: &str) {
     let cold = linemate(&[&groups[..], &["--cold"]].concat());
     assert_eq!(cold.status.code(), Some(2));
     assert!(
-        story(&cold).contains("32 CPUs, more than were recorded, are replayed warm only"),
+        story(&cold).contains("32 CPUs, more than were recorded, can only be replayed warm"),
         "{}",
         story(&cold)
     );

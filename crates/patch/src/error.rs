@@ -49,7 +49,7 @@ pub enum PatchError {
         source: serde_json::Error,
     },
     #[error(
-        "{path}: the evidence of another edit than {edit}: remove it, or name the right one with --evidence"
+        "{path}: evidence for an edit other than {edit}: remove it, or name the right one with --evidence"
     )]
     OtherEvidence { path: String, edit: String },
     #[error("{path}:{error}")]
@@ -108,7 +108,7 @@ pub enum PatchError {
     },
     #[error("{0:?} is not an author: write `Name <address>`")]
     Author(String),
-    #[error("who wrote the patch? git has no user.name and user.email for {0}: give --author")]
+    #[error("no author: git has no user.name and user.email for {0}: give --author")]
     NoAuthor(String),
 }
 

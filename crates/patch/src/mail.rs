@@ -45,7 +45,7 @@ pub fn date(text: &str) -> Result<String, BadDate> {
 pub fn subject(text: &str) -> Result<String, &'static str> {
     match text.trim().is_empty() {
         true => {
-            Err("a patch needs a subject: leave the option out for one made from folder and types")
+            Err("a patch needs a subject: omit the option for one built from folder and types")
         }
         false => Ok(text.to_owned()),
     }

@@ -364,7 +364,7 @@ fn evidence_is_of_the_same_edit() {
     assert!(read(r#"{"edit": "type queue\nmove  d first"}"#).is_ok());
     assert!(read("{}").is_ok());
     let other = read(r#"{"edit": "type queue\nmove a last"}"#).unwrap_err();
-    assert!(other.contains("the evidence of another edit"), "{other}");
+    assert!(other.contains("evidence for an edit other than"), "{other}");
     assert!(read("{").unwrap_err().contains("evidence.json: EOF"));
     let none = read_edits(&file("none", "# nothing\n")).unwrap_err();
     assert!(none.to_string().ends_with("none has no edits"));

@@ -118,7 +118,7 @@ pub enum Problem {
         limit: u64,
     },
     /// A number of something that there is not.
-    #[error("{what} {value} is used, {known} are known")]
+    #[error("{what} {value} is used, but only {known} are known")]
     Beyond {
         what: &'static str,
         value: u64,

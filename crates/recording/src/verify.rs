@@ -44,7 +44,7 @@ pub enum Finding {
         kind: ChunkKind,
     },
     /// A chunk says that its events use instructions that no chunk before it gives.
-    #[error("chunk {chunk} uses {used} instructions, {known} are known before it")]
+    #[error("chunk {chunk} uses {used} instructions, but only {known} are known before it")]
     UnknownInstructions {
         chunk: u32,
         /// How many it uses.

@@ -103,14 +103,14 @@ fn what_cannot_be_read_is_not_used() {
     assert_eq!(
         findings_without(4),
         [
-            "chunk 5 uses 3 instructions, 0 are known before it".to_owned(),
+            "chunk 5 uses 3 instructions, but only 0 are known before it".to_owned(),
             format!(
-                "chunk 5 (EVTS) at byte {}: instruction 1 is used, 0 are known",
+                "chunk 5 (EVTS) at byte {}: instruction 1 is used, but only 0 are known",
                 all[5].0
             ),
-            "chunk 6 uses 4 instructions, 0 are known before it".to_owned(),
+            "chunk 6 uses 4 instructions, but only 0 are known before it".to_owned(),
             format!(
-                "chunk 6 (EVTS) at byte {}: instruction 3 is used, 0 are known",
+                "chunk 6 (EVTS) at byte {}: instruction 3 is used, but only 0 are known",
                 all[6].0
             ),
             "the end counts 1 loads, the file has 0".to_owned(),

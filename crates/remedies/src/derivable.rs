@@ -59,7 +59,7 @@ fn one(
     let bitmap = context.bitmaps.name(bitmap);
     let mut reasons = context.reasons(&[id], |_| true);
     reasons.notes.push(format!(
-        "{:.1} % of its {writes} writes go along with an atomic on the bitmap {bitmap}, by {} instructions",
+        "{:.1} % of its {writes} writes come with an atomic on the bitmap {bitmap}, by {} instructions",
         percent(together.writes, writes),
         together.instructions.len(),
     ));
@@ -67,7 +67,7 @@ fn one(
         kind: RemedyKind::Derive,
         subject: format!("{} from {bitmap}", field.name),
         advice: format!(
-            "drop {0} and test the bitmap instead (is it empty, how many bits are set), if {0} counts its bits and an approximate answer is good enough",
+            "drop {0} and test the bitmap instead (is it empty, how many bits are set), if {0} counts its bits and an approximate answer will do",
             home.member
         ),
         concerns: vec![field.owner.clone()],

@@ -164,7 +164,7 @@ fn a_counter_beside_a_bitmap_can_be_derived() {
     assert_eq!(
         reasons.notes,
         [
-            "100.0 % of its 100 writes go along with an atomic on the bitmap nohz.idle_cpus_mask, by 2 instructions"
+            "100.0 % of its 100 writes come with an atomic on the bitmap nohz.idle_cpus_mask, by 2 instructions"
         ]
     );
     assert_eq!(

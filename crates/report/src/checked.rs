@@ -47,7 +47,7 @@ fn summary(document: &CheckDocument, baseline: bool) -> String {
     if !document.mended.is_empty() {
         let _ = write!(
             text,
-            ", {} fixed: write the baseline again to keep it so",
+            ", {} fixed: rewrite the baseline to hold on to that",
             document.mended.len()
         );
     }

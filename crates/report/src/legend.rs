@@ -24,15 +24,15 @@ const LEGEND: &[(&str, &str)] = &[
     ),
     (
         "other CPUs",
-        "share of the accesses that other CPUs than the object's owner made; empty where objects have no owner",
+        "share of the accesses made by CPUs other than the object's owner; empty if objects have no owner",
     ),
     ("readers", "CPUs that read"),
     ("writers", "CPUs that write"),
     (
         "most by",
-        "the functions with most accesses, or most cycles, most first",
+        "the functions with the most accesses, or the most cycles, in that order",
     ),
-    ("most in", "what most of the accesses are to, most first"),
+    ("most in", "what most accesses go to, in that order"),
     ("size", "bytes"),
     ("offset", "bytes from the type's start, or from the line's"),
     (
@@ -45,7 +45,7 @@ const LEGEND: &[(&str, &str)] = &[
     ),
     (
         "where",
-        "what kind of memory, and the variable or the place of allocation, most accessed first",
+        "the kind of memory, and the variable or allocation site, most accessed first",
     ),
     (
         "type or variable",
@@ -58,7 +58,7 @@ const LEGEND: &[(&str, &str)] = &[
     ("loads : stores", "loads for each store; an RMW is both"),
     (
         "to other CPUs' objects",
-        "share of the accesses that went to what another CPU owns",
+        "share of the accesses that went to objects owned by another CPU",
     ),
     (
         "left the core",
@@ -139,22 +139,22 @@ const LEGEND: &[(&str, &str)] = &[
     ),
     (
         "per million A",
-        "accesses to the field per million accesses of the first recording, whatever the runs' lengths",
+        "accesses to the field per million accesses of the first recording, independent of the length of the run",
     ),
-    ("per million B", "likewise, in the second"),
-    ("in per cent", "how much more of a million in the second"),
+    ("per million B", "the same for the second recording"),
+    ("in per cent", "second minus first"),
     (
         "cycles each A",
         "cycles for each access to the field, on average, in the first recording",
     ),
-    ("cycles each B", "likewise, in the second"),
+    ("cycles each B", "the same for the second recording"),
     (
         "cycles in per cent",
-        "how much more for each access in the second",
+        "second minus first",
     ),
     (
         "verdict",
-        "better or worse if the interval excludes 0, else not significant; negligible: below what the per cents show",
+        "better or worse if the interval excludes 0, else not significant; negligible: rounds to zero per cent",
     ),
     (
         "alone",
@@ -178,7 +178,7 @@ const LEGEND: &[(&str, &str)] = &[
     ),
     (
         "last",
-        "the edit's effect when all others are applied already",
+        "the edit's effect when all others are already applied",
     ),
 ];
 

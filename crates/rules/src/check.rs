@@ -36,11 +36,11 @@ pub enum CheckReason {
     #[error("`{0}` is not a struct")]
     NoStruct(RuleSubject),
     #[error(
-        "`{0}` is a union: its members share bytes anyway, so rules are about a struct that holds it"
+        "`{0}` is a union: its members share bytes anyway: write rules about a struct that contains it"
     )]
     Union(RuleSubject),
     /// Several different structs have the members.
-    #[error("{count} different structs are `{subject}`: name more members")]
+    #[error("{count} different structs match `{subject}`: name more members")]
     Ambiguous { subject: RuleSubject, count: usize },
     /// No such member.
     #[error("{error}; if it may be missing, write `{path}?`")]
@@ -56,7 +56,7 @@ pub enum CheckReason {
     #[error("group `{0}` has the name of a member: give the group another name")]
     NameTaken(String),
     /// A group that does not fit where it shall.
-    #[error("group `{group}` has {bytes} bytes, and {lines} of {line} bytes hold {room}", lines = Limit::Lines(*.lines), room = .lines.saturating_mul(*.line))]
+    #[error("group `{group}` has {bytes} bytes, but {lines} of {line} bytes hold only {room}", lines = Limit::Lines(*.lines), room = .lines.saturating_mul(*.line))]
     CannotFit {
         group: String,
         bytes: u64,

@@ -282,7 +282,7 @@ fn paths_that_lead_nowhere_are_refused() {
     }
     assert_eq!(
         fails("type u\nstart one", &model),
-        "1:1: `u` is a union: its members share bytes anyway, so rules are about a struct that holds it"
+        "1:1: `u` is a union: its members share bytes anyway: write rules about a struct that contains it"
     );
     assert_eq!(
         fails("type t_t\nstart one", &model),
@@ -305,7 +305,7 @@ fn a_struct_without_a_tag_is_told_by_its_members() {
     assert_eq!(checked.findings[0].subject, "with a b");
     assert_eq!(
         fails("type with b\nstart b", &model),
-        "1:1: 2 different structs are `with b`: name more members"
+        "1:1: 2 different structs match `with b`: name more members"
     );
     assert_eq!(
         fails("type with z\nstart b", &model),

@@ -100,7 +100,7 @@ impl Inventory {
             .map(name)
             .or_else(|| differing(&self.comments, &comments).map(|c| format!("the comment `{c}`")))
             .or_else(|| differing(&self.directives, &after.directives).map(|d| format!("`{d}`")))
-            .map(|what| format!("{what} is not there as often as before"))
+            .map(|what| format!("{what} does not occur as often as before"))
     }
 }
 
@@ -125,7 +125,7 @@ pub(crate) fn lost_token(before: &str, after: &str) -> Option<String> {
         |(token, count): &(&String, &usize)| after.get(*token).is_none_or(|now| now < *count);
     let before = counted(before);
     let lost = before.iter().find(fewer);
-    lost.map(|(token, _)| format!("`{token}` is not there as often as before"))
+    lost.map(|(token, _)| format!("`{token}` does not occur as often as before"))
 }
 
 fn differing<'a, K: Ord>(
@@ -212,7 +212,7 @@ mod tests {
         ] {
             assert_eq!(
                 lost(text, &text.replace(old, new), "/* new */"),
-                Some(format!("{what} is not there as often as before")),
+                Some(format!("{what} does not occur as often as before")),
                 "{old} -> {new}"
             );
         }
@@ -220,7 +220,7 @@ mod tests {
         let last = "int a, b /* c */;";
         assert_eq!(
             lost(last, "int a;\nint b;", ""),
-            Some("the comment `/* c */` is not there as often as before".to_owned())
+            Some("the comment `/* c */` does not occur as often as before".to_owned())
         );
         // A comment that comes in is not a comment of the old text.
         let twice = text.replace("/* a */", "/* a */ /* a */");

@@ -7,7 +7,7 @@ use crate::diff::FileDiff;
 /// A date that mail readers do not understand.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "not a date of a mail (RFC 2822): write it as `Thu, 1 Jan 1970 00:00:00 +0000`, as `date -R` does"
+    "not an RFC 2822 date: write it as `Thu, 1 Jan 1970 00:00:00 +0000`, as `date -R` does"
 )]
 pub struct BadDate;
 

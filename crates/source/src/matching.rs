@@ -68,7 +68,7 @@ pub enum Refusal {
         other: u32,
     },
     /// Members that cannot part.
-    #[error("`{first}` and `{second}` are declared together here ({what}) and cannot part")]
+    #[error("`{first}` and `{second}` are declared together here ({what}) and cannot be separated")]
     Tied {
         first: String,
         second: String,
@@ -76,25 +76,25 @@ pub enum Refusal {
         what: &'static str,
     },
     /// No place for an alignment.
-    #[error("`{0}` is declared in a way that an alignment cannot be added to")]
+    #[error("`{0}` is declared in a way that takes no alignment")]
     NoPlace(String),
     /// Preprocessor lines within one declaration.
     #[error(
-        "preprocessor lines cut through this declaration, so that nothing can be said about `{0}`"
+        "preprocessor lines split this declaration, so `{0}` cannot be moved"
     )]
     Torn(String),
     /// Into the middle of alternatives.
     #[error(
-        "`{0}` would have to be between alternatives of one #if/#elif chain, which would tear it"
+        "`{0}` would have to go between alternatives of one #if/#elif chain, which cannot be split"
     )]
     Tears(String),
     /// Over a barrier.
-    #[error("`{0}` would cross this line, which decides what is laid out at random")]
+    #[error("`{0}` would cross this line, which bounds the members that are laid out at random")]
     Barrier(String),
     #[error("the definition has {0} members: {max} at most", max = MAX_LEAVES)]
     TooMany(usize),
     /// The result does not hold what was there. A bug, or a definition that is read wrong: never written.
-    #[error("after the move {0}: this definition is beyond what can be moved safely")]
+    #[error("after the move {0}: this definition cannot be moved safely")]
     Lost(String),
 }
 

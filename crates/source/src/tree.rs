@@ -60,7 +60,7 @@ pub enum TreeError {
         hint: String,
     },
     /// Made by a macro.
-    #[error("{place}: {what} is made by this macro: its members cannot be moved here")]
+    #[error("{place}: this macro generates {what}: its members cannot be moved here")]
     InMacro {
         /// File and line.
         place: String,

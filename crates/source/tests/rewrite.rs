@@ -283,7 +283,7 @@ fn declarations_of_several_names_part() {
     );
     assert_eq!(
         tied.unwrap_err(),
-        "3: `a` and `b` are declared together here (with the definition of their type) and cannot part"
+        "3: `a` and `b` are declared together here (with the definition of their type) and cannot be separated"
     );
 }
 
@@ -360,7 +360,7 @@ fn a_comment_between_names_is_not_lost() {
     let refused = moved(text, "a b c", "b c a").unwrap_err();
     assert_eq!(
         refused,
-        "2: after the move the comment `/* of b */` is not there as often as before: this definition is beyond what can be moved safely"
+        "2: after the move the comment `/* of b */` does not occur as often as before: this definition cannot be moved safely"
     );
     moved(text, "a b c", "c a b").unwrap();
 }
@@ -396,7 +396,7 @@ fn refusals_name_the_line() {
             "struct t {\n\tint a\n#ifdef X\n\t__aligned(8)\n#endif\n\t;\n\tint b;\n};\n",
             "a b",
             "b a",
-            "2: preprocessor lines cut through this declaration, so that nothing can be said about `a`",
+            "2: preprocessor lines split this declaration, so `a` cannot be moved",
         ),
         (
             "struct t {\n\tint a;\n#ifdef X\n\tint b;\n};\n",
@@ -408,19 +408,19 @@ fn refusals_name_the_line() {
             "struct t {\n\tint a;\n\trandomized_struct_fields_start\n\tint b;\n};\n",
             "a b",
             "b a",
-            "3: `b` would cross this line, which decides what is laid out at random",
+            "3: `b` would cross this line, which bounds the members that are laid out at random",
         ),
         (
             "struct t {\n\tint a;\n#ifdef X\n\tint b;\n#else\n\tlong b;\n#endif\n};\n",
             "a b",
             ">b a",
-            "3: `b` is declared in a way that an alignment cannot be added to",
+            "3: `b` is declared in a way that takes no alignment",
         ),
         (
             "struct t {\n#if A\n\tint o;\n#elif B\n\tint a;\n\tint b;\n#else\n\tint p;\n#endif\n\tint c;\n};\n",
             "a b c",
             "a c b",
-            "10: `c` would have to be between alternatives of one #if/#elif chain, which would tear it",
+            "10: `c` would have to go between alternatives of one #if/#elif chain, which cannot be split",
         ),
     ] {
         assert_eq!(moved(text, recorded, order).unwrap_err(), message, "{text}");

@@ -22,7 +22,7 @@ pub enum VariantError {
     NoObjects(String),
     /// No array was found that a pointer leads to.
     #[error(
-        "no array of `{path}` to skip: of {owners} objects whose `{path}` is loaded, none can be identified by what is accessed next"
+        "no array of `{path}` to skip: of {owners} objects whose `{path}` is loaded, none can be identified from the next accesses"
     )]
     NoArray {
         /// The pointer, as `TYPE.FIELD`.
@@ -57,7 +57,7 @@ pub enum ExperimentError {
     #[error(transparent)]
     Recording(#[from] RecordingError),
     /// More CPUs than were recorded are replayed warm only.
-    #[error("{0} CPUs, more than were recorded, are replayed warm only: leave out --cold")]
+    #[error("{0} CPUs, more than were recorded, can only be replayed warm: omit --cold")]
     Cold(usize),
     /// It has accesses now that it had not when it was opened.
     #[error("the recording changed while it was read: run the command again")]

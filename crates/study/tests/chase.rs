@@ -152,8 +152,8 @@ fn a_tie_tells_nothing() {
     let refused = whatif(&m.record(), "type task\nskip array of entities").unwrap_err();
     assert_eq!(
         refused,
-        "no array of `task.entities` to skip: of 2 objects whose `task.entities` is loaded, none can be identified by what \
-         is accessed next"
+        "no array of `task.entities` to skip: of 2 objects whose `task.entities` is loaded, none can be identified from \
+         the next accesses"
     );
 }
 

@@ -378,7 +378,7 @@ fn recordings_that_do_not_belong_together_are_refused_in_one_line() {
     let text = refused(|run| run.kernel = "beef".into());
     assert_eq!(
         text,
-        "4.data and 8.data differ in kernel: 00ff and beef; a series is of one"
+        "4.data and 8.data differ in kernel: 00ff and beef; a series needs a single one"
     );
     let text = refused(|run| run.user = true);
     assert!(text.contains("differ in recorded user code"), "{text}");

@@ -52,7 +52,7 @@ pub enum BtfError {
     #[error("BTF strings are broken at offset {0}")]
     Strings(usize),
     /// A record is cut off.
-    #[error("BTF type {id} is cut off at byte {offset} of the types")]
+    #[error("BTF type {id} is truncated at byte {offset} of the types")]
     Cut {
         id: TypeId,
         /// Where the types end.

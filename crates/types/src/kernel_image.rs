@@ -101,7 +101,7 @@ pub enum ImageError {
     #[error(transparent)]
     Unpack(#[from] UnpackError),
     /// A container in a container in a container.
-    #[error("more than {0} images inside of each other")]
+    #[error("more than {0} nested images")]
     Nested(u32),
     /// A broken ELF file.
     #[error("broken ELF file: {0}")]

@@ -65,7 +65,7 @@ impl Compression {
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
     /// Broken or cut off.
-    #[error("broken or cut off {} data: {error}", compression.name())]
+    #[error("broken or truncated {} data: {error}", compression.name())]
     Broken {
         /// What it is compressed with.
         compression: Compression,

@@ -24,7 +24,7 @@ pub enum EventRefusal {
     Ambiguous(String),
     /// Its beginning is inlined into its callers.
     #[error(
-        "--event {function}: the compiler inlined a part of it into its callers ({part} is the rest), whose calls cannot be counted: name another function"
+        "--event {function}: the compiler inlined a part of it into its callers ({part} is the rest), whose calls are not counted: name another function"
     )]
     Split {
         function: String,
@@ -33,7 +33,7 @@ pub enum EventRefusal {
     },
     /// Its calls are recorded by object.
     #[error(
-        "--event {0}: it allocates or frees memory, and such calls are recorded for each object: name another function"
+        "--event {0}: it allocates or frees memory, and such calls are recorded per object: name another function"
     )]
     Allocator(String),
 }

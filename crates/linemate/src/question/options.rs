@@ -27,7 +27,7 @@ pub(crate) const MISSING: &[Missing] = &[
         options: &[
             "input", "type", "machine", "line", "under", "event", "kernel", "series",
         ],
-        why: "It is about machines, which it names without `--machine`, and about no recording.",
+        why: "It is about machines, which it takes without `--machine`, not about a recording.",
     },
     Missing {
         verbs: &["check"],
@@ -39,7 +39,7 @@ pub(crate) const MISSING: &[Missing] = &[
         options: &[
             "input", "type", "machine", "under", "event", "kernel", "series",
         ],
-        why: "`case.toml` says it (docs/reference/cases.md).",
+        why: "`case.toml` sets it (docs/reference/cases.md).",
     },
     Missing {
         verbs: &["case"],
@@ -51,7 +51,7 @@ pub(crate) const MISSING: &[Missing] = &[
             "interleavings",
             "all-interleavings",
         ],
-        why: "Results of a case compare predictions with measurements under fixed settings; ask `whatif` about its recordings for others.",
+        why: "A case compares predictions with measurements under fixed settings; for others, run `whatif` on its recordings.",
     },
     Missing {
         verbs: &[
@@ -94,12 +94,12 @@ pub(crate) const MISSING: &[Missing] = &[
             "interleavings",
             "all-interleavings",
         ],
-        why: "It counts accesses, which depend on no machine: `--series` of the verbs that replay uses what it finds.",
+        why: "It counts accesses, which depend on no machine: verbs that replay use its curves with `--series`.",
     },
     Missing {
         verbs: &["growth"],
         options: &["type", "line", "event"],
-        why: "Rows are a function's accesses to a field, counted for each CPU; `--json` has all of them, to be filtered.",
+        why: "Rows are a function's accesses to a field, per CPU; `--json` has all of them, for you to filter.",
     },
     Missing {
         verbs: &["growth"],
@@ -124,7 +124,7 @@ pub(crate) const MISSING: &[Missing] = &[
     Missing {
         verbs: &["layout", "verify", "patch"],
         options: &["event", "series"],
-        why: "It counts nothing that figures could be divided by or extrapolated from.",
+        why: "It counts nothing to divide figures by or to extrapolate from.",
     },
     Missing {
         verbs: &["doctor"],
@@ -134,7 +134,7 @@ pub(crate) const MISSING: &[Missing] = &[
     Missing {
         verbs: &["verify"],
         options: &["type", "line", "kernel"],
-        why: "It checks a whole recording, not the part that a question needs.",
+        why: "It checks the whole recording, not just the part a question needs.",
     },
     Missing {
         verbs: &["patch"],
@@ -149,7 +149,7 @@ pub(crate) const MISSING: &[Missing] = &[
     Missing {
         verbs: &["case"],
         options: &["no-cache", "verbose"],
-        why: "Its steps are cached by what they depend on, in a folder that `--cache` names.",
+        why: "Its steps are cached by their inputs, in the folder given with `--cache`.",
     },
     Missing {
         verbs: &["record", "export", "patch"],
@@ -159,7 +159,7 @@ pub(crate) const MISSING: &[Missing] = &[
     Missing {
         verbs: &["layout", "verify", "machines", "check", "case", "doctor"],
         options: &["top"],
-        why: "Its answer is shown whole.",
+        why: "It shows the whole answer.",
     },
     Missing {
         verbs: &["layout", "verify", "machines", "check", "case", "doctor"],
@@ -174,12 +174,12 @@ pub(crate) const MISSING: &[Missing] = &[
     Missing {
         verbs: &["verify", "machines", "check", "doctor"],
         options: &["html", "open"],
-        why: "A page is about recordings and questions about them.",
+        why: "A page shows recordings and answers about them.",
     },
     Missing {
         verbs: &["growth"],
         options: &["html", "open"],
-        why: "A page is about one recording or two, not about a series.",
+        why: "A page shows one recording or two, not a series.",
     },
 ];
 

@@ -62,7 +62,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES", requires = "type_name", default_value_t = 0, value_parser = between(0, GROWTH_MAX))]
     max_growth: u64,
     /// Recommend the layout with the largest gain among those with at most N moves, 1 to 65535 (a move is a member
-    /// that leaves its order, or a field group), instead of the one with the fewest moves that reaches 90 % of the
+    /// that leaves its position, or a field group), instead of the one with the fewest moves that reaches 90 % of the
     /// best gain
     #[arg(long, value_name = "N", requires = "type_name", conflicts_with = "all", value_parser = between(1, MEMBERS_MAX))]
     moves: Option<u16>,

@@ -158,7 +158,7 @@ fn kernel(path: &Path, rules: &Rules, args: &Args) -> anyhow::Result<Kernel> {
     };
     let Some(line) = args.line.or(own) else {
         bail!(
-            "{}: its lines have 256 bytes, which rules cannot be checked for: give --line 64 or --line 128",
+            "{}: its lines have 256 bytes, which rules do not support: give --line 64 or --line 128",
             path.display()
         );
     };

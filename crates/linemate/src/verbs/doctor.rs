@@ -164,7 +164,7 @@ fn free_space(cache: &Path) -> anyhow::Result<String> {
         .find(|folder| folder.is_dir())
         .unwrap_or(Path::new("/"));
     let stat = rustix::fs::statvfs(existing)
-        .with_context(|| format!("cannot ask for the free space of {}", existing.display()))?;
+        .with_context(|| format!("cannot get the free space of {}", existing.display()))?;
     let free = stat.f_bavail.saturating_mul(stat.f_frsize);
     let words = format!(
         "{} free in {}",

@@ -67,6 +67,6 @@ pub enum ReplayError {
     #[error("key or site {0} is beyond {KEYS_MAX}: they must be dense from 0")]
     Key(u32),
     /// A timeline is of other accesses than those that a partial replay was given.
-    #[error("the timeline is of another replay")]
+    #[error("the timeline belongs to another replay")]
     Timeline,
 }

@@ -240,7 +240,8 @@ fn moves_against_gain(advice: &AdviceDocument, out: &mut Text, chosen_by: &str) 
     out.table(table);
     let _ = writeln!(
         out,
-        "A move is a member that leaves its order, or a field group. {chosen_by}\n"
+        "A move is a member that leaves its position, or a field group. {chosen_by}
+"
     );
 }
 

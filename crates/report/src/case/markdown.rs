@@ -382,7 +382,7 @@ fn renamed(out: &mut String, rows: &[Rebuilt]) {
             .map(|event| format!(" for each {}", event.name));
         let line = format!(
             "Not comparable: with the patches of {}, {} has {} accesses{}, without {}. Not the same objects have the type's name in both kernels \
-             (merged slab caches: boot with `slab_nomerge`), or the workload takes another course.",
+             (merged slab caches: boot with `slab_nomerge`), or the workload runs differently.",
             r.edit,
             code(&r.types.join(" ")),
             each(accesses.rerecorded.mean),

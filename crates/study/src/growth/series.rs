@@ -44,7 +44,7 @@ pub enum SeriesError {
     },
     /// Two of different kernels, or one of them with and one without user code.
     #[error(
-        "{} and {} differ in {what}: {} and {}; a series is of one",
+        "{} and {} differ in {what}: {} and {}; a series needs a single one",
         shown(a),
         shown(b),
         shown(of_a),
@@ -64,7 +64,7 @@ pub enum SeriesError {
     },
     /// Two of different commands.
     #[error(
-        "{} and {} differ in workload: `{}` on {} CPUs and `{}` on {}; a series runs one command, whose numbers are the same or go with the CPUs",
+        "{} and {} differ in workload: `{}` on {} CPUs and `{}` on {}; a series runs one command, whose numbers are constant or proportional to the CPUs",
         shown(&.0.name), shown(&.1.name), shown(&.0.command), .0.cpus, shown(&.1.command), .1.cpus
     )]
     Workload(Box<RunOfSeries>, Box<RunOfSeries>),

@@ -115,7 +115,7 @@ fn problem(request: &Request, shape: &StructShape, best: &Tried) -> String {
     let facts = facts.into_iter().filter(|(is_so, _)| *is_so);
     let facts: Vec<String> = facts.map(|(_, fact)| fact).collect();
     match facts.is_empty() {
-        true => format!("Another order of the members of struct {name} costs less.{shared}"),
+        true => format!("A different order of the members of struct {name} costs less.{shared}"),
         false => facts.join(" ") + &shared,
     }
 }
@@ -308,7 +308,7 @@ mod tests {
         let said = says(&one, original.clone(), vec![group(&["a", "b"], &["c"])]);
         assert!(said.contains(beside) && !said.contains(address), "{said}");
         let said = says(&one, original, Vec::new());
-        assert_eq!(said, "Another order of the members of struct s costs less.");
+        assert_eq!(said, "A different order of the members of struct s costs less.");
         let two = shape(16);
         let original = Candidate::original(&two);
         let said = says(&two, original.clone(), vec![group(&["a", "p"], &[])]);

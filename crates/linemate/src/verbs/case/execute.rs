@@ -131,7 +131,7 @@ impl CaseBench<'_> {
             (Some(id), _) => self.output(id),
             (None, KernelSource::Series(series)) => files.series(series),
             (None, KernelSource::Image(image)) => files.find(image),
-            (None, KernelSource::Built) => bail!("the kernel has to be built, and is not"),
+            (None, KernelSource::Built) => bail!("the kernel has not been built"),
         }
     }
 
@@ -278,7 +278,7 @@ impl CaseBench<'_> {
         let said = fs::read(said).with_context(|| said.display().to_string())?;
         let image = PathBuf::from(last_line(&said));
         fs::copy(&image, made)
-            .with_context(|| format!("the build names {} as its image", image.display()))?;
+            .with_context(|| format!("the build reports {} as its image", image.display()))?;
         Ok(())
     }
 
