@@ -1,4 +1,5 @@
-//! Units and their tables of abbreviations, which are kept, so that units that share one do not read it again.
+//! Units and their tables of abbreviations, cached so that units that share a table do not parse it
+//! again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,13 +9,14 @@ use gimli::{Dwarf, Section as _, Unit, UnitHeader, UnitSectionOffset};
 use crate::sections::{DwarfBytes, Length};
 use crate::{DwarfError, ProgramFiles};
 
-/// How many bytes of abbreviations may be read for each byte there is: units share tables, but no compiler makes them overlap.
+/// How many bytes of abbreviations may be read per byte present: units share tables, but no
+/// compiler makes them overlap.
 const ABBREVIATIONS_READ: u64 = 64;
 
-/// All tables of a program's files that were read.
+/// All abbreviation tables read so far from a program's files.
 #[derive(Default)]
 pub(crate) struct Abbreviations {
-    /// By where in memory they are: pieces of a package may be the same bytes.
+    /// By their address in memory: pieces of a package may be the same bytes.
     known: HashMap<usize, Arc<gimli::Abbreviations>>,
     bytes: u64,
     length: Length,
@@ -26,7 +28,7 @@ impl Abbreviations {
         Abbreviations::of_length(files.length())
     }
 
-    /// Those of files with so much debug information.
+    /// The same for files with this much debug information.
     pub(crate) fn of_length(length: Length) -> Abbreviations {
         Abbreviations {
             length,
@@ -46,7 +48,7 @@ impl Abbreviations {
         if let Some(known) = self.known.get(&place) {
             return Ok(Arc::clone(known));
         }
-        // Before the table is parsed: units that each begin one byte further into one long table
+        // Before the table is parsed: units that each start one byte further into one long table
         // would have it parsed as many times.
         self.bytes += extent(section.get(offset..).unwrap_or(&[]));
         if self.bytes > ABBREVIATIONS_READ * self.length.abbreviations {
@@ -70,7 +72,7 @@ pub(crate) fn offset(header: &UnitHeader<DwarfBytes<'_>>) -> u64 {
     }
 }
 
-/// A unit without what its entries say.
+/// A unit without the contents of its entries.
 pub(crate) fn unit<'d>(
     dwarf: &Dwarf<DwarfBytes<'d>>,
     header: UnitHeader<DwarfBytes<'d>>,
@@ -83,11 +85,11 @@ pub(crate) fn unit<'d>(
     })
 }
 
-/// At most how many bytes the table of abbreviations at the start of `bytes` has: up to three zeros in a row, which end its
-/// last abbreviation and itself.
+/// An upper bound of the length of the abbreviation table at the start of `bytes`: up to three
+/// zeros in a row, which end its last abbreviation and the table.
 fn extent(bytes: &[u8]) -> u64 {
     // Too many bytes rather than too few: a sum that bounds work may be generous, and finding the
-    // true end is the work itself.
+    // true end is that very work.
     let end = bytes.windows(3).position(|three| three == [0, 0, 0]);
     end.map_or(bytes.len(), |at| at + 3) as u64
 }

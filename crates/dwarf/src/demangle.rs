@@ -1,25 +1,24 @@
 //! Names of functions as their language writes them.
 
-/// What `linkage` stands for, without parameters and hashes; `None` when it is not mangled.
+/// The name that `linkage` encodes, without parameters and hashes; `None` if it is not mangled.
 ///
 /// `_ZN3net4Conn4pushEi` is `net::Conn::push`.
 pub fn demangled(linkage: &str) -> Option<String> {
-    // Hostile names can stand for texts that grow with every substitution.
+    // Hostile names can encode texts that grow with every substitution.
     const SHOWN: usize = 4096;
     if linkage.len() > SHOWN {
         return None;
     }
-    // First: Rust's older names look like C++'s, and would get their hash shown as a part of the
-    // name.
+    // First: Rust's older names look like C++'s, and their hash would show up as part of the name.
     if let Ok(name) = rustc_demangle::try_demangle(linkage) {
-        // The alternate form leaves the hash out.
+        // The alternate form omits the hash.
         return Some(cut(format!("{name:#}"), SHOWN));
     }
     if !linkage.starts_with("_Z") {
         return None;
     }
-    // The library recurses, and a name of 4096 bytes can nest deeply enough for a thread's stack.
-    // 64 is not measured.
+    // The library recurses, and a name of 4096 bytes can nest deep enough to overflow a thread's
+    // stack. 64 is a guess.
     let limits = cpp_demangle::ParseOptions::default().recursion_limit(64);
     let symbol = cpp_demangle::Symbol::new_with_options(linkage, &limits).ok()?;
     let shown = cpp_demangle::DemangleOptions::new()
@@ -42,7 +41,7 @@ fn cut(mut text: String, length: usize) -> String {
     text
 }
 
-/// A text that may not grow beyond what is left.
+/// A text that may not grow beyond its budget.
 struct Bounded {
     text: String,
     left: usize,

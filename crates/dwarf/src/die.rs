@@ -1,4 +1,4 @@
-//! The attributes of debugging information entries that matter here.
+//! The attributes of debugging information entries that this crate uses.
 
 use gimli::{AttributeValue, EntriesRaw, constants as dw};
 
@@ -6,7 +6,7 @@ use crate::sections::DwarfBytes;
 use crate::units::Units;
 use crate::{DieKey, DwarfError};
 
-/// A member's place: a number of bytes, or an expression that finds it when the program runs.
+/// A member's location: a number of bytes, or an expression that finds it at run time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Location<'d> {
     Bytes(u64),
@@ -41,7 +41,8 @@ pub(crate) struct Attributes<'d> {
 }
 
 impl<'d> Attributes<'d> {
-    /// Reads the attributes of the entry that `entries` is at. `unit` is the index of its unit in `units`.
+    /// Reads the attributes of the entry at the cursor `entries`. `unit` is the index of its unit
+    /// in `units`.
     pub(crate) fn read(
         entries: &mut EntriesRaw<'_, '_, DwarfBytes<'d>>,
         abbreviation: &gimli::Abbreviation,
@@ -73,7 +74,7 @@ impl<'d> Attributes<'d> {
             dw::DW_AT_containing_type => self.containing = units.reference(unit, &value)?,
             dw::DW_AT_byte_size => self.byte_size = value.udata_value(),
             dw::DW_AT_bit_size => self.bit_size = value.udata_value(),
-            // Signed, as a field of a packed struct can begin before its storage unit.
+            // Signed, because a field of a packed struct can start before its storage unit.
             dw::DW_AT_bit_offset => self.bit_offset = value.sdata_value(),
             dw::DW_AT_data_bit_offset => self.data_bit_offset = value.udata_value(),
             dw::DW_AT_data_member_location => self.location = location(&value),
@@ -106,14 +107,14 @@ impl<'d> Attributes<'d> {
     }
 }
 
-/// Number of elements of an array's dimension; 0 when it has no bound, or one that only the running program knows.
+/// Number of elements of an array's dimension; 0 if it has no bound, or one known only at run time.
 pub(crate) fn elements(attributes: &Attributes<'_>) -> u64 {
     if let Some(count) = attributes.count {
         return count;
     }
     let lower = attributes.lower_bound.unwrap_or(0);
     match attributes.upper_bound {
-        // Compilers write -1 for arrays of no elements.
+        // Compilers write -1 for arrays without elements.
         Some(upper) => (upper as i64).wrapping_sub(lower).wrapping_add(1).max(0) as u64,
         None => 0,
     }
@@ -129,7 +130,8 @@ fn bound(value: &AttributeValue<DwarfBytes<'_>>) -> Option<u64> {
     }
 }
 
-/// The value of an enumerator. Fixed-size forms say nothing of the sign; the reader of the enum settles it.
+/// The value of an enumerator. Fixed-size forms do not show the sign; the reader of the enum
+/// decides it.
 fn constant(value: &AttributeValue<DwarfBytes<'_>>) -> Option<i64> {
     match value {
         AttributeValue::Sdata(value) => Some(*value),

@@ -1,22 +1,22 @@
-//! What can be wrong with a program's debug information.
+//! Errors in a program's debug information.
 
 use linemate_types::ModelError;
 
 use crate::DieKey;
 
-/// Units of a program that none of its files has.
+/// Units of a program that are in none of its files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MissingUnits {
-    /// The `.dwo` file of the first one, as the compiler was told.
+    /// The `.dwo` file of the first one, as passed to the compiler.
     pub first: String,
     /// How many there are.
     pub count: usize,
 }
 
-/// What is wrong with a program or its debug information.
+/// Why a program or its debug information is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum DwarfError {
-    /// Not an ELF file that can be read.
+    /// Not a readable ELF file.
     #[error("not an ELF program: {0}")]
     Object(#[from] object::Error),
     /// Another kind of object file.
@@ -33,28 +33,28 @@ pub enum DwarfError {
     OtherBuild {
         /// The program's build-id in hexadecimal.
         wanted: String,
-        /// That of the debug file.
+        /// The debug file's build-id in hexadecimal.
         found: String,
     },
-    /// Debug information that is in another file, which was not given.
+    /// Debug information in another file, which was not given.
     #[error("its debug information refers to {0}, which was not found")]
     NoAlternate(String),
-    /// Split DWARF (`-gsplit-dwarf`), and none of its units is there.
+    /// Split DWARF (`-gsplit-dwarf`), with none of its units present.
     #[error("its debug information is split, and none of its {} split units was found: the first is in {}", .0.count, .0.first)]
     Split(MissingUnits),
     /// More files with split units than can be numbered.
     #[error("{0} debug files are too many to number")]
     TooManyParts(usize),
-    /// Compressed sections that become larger than is believable.
+    /// Compressed sections that become implausibly large.
     #[error("section {section} unpacks to {size} bytes, more than {limit}")]
     TooLarge {
         section: &'static str,
-        /// What its header says.
+        /// The size in its header.
         size: u64,
         /// The most that is unpacked.
         limit: u64,
     },
-    /// A compressed section that is not what it says.
+    /// A compressed section that does not match its header.
     #[error("section {section} cannot be unpacked: {error}")]
     Packed {
         section: &'static str,
@@ -65,23 +65,23 @@ pub enum DwarfError {
     Unit {
         /// Offset of the unit in its section.
         unit: u64,
-        /// What the parser says.
+        /// The parser's error message.
         source: gimli::Error,
     },
-    /// DWARF that cannot be parsed, outside of any unit.
+    /// DWARF that cannot be parsed, outside any unit.
     #[error("broken DWARF: {0}")]
     Dwarf(#[from] gimli::Error),
-    /// A reference to what is not a type.
+    /// A reference to something that is not a type.
     #[error("broken DWARF: {at} refers to {target}, where there is no type")]
     NoSuchType {
         at: DieKey,
         /// What it refers to.
         target: DieKey,
     },
-    /// A type unit that is referred to by its signature and is not there.
+    /// A type unit that is referred to by its signature but missing.
     #[error("broken DWARF: there is no type unit {0:#018x}")]
     NoSuchSignature(u64),
-    /// Abbreviations or names that are read again and again.
+    /// Abbreviations or names that are read over and over.
     #[error("broken DWARF: {what} of {bytes} bytes in {length} bytes of debug information")]
     Bloated {
         /// What there is too much of.

@@ -1,4 +1,4 @@
-//! The files that a program's debug information is in, and its sections.
+//! The files that contain a program's debug information, and their sections.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,13 +11,13 @@ use crate::DwarfError;
 use crate::sections::{DwarfBytes, Length, contents};
 use crate::split_file::SplitFile;
 
-/// Where the rest of a program's debug information is to be looked for.
+/// Where to search for the rest of a program's debug information.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Companions {
     /// The build-id (`.note.gnu.build-id`): `/usr/lib/debug/.build-id/xx/yyyy.debug`.
     pub build_id: Vec<u8>,
-    /// The name of a separate debug file (`.gnu_debuglink`): beside the program, in `.debug/`, under `/usr/lib/debug`. And its checksum:
-    /// [`debug_link_checksum`].
+    /// The name of a separate debug file (`.gnu_debuglink`): next to the program, in `.debug/`,
+    /// under `/usr/lib/debug`. And its checksum: [`debug_link_checksum`].
     pub debug_link: Option<(String, u32)>,
     /// The file that `dwz` moved common types to (`.gnu_debugaltlink`): its path, and its build-id.
     pub alternate: Option<(String, Vec<u8>)>,
@@ -26,10 +26,10 @@ pub struct Companions {
 }
 
 impl Companions {
-    /// What the ELF file `bytes` says about others.
+    /// What the ELF file `bytes` says about other files.
     ///
     /// # Errors
-    /// When it is not an ELF file of a linked program.
+    /// If it is not an ELF file of a linked program.
     pub fn of(bytes: &[u8]) -> Result<Companions, DwarfError> {
         let file = open(bytes)?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -49,7 +49,7 @@ impl Companions {
     }
 }
 
-/// The checksum that `.gnu_debuglink` has of a debug file: CRC-32.
+/// The checksum of a debug file that `.gnu_debuglink` contains: CRC-32.
 pub fn debug_link_checksum(bytes: &[u8]) -> u32 {
     let mut checksum = flate2::Crc::new();
     checksum.update(bytes);
@@ -60,9 +60,9 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The section of that name, or `.zdebug_…`, which older tools wrote.
+/// The section with that name, or `.zdebug_…`, which older tools wrote.
 fn section<'d, 'f>(file: &'f ElfFile64<'d>, name: &str) -> Option<ElfSection64<'d, 'f>> {
-    // The contents are unpacked by what their head says, so both names are read in the same way.
+    // The contents are unpacked as their header says, so both names are read in the same way.
     let older = || file.section_by_name(&name.replacen(".debug_", ".zdebug_", 1));
     let found = file.section_by_name(name).or_else(older);
     // An empty section must not pass for debug information.
@@ -72,14 +72,14 @@ fn section<'d, 'f>(file: &'f ElfFile64<'d>, name: &str) -> Option<ElfSection64<'
 fn open(bytes: &[u8]) -> Result<ElfFile64<'_>, DwarfError> {
     let file = ElfFile64::parse(bytes)?;
     match file.kind() {
-        // Its offsets into other sections are zero until the linker fills them: it would be read as
-        // something else.
+        // Its offsets into other sections are zero until the linker fills them in: it would be
+        // misread.
         ObjectKind::Relocatable => Err(DwarfError::NotLinked),
         _ => Ok(file),
     }
 }
 
-/// The sections of a program's files, unpacked where they are compressed.
+/// The sections of a program's files, unpacked if they are compressed.
 pub struct ProgramFiles<'d> {
     dwarf: DwarfSections<Cow<'d, [u8]>>,
     alternate: Option<DwarfSections<Cow<'d, [u8]>>>,
@@ -88,11 +88,11 @@ pub struct ProgramFiles<'d> {
     debug_frame: Frames<'d>,
     thread_storage: Range<u64>,
     endian: RunTimeEndian,
-    /// Bytes of debug information, which bound what is made of them.
+    /// Bytes of debug information, which bound what is built from them.
     length: Length,
 }
 
-/// A section with call frame information, and the addresses that it counts from.
+/// A section with call frame information, and the addresses that it is relative to.
 #[derive(Default)]
 struct Frames<'d> {
     bytes: Cow<'d, [u8]>,
@@ -100,10 +100,12 @@ struct Frames<'d> {
 }
 
 impl<'d> ProgramFiles<'d> {
-    /// The sections of `program`; its DWARF is in `debug` where that is given, and what `dwz` moved is in `alternate`.
+    /// The sections of `program`; its DWARF is in `debug` if that is given, and what `dwz` moved is
+    /// in `alternate`.
     ///
     /// # Errors
-    /// When a file is not ELF, is of another build, has no DWARF at all or compressed sections that cannot be unpacked.
+    /// If a file is not ELF, is of another build, has no DWARF at all or has compressed sections
+    /// that cannot be unpacked.
     pub fn new(
         program: &'d [u8],
         debug: Option<&'d [u8]>,
@@ -121,7 +123,7 @@ impl<'d> ProgramFiles<'d> {
                 let file = ElfFile64::parse(bytes)?;
                 let found = file.build_id().ok().flatten().unwrap_or(&[]);
                 // By the build-id: another build of the same library has other offsets, and every
-                // reference would be a wrong type.
+                // reference would give a wrong type.
                 if found != wanted {
                     return Err(other_build(wanted, found));
                 }
@@ -152,8 +154,8 @@ impl<'d> ProgramFiles<'d> {
             dwarf,
             alternate: None,
             split: Vec::new(),
-            // A debug file has the section's head without its bytes: the program has it, as
-            // unwinding needs it at run time.
+            // A debug file has the section's header without its bytes: the program has them,
+            // because unwinding needs them at run time.
             eh_frame: frames(&main, SectionId::EhFrame)?,
             debug_frame: frames(told, SectionId::DebugFrame)?,
             thread_storage: thread_storage(&main),
@@ -165,11 +167,11 @@ impl<'d> ProgramFiles<'d> {
         })
     }
 
-    /// These files and the `.dwo` files and `.dwp` packages `split`, in any order: what each has of the program is told by the ids of
-    /// its units.
+    /// These files and the `.dwo` files and `.dwp` packages `split`, in any order: the ids of their
+    /// units show what belongs to the program.
     ///
     /// # Errors
-    /// When one is not ELF, has compressed sections that cannot be unpacked or a broken index.
+    /// If one is not ELF, has compressed sections that cannot be unpacked or a broken index.
     pub fn with_split(mut self, split: &[&'d [u8]]) -> Result<ProgramFiles<'d>, DwarfError> {
         for bytes in split {
             let file = SplitFile::read(bytes, &mut self.length)?;
@@ -178,7 +180,7 @@ impl<'d> ProgramFiles<'d> {
         Ok(self)
     }
 
-    /// Bytes of debug information, which bound what is made of them.
+    /// Bytes of debug information, which bound what is built from them.
     pub(crate) fn length(&self) -> Length {
         self.length
     }
@@ -188,12 +190,12 @@ impl<'d> ProgramFiles<'d> {
         &self.split
     }
 
-    /// Where the linker put what each thread's block is a copy of.
+    /// Where the linker put the template of the thread-local block.
     pub(crate) fn thread_storage(&self) -> Range<u64> {
         self.thread_storage.clone()
     }
 
-    /// How the bytes of numbers are ordered.
+    /// The byte order of numbers.
     pub(crate) fn endian(&self) -> RunTimeEndian {
         self.endian
     }
@@ -236,7 +238,7 @@ fn check_build(main: &ElfFile64<'_>, debug: &ElfFile64<'_>) -> Result<(), DwarfE
     let wanted = main.build_id().ok().flatten();
     let found = debug.build_id().ok().flatten();
     match (wanted, found) {
-        // A file without a build-id is taken as it is: it was named by the user or by its checksum.
+        // A file without a build-id is accepted: the user or its checksum named it.
         (Some(wanted), Some(found)) if wanted != found => Err(other_build(wanted, found)),
         _ => Ok(()),
     }
@@ -249,7 +251,7 @@ fn other_build(wanted: &[u8], found: &[u8]) -> DwarfError {
     }
 }
 
-/// The bytes of a section; none where there is no such section.
+/// The bytes of a section; empty if there is no such section.
 fn load<'d>(
     file: &ElfFile64<'d>,
     id: SectionId,
@@ -270,8 +272,8 @@ fn frames<'d>(file: &ElfFile64<'d>, id: SectionId) -> Result<Frames<'d>, DwarfEr
     if let Some(eh_frame) = address(".eh_frame") {
         bases = bases.set_eh_frame(eh_frame);
     }
-    // Not counted: frames are no debug information, and what is made of them is bounded by their
-    // own bytes.
+    // Not counted: frames are not debug information, and what is built from them is bounded by
+    // their own bytes.
     let bytes = load(file, id, &mut Length::default())?;
     Ok(Frames { bytes, bases })
 }

@@ -1,4 +1,5 @@
-//! Which debugging information entry: its place among those of all files and sections of a program.
+//! The position of a debugging information entry among those of all files and sections of a
+//! program.
 
 use std::fmt;
 
@@ -13,12 +14,12 @@ pub(crate) struct FilePart(u32);
 impl FilePart {
     /// The program's own debug information.
     pub(crate) const MAIN: FilePart = FilePart(0);
-    /// What `dwz` moved, if it moved anything.
+    /// What `dwz` moved, if anything.
     pub(crate) const ALTERNATE: FilePart = FilePart(1);
-    /// How many parts a key can tell apart.
+    /// How many parts a key can distinguish.
     const COUNT: usize = 1 << 22;
 
-    /// The part of that number; `None` for more than a program has.
+    /// The part with that number; `None` beyond what a program can have.
     pub(crate) fn new(number: usize) -> Option<FilePart> {
         let number = (number < FilePart::COUNT).then_some(number)?;
         u32::try_from(number).ok().map(FilePart)
@@ -34,13 +35,14 @@ impl FilePart {
 pub struct DieKey(u64);
 
 /// Bits of an offset: sections that are read are smaller.
-// With a bit for the section, 22 are left of 64 for the part.
+// With one bit for the section, 22 of 64 are left for the part.
 const OFFSET_BITS: u32 = 41;
 const OFFSET_MAX: u64 = (1 << OFFSET_BITS) - 1;
 const TYPES_SECTION: u64 = 1 << OFFSET_BITS;
 
 impl DieKey {
-    /// The entry at `offset` in `.debug_info` of a part. An offset beyond all sections is that of no entry.
+    /// The entry at `offset` in `.debug_info` of a part. An offset beyond all sections belongs to
+    /// no entry.
     pub(crate) fn info(offset: usize, part: FilePart) -> DieKey {
         let part = u64::from(part.0) << (OFFSET_BITS + 1);
         DieKey((offset as u64).min(OFFSET_MAX) | part)

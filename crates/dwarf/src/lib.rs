@@ -1,13 +1,14 @@
-//! DWARF of programs: their types as the one type model, and what their code says about accesses.
+//! DWARF of programs: their types in the common type model, and what their code shows about
+//! accesses.
 //!
-//! * [`Companions`] and [`Skeleton`] tell which other files hold a program's debug information;
+//! * [`Companions`] and [`Skeleton`] say which other files hold a program's debug information;
 //! * [`ProgramFiles`] unpacks the sections of those files;
-//! * [`ProgramTypes`] are all types of a program, each once, as a [`linemate_types::TypeModel`];
-//! * [`ProgramCode`] tells functions, globals, source lines, and what registers point to.
+//! * [`ProgramTypes`] has all types of a program, each once, as a [`linemate_types::TypeModel`];
+//! * [`ProgramCode`] has functions, globals, source lines, and the targets of registers.
 //!
-//! Everything here is a pure function of the bytes it is handed: no file is opened, nothing is printed. Input is hostile
-//! until proven otherwise: each reader returns an error that carries the offending value, never panics, does not recurse,
-//! and bounds its memory by the size of its input.
+//! Everything here is a pure function of its input bytes: no file is opened, nothing is printed.
+//! Input is hostile until proven otherwise: each reader returns an error that carries the offending
+//! value, never panics, does not recurse, and bounds its memory by the size of its input.
 
 mod abbreviations;
 mod code;

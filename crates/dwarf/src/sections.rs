@@ -1,4 +1,4 @@
-//! The bytes of sections, unpacked where they are compressed.
+//! The bytes of sections, unpacked if they are compressed.
 
 use std::borrow::Cow;
 use std::io::Read;
@@ -14,7 +14,7 @@ pub(crate) type DwarfBytes<'d> = EndianSlice<'d, RunTimeEndian>;
 
 /// The largest section that is unpacked, in bytes: offsets of 32-bit DWARF end there.
 const UNPACKED_MAX: u64 = 1 << 32;
-/// What zlib and zstd can at most make of a byte.
+/// The maximum expansion of zlib and zstd per byte.
 const RATIO_MAX: u64 = 1 << 15;
 
 /// How much debug information was unpacked, in bytes.
@@ -33,8 +33,8 @@ pub(crate) fn contents<'d>(
     length: &mut Length,
 ) -> Result<Cow<'d, [u8]>, DwarfError> {
     let data = section.compressed_data()?;
-    // The size in the header of a compressed section is only a claim: it is judged before room is
-    // made for it.
+    // The size in the header of a compressed section is only a claim: it is checked before memory
+    // is allocated for it.
     let believable = (data.data.len() as u64).saturating_mul(RATIO_MAX);
     let limit = believable.min(UNPACKED_MAX);
     if data.format != CompressionFormat::None && data.uncompressed_size > limit {
@@ -67,10 +67,10 @@ pub(crate) fn contents<'d>(
     Ok(bytes)
 }
 
-/// Exactly `size` bytes, or an error before much more of them are made.
+/// Exactly `size` bytes, or an error before much more is unpacked.
 fn unpacked<'d>(reader: impl Read, size: u64, id: SectionId) -> Result<Cow<'d, [u8]>, DwarfError> {
     let mut bytes = Vec::new();
-    // One more than promised, so that too much is seen and not cut.
+    // One more than claimed, so that an excess is noticed and not cut.
     let read = reader.take(size + 1).read_to_end(&mut bytes);
     read.map_err(|error| broken_section(id, &error))?;
     match bytes.len() as u64 {

@@ -1,6 +1,8 @@
-//! Split DWARF: units that the linker never saw, in `.dwo` files and `.dwp` packages, found by their ids.
+//! Split DWARF: units that the linker never saw, in `.dwo` files and `.dwp` packages, found by
+//! their ids.
 //!
-//! A program compiled with `-gsplit-dwarf` has a skeleton of each unit: its addresses, its lines, and the id of the unit that has the rest.
+//! A program compiled with `-gsplit-dwarf` has a skeleton for each unit: its addresses, its lines,
+//! and the id of the unit with the rest.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -33,7 +35,7 @@ struct ObjectUnits<'d> {
     sections: &'d DwarfSections<Cow<'d, [u8]>>,
 }
 
-/// Where a unit of an object is.
+/// The position of a unit in an object.
 struct InObject<'d> {
     object: usize,
     header: UnitHeader<DwarfBytes<'d>>,
@@ -50,7 +52,8 @@ pub(crate) struct SplitUnits<'d> {
 }
 
 impl<'d> SplitUnits<'d> {
-    /// Reads which units the split files of `files` have. Addresses are in `parent`, which has the skeletons.
+    /// Finds the units in the split files of `files`. Addresses are in `parent`, which has the
+    /// skeletons.
     pub(crate) fn new(
         files: &'d ProgramFiles<'_>,
         parent: &Dwarf<DwarfBytes<'d>>,
@@ -104,12 +107,12 @@ impl<'d> SplitUnits<'d> {
                 self.types.push(InObject { object, header });
                 continue;
             }
-            // DWARF 4 has the id in the unit's first entry, so that has to be read; in DWARF 5 it
-            // is in the head.
+            // DWARF 4 has the id in the unit's first entry, which therefore has to be read; DWARF 5
+            // has it in the header.
             let unit = unit(&dwarf, header, abbreviations)?;
             if let Some(DwoId(id)) = unit.dwo_id {
                 let place = InObject { object, header };
-                // The first of equal ones: one object that is given twice is the same unit.
+                // The first of equal ones: an object that is given twice is the same unit.
                 self.by_id.entry(id).or_insert(place);
             }
         }
@@ -122,7 +125,7 @@ impl<'d> SplitUnits<'d> {
         Ok(())
     }
 
-    /// The unit of that id, once: a unit that two skeletons name is the first one's.
+    /// The unit with that id, once: a unit that two skeletons name belongs to the first.
     pub(crate) fn take(
         &mut self,
         id: DwoId,
@@ -135,7 +138,7 @@ impl<'d> SplitUnits<'d> {
         self.find(id, parent, abbreviations)
     }
 
-    /// The unit of that id.
+    /// The unit with that id.
     pub(crate) fn find(
         &self,
         id: DwoId,
@@ -147,7 +150,7 @@ impl<'d> SplitUnits<'d> {
             let unit = unit(&dwarf, place.header, abbreviations)?;
             return Ok(Some(SplitUnit { dwarf, unit }));
         }
-        // An id is one unit, whichever file has it.
+        // An id is one unit, in whichever file it is.
         for package in &self.packages {
             let Some(dwarf) = package.find_cu(id, parent)? else {
                 continue;
@@ -156,7 +159,7 @@ impl<'d> SplitUnits<'d> {
                 continue;
             };
             let unit = unit(&dwarf, header, abbreviations)?;
-            // The index is a claim: the unit itself says which it is.
+            // The index is only a claim: the unit itself has its id.
             if unit.dwo_id == Some(id) {
                 let dwarf = Arc::new(dwarf);
                 return Ok(Some(SplitUnit { dwarf, unit }));
@@ -165,7 +168,7 @@ impl<'d> SplitUnits<'d> {
         Ok(None)
     }
 
-    /// Sections whose first unit is the one of that id, and how long that is.
+    /// Sections whose first unit is the one with that id, and its length.
     pub(crate) fn sections_of(
         &self,
         id: DwoId,
@@ -175,7 +178,7 @@ impl<'d> SplitUnits<'d> {
         let Some(found) = self.find(id, parent, abbreviations)? else {
             return Ok(None);
         };
-        // The library takes the first unit of what it is handed, and an object can have several.
+        // The library takes the first unit of its input, and an object can have several.
         let start = usize::try_from(offset(&found.unit.header)).unwrap_or(usize::MAX);
         let length = found.unit.header.length_including_self() as u64;
         if start == 0 {
@@ -194,7 +197,7 @@ impl<'d> SplitUnits<'d> {
         Ok(Some((Arc::new(dwarf), length)))
     }
 
-    /// Hands out the heads of all units that tell one type, with the sections that they are in.
+    /// Yields the headers of all type units, with the sections they are in.
     pub(crate) fn for_each_type(
         &self,
         parent: &Dwarf<DwarfBytes<'d>>,
@@ -226,10 +229,10 @@ impl<'d> SplitUnits<'d> {
     }
 }
 
-/// What a skeleton says of where the rest of its unit is.
+/// What a skeleton says about the rest of its unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skeleton {
-    /// The `.dwo` file, as the compiler was told; relative to `folder`.
+    /// The `.dwo` file, as passed to the compiler; relative to `folder`.
     pub name: String,
     /// Where the compiler ran.
     pub folder: Option<String>,
@@ -237,10 +240,10 @@ pub struct Skeleton {
     pub id: u64,
 }
 
-/// The skeletons of a program or of its debug file; none of one that is not split.
+/// The skeletons of a program or of its debug file; none if it is not split.
 ///
 /// # Errors
-/// When it is no ELF file of a linked program, or its debug information is broken.
+/// If it is not an ELF file of a linked program, or its debug information is broken.
 pub fn skeletons(bytes: &[u8]) -> Result<Vec<Skeleton>, DwarfError> {
     let files = match ProgramFiles::own(bytes, None) {
         Err(DwarfError::NoDebugInfo) => return Ok(Vec::new()),
@@ -260,7 +263,8 @@ pub fn skeletons(bytes: &[u8]) -> Result<Vec<Skeleton>, DwarfError> {
     Ok(found)
 }
 
-/// The file with the rest of a unit; empty where the unit is a skeleton that names none, `None` where it is none.
+/// The file with the rest of a unit; empty if the unit is a skeleton that names none, `None` if it
+/// is not a skeleton.
 pub(crate) fn dwo_name(
     dwarf: &Dwarf<DwarfBytes<'_>>,
     unit: &Unit<DwarfBytes<'_>>,
@@ -281,7 +285,7 @@ pub(crate) fn dwo_name(
 /// Which of the units `wanted` a `.dwo` file or `.dwp` package has.
 ///
 /// # Errors
-/// When it is no ELF file, or broken.
+/// If it is not ELF, or broken.
 pub fn split_ids(bytes: &[u8], wanted: &BTreeSet<u64>) -> Result<BTreeSet<u64>, DwarfError> {
     let mut length = Length::default();
     let files = [SplitFile::read(bytes, &mut length)?];
@@ -289,14 +293,14 @@ pub fn split_ids(bytes: &[u8], wanted: &BTreeSet<u64>) -> Result<BTreeSet<u64>, 
         true => RunTimeEndian::Little,
         false => RunTimeEndian::Big,
     };
-    // Ids need no addresses, so an empty program is enough of a parent.
+    // Ids need no addresses, so an empty program will do as a parent.
     let none = DwarfSections::<Cow<'_, [u8]>>::default();
     let parent = none.borrow(|bytes| EndianSlice::new(bytes, endian));
     let mut abbreviations = Abbreviations::of_length(length);
     let units = SplitUnits::of(&files, endian, &parent, &mut abbreviations)?;
     let in_objects = units.by_id.keys().filter(|id| wanted.contains(id));
     let mut found: BTreeSet<u64> = in_objects.copied().collect();
-    // A package has no list of its units, but an index that is asked.
+    // A package has no list of its units, only an index to look them up.
     for id in wanted.iter().filter(|_| !units.packages.is_empty()) {
         if units
             .find(DwoId(*id), &parent, &mut abbreviations)?

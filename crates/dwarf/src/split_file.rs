@@ -9,18 +9,18 @@ use object::{Object, ObjectSection};
 use crate::DwarfError;
 use crate::sections::{Length, contents};
 
-/// The sections of a file with split units, unpacked where they are compressed.
+/// The sections of a file with split units, unpacked if they are compressed.
 pub(crate) enum SplitFile<'d> {
-    /// `.dwo`: what one run of the compiler made.
+    /// `.dwo`: from one run of the compiler.
     Object(Box<DwarfSections<Cow<'d, [u8]>>>),
-    /// `.dwp`: of many of them, with an index.
+    /// `.dwp`: from many runs, with an index.
     Package(Box<DwarfPackageSections<Cow<'d, [u8]>>>),
 }
 
 impl<'d> SplitFile<'d> {
     /// Reads a `.dwo` file or a `.dwp` package.
     pub(crate) fn read(bytes: &'d [u8], length: &mut Length) -> Result<SplitFile<'d>, DwarfError> {
-        // Not by `open`: a `.dwo` file is an object that no linker saw, and needs none.
+        // Not by `open`: a `.dwo` file is an object that was never linked, and needs no linking.
         let file = ElfFile64::parse(bytes)?;
         let mut load = |id: SectionId| load(&file, id, length);
         Ok(match is_package(&file) {
@@ -35,7 +35,8 @@ fn is_package(file: &ElfFile64<'_>) -> bool {
     has(".debug_cu_index") || has(".debug_tu_index")
 }
 
-/// All sections of that name, one after the other: each type unit of an object file is in a section of its own.
+/// All sections with that name, in order: each type unit of an object file has a section of its
+/// own.
 fn load<'d>(
     file: &ElfFile64<'d>,
     id: SectionId,
@@ -49,7 +50,7 @@ fn load<'d>(
     for section in sections.filter(|section| section.name_bytes() == Ok(name.as_bytes())) {
         let bytes = contents(&section, id, length)?;
         match all.is_empty() {
-            // Borrowed as long as there is one, which is the usual case.
+            // Borrowed if there is only one, which is the usual case.
             true => all = bytes,
             false => all.to_mut().extend_from_slice(&bytes),
         }

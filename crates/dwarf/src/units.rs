@@ -1,5 +1,5 @@
-//! The units of a program's files, in the order in which they are read: split ones where their skeletons are, those of the alternate file
-//! last.
+//! The units of a program's files, in reading order: split ones in place of their skeletons, those
+//! of the alternate file last.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -23,20 +23,21 @@ use crate::{DieKey, DwarfError, ProgramFiles};
 pub(crate) struct OneUnit<'d> {
     pub(crate) unit: Unit<DwarfBytes<'d>>,
     pub(crate) part: FilePart,
-    /// The part with the strings of its table of lines: a split unit without one has its skeleton's.
+    /// The part with the strings of its line table: a split unit without one uses its skeleton's.
     lines: FilePart,
-    /// Whether a name means the same in the whole program, as in C, and no entry around it belongs to it.
+    /// Whether a name means the same in the whole program, as in C, and no enclosing entry is part
+    /// of it.
     pub(crate) is_c: bool,
-    /// C, C++ or Rust, if it is one of them.
+    /// The language, if it is C, C++ or Rust.
     pub(crate) language: Option<Language>,
-    /// Whether it tells one type, by its signature.
+    /// Whether it is a type unit, found by its signature.
     pub(crate) is_type: bool,
 }
 
 /// All units of a program.
 pub(crate) struct Units<'d> {
     parts: Vec<Arc<Dwarf<DwarfBytes<'d>>>>,
-    /// By where a part is in memory, which is as long there as this: its number.
+    /// By the address of a part in memory, which stays as long as this: its number.
     numbers: HashMap<*const Dwarf<DwarfBytes<'d>>, FilePart>,
     pub(crate) list: Vec<OneUnit<'d>>,
     signatures: HashMap<u64, DieKey>,
@@ -50,7 +51,7 @@ pub(crate) struct Units<'d> {
 }
 
 impl<'d> Units<'d> {
-    /// Reads the heads of all units.
+    /// Reads the headers of all units.
     pub(crate) fn new(files: &'d ProgramFiles<'_>) -> Result<Units<'d>, DwarfError> {
         let main = Arc::new(files.dwarf());
         // Parts 0 and 1 have these numbers whether there is an alternate file or not; split files
@@ -73,12 +74,12 @@ impl<'d> Units<'d> {
         let mut abbreviations = Abbreviations::new(files);
         let mut split = SplitUnits::new(files, &main, &mut abbreviations)?;
         units.add_all(FilePart::MAIN, &mut abbreviations, Some(&mut split))?;
-        // After the program's units, whose type units count if both have one.
+        // After the program's units, whose type units win if both have one.
         units.add_split_types(&split, &main, &mut abbreviations)?;
         if alternate.is_some() {
             units.add_all(FilePart::ALTERNATE, &mut abbreviations, None)?;
         }
-        // Some units of many may be missing: what is there is read.
+        // Some of many units may be missing: the others are read.
         if units.list.is_empty() && units.missing.count > 0 {
             return Err(DwarfError::Split(units.missing));
         }
@@ -89,7 +90,7 @@ impl<'d> Units<'d> {
         Ok(units)
     }
 
-    /// Units of dwz tell no language: theirs is that of all others, if these have the same.
+    /// Units from dwz have no language: theirs is that of all others, if those agree.
     fn name_languages(&mut self) {
         let mut told = self.list.iter().filter_map(|one| one.language);
         let first = told.next();
@@ -125,7 +126,7 @@ impl<'d> Units<'d> {
         Ok(())
     }
 
-    /// Adds a unit of the program's own, or the one that it is the skeleton of.
+    /// Adds a unit of the program's own, or the one its skeleton stands for.
     fn add_main(
         &mut self,
         dwarf: &Dwarf<DwarfBytes<'d>>,
@@ -152,10 +153,10 @@ impl<'d> Units<'d> {
             return Ok(());
         };
         let part = self.part(&dwarf)?;
-        // The skeleton has what the linker changes: the base of addresses, of ranges and of lists.
+        // The skeleton has what the linker changes: the bases of addresses, ranges and lists.
         whole.copy_relocated_attributes(&unit);
         whole.comp_dir = whole.comp_dir.or(unit.comp_dir);
-        // The strings of a table are in the sections of the file that has the table.
+        // The strings of a line table are in the sections of the file with the table.
         let lines = match whole.line_program {
             Some(_) => part,
             None => FilePart::MAIN,
@@ -164,7 +165,7 @@ impl<'d> Units<'d> {
         self.add(whole, part, lines)
     }
 
-    /// Adds the units that tell one type, each once: every object has those that it needs.
+    /// Adds the type units, each once: every object has those it needs.
     fn add_split_types(
         &mut self,
         split: &SplitUnits<'d>,
@@ -180,7 +181,7 @@ impl<'d> Units<'d> {
         })
     }
 
-    /// The number of a part, which it has from now on.
+    /// The number of a part, assigned at its first use.
     fn part(&mut self, dwarf: &Arc<Dwarf<DwarfBytes<'d>>>) -> Result<FilePart, DwarfError> {
         let number = self.parts.len();
         match self.numbers.entry(Arc::as_ptr(dwarf)) {
@@ -199,9 +200,8 @@ impl<'d> Units<'d> {
         part: FilePart,
         lines: FilePart,
     ) -> Result<(), DwarfError> {
-        // In one section units are side by side; an index can say that they are in one another.
-        // Each unit is walked several times, so units that overlap would cost more than their
-        // bytes.
+        // In one section units are side by side; an index can claim that they are nested. Each unit
+        // is walked several times, so units that overlap would cost more than their bytes.
         self.bytes += unit.header.length_including_self() as u64;
         if self.bytes > self.length {
             return Err(DwarfError::Bloated {
@@ -219,7 +219,7 @@ impl<'d> Units<'d> {
             source,
         })?;
         self.list.push(OneUnit {
-            // Units of dwz tell no language. What C declares in them is not inside of anything.
+            // Units from dwz have no language. What C declares in them is not nested in anything.
             is_c: language.is_some_and(is_c),
             is_type: signature(&unit.header).is_some(),
             language: language.and_then(language_of),
@@ -230,8 +230,9 @@ impl<'d> Units<'d> {
         Ok(())
     }
 
-    /// The offset in a thread's block that a unit means with `value`. For split units GCC up to 12 at least puts the symbol's address where the
-    /// offset should be: beyond the block, as the linker puts it after headers and code.
+    /// The offset in a thread's block that a unit means by `value`. In split units GCC up to at
+    /// least 12 puts the symbol's address where the offset should be: beyond the block, because the
+    /// linker puts it after headers and code.
     pub(crate) fn thread_offset(&self, value: u64) -> u64 {
         let Range { start, end } = self.thread_storage;
         // Below the block's length it is an offset, whatever the addresses are.
@@ -241,7 +242,7 @@ impl<'d> Units<'d> {
         }
     }
 
-    /// Bytes of a pointer: those of the first unit.
+    /// Bytes of a pointer, from the first unit.
     pub(crate) fn pointer_size(&self) -> u32 {
         let first = self.list.first();
         first.map_or(8, |one| u32::from(one.unit.encoding().address_size))
@@ -254,7 +255,7 @@ impl<'d> Units<'d> {
         DwarfError::Unit { unit: at, source }
     }
 
-    /// What the value of an attribute of unit `unit` refers to; `None` when it is not a reference.
+    /// What the value of an attribute of unit `unit` refers to; `None` if it is not a reference.
     pub(crate) fn reference(
         &self,
         unit: usize,
@@ -269,8 +270,8 @@ impl<'d> Units<'d> {
             AttributeValue::DebugInfoRefSup(DebugInfoOffset(offset)) => {
                 Some(DieKey::info(*offset, FilePart::ALTERNATE))
             }
-            // All units are listed before any entry is read, so a signature that is not known is
-            // nowhere.
+            // All units are listed before any entry is read, so an unknown signature does not
+            // exist.
             AttributeValue::DebugTypesRef(DebugTypeSignature(signature)) => {
                 let target = self.signatures.get(signature);
                 Some(*target.ok_or(DwarfError::NoSuchSignature(*signature))?)
@@ -284,7 +285,7 @@ impl<'d> Units<'d> {
         &self.parts[self.list[unit].part.index()]
     }
 
-    /// The text of a string of the table of lines of unit `unit`.
+    /// The text of a string in the line table of unit `unit`.
     fn line_text(
         &self,
         unit: usize,
@@ -298,7 +299,7 @@ impl<'d> Units<'d> {
         }
     }
 
-    /// The text of a string attribute of unit `unit`; empty when it is not one.
+    /// The text of a string attribute of unit `unit`; empty if it is not one.
     pub(crate) fn text(
         &self,
         unit: usize,
@@ -320,7 +321,7 @@ impl OneUnit<'_> {
     }
 }
 
-/// The signature of a unit that tells one type, and where in it that is.
+/// The signature of a type unit, and the type's offset in it.
 fn signature(header: &UnitHeader<DwarfBytes<'_>>) -> Option<(u64, gimli::UnitOffset)> {
     match header.type_() {
         UnitType::Type {
@@ -375,20 +376,21 @@ fn language_of(language: gimli::DwLang) -> Option<Language> {
     }
 }
 
-/// Names, each kept once however often it is used.
+/// Names, each stored once however often it is used.
 #[derive(Default)]
 pub(crate) struct Names {
     known: HashMap<String, Name>,
     bytes: u64,
 }
 
-/// How many bytes of names may be read for each byte of debug information, where tables of strings are shared.
+/// How many bytes of names may be read per byte of debug information, because tables of strings are
+/// shared.
 const NAMES_READ: u64 = 256;
 
 impl Names {
-    /// `text` as a name that no terminal minds.
+    /// `text` as a name that is safe for a terminal.
     pub(crate) fn name(&mut self, text: &str, length: u64) -> Result<Name, DwarfError> {
-        // Of every use: a name is compared and hashed each time, even if it is known.
+        // For every use: a name is compared and hashed each time, even if it is known.
         self.bytes += text.len() as u64;
         if self.bytes > NAMES_READ * length {
             return Err(DwarfError::Bloated {
@@ -409,7 +411,8 @@ impl Names {
     }
 }
 
-/// The source file of that number in the unit's table of lines, with its folder; `None` when there is none.
+/// The source file with that number in the unit's line table, with its folder; `None` if there is
+/// none.
 pub(crate) fn file_name(
     units: &Units<'_>,
     unit: usize,
@@ -424,7 +427,7 @@ pub(crate) fn file_name(
         return Ok(None);
     };
     let mut path = String::new();
-    // Folder 0 is the one where the compiler ran; until DWARF 4 it is not in the table.
+    // Folder 0 is where the compiler ran; until DWARF 4 it is not in the table.
     if let (Some(folder), true) = (&one.comp_dir, file.directory_index() != 0) {
         join(&mut path, &folder.to_string_lossy());
     }
@@ -435,7 +438,7 @@ pub(crate) fn file_name(
     Ok(Some(path))
 }
 
-/// `path` continued by `next`, or replaced where that starts at the root.
+/// `path` continued by `next`, or replaced if that is absolute.
 fn join(path: &mut String, next: &str) {
     if next.starts_with('/') {
         path.clear();

@@ -1,4 +1,5 @@
-//! C++ and Rust: sizes and places held against what the compiled program prints about itself, and C++'s also against pahole.
+//! C++ and Rust: sizes and offsets compared with what the compiled program prints about itself, and
+//! for C++ also with pahole.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,7 +18,7 @@ use linemate_types::{
     Composite, FlatType, Layout, LineSize, MemberRole, Type, TypeId, TypeModel, pahole,
 };
 
-/// The places of all members of a type, those of bases and anonymous members among them, by name.
+/// The offsets of all members of a type by name, including those of bases and anonymous members.
 fn members(model: &TypeModel, id: TypeId) -> BTreeMap<String, u64> {
     let mut found = BTreeMap::new();
     let mut open = vec![(id, 0)];
@@ -45,7 +46,7 @@ fn base<'m>(model: &'m TypeModel, composite: &'m Composite, name: &str) -> Optio
     Some(found.offset.byte().0)
 }
 
-/// Holds every line that the program prints against the model, and tells how many they were.
+/// Compares every line that the program prints with the model, and returns how many there were.
 fn check(path: &Path, model: &TypeModel) -> usize {
     let printed = common::run(&mut Command::new(path));
     let mut checked = 0;
@@ -73,7 +74,8 @@ fn check(path: &Path, model: &TypeModel) -> usize {
     checked
 }
 
-/// Every type can be laid out, printed and unfolded, and no two of its members share bytes but in unions.
+/// Every type can be laid out, printed and unfolded, and no two of its members share bytes except
+/// in unions.
 fn check_consistency(model: &TypeModel) -> usize {
     let mut count = 0;
     for (id, t) in model.iter() {
@@ -151,7 +153,8 @@ fn names_have_their_scopes_and_can_be_shortened() {
     assert!(text.contains("<ancestor>; */"), "{text}");
 }
 
-/// The lines of pahole's text that tell a member, not a base, whose bytes we do not count twice: its name, offset and size.
+/// The lines of pahole's text for members, not bases, whose bytes are not counted twice: name,
+/// offset and size.
 fn told(text: &str) -> Vec<(String, String)> {
     let line = |line: &str| {
         let (declaration, place) = line.trim_end_matches("*/").rsplit_once("/*")?;
@@ -192,7 +195,8 @@ fn members_of_classes_are_where_pahole_has_them() {
         "tm",
         "lconv",
     ] {
-        // pahole 1.30 ends with "Invalid argument" after it has printed all types that were asked for: what it prints counts.
+        // pahole 1.30 ends with "Invalid argument" after it has printed all requested types: its
+        // output counts.
         let expected = Command::new("pahole")
             .args(["-F", "dwarf", "--suppress_aligned_attribute", "-C", name])
             .arg(&program.path)
@@ -241,7 +245,7 @@ fn rusts_types_are_laid_out_as_the_compiler_has_them() {
     );
     let text = pahole::print(model, model.lookup("Padded").unwrap(), LineSize::B64).unwrap();
     assert!(text.contains("__aligned__(128)"), "{text}");
-    // What an `Arc` of a slice points to has no size of its own: its elements come after the counts.
+    // The target of an `Arc` of a slice has no size of its own: its elements follow the counts.
     for (counted, tail) in [("[u64]", "u64 data[]"), ("str", "u8 data[]")] {
         let name = format!("alloc::sync::ArcInner<{counted}>");
         let id = model.lookup(&name).unwrap_or_else(|| panic!("no {name}"));

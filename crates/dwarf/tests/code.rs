@@ -1,4 +1,5 @@
-//! What the code of compiled programs says, held against what the programs print about themselves.
+//! What the code of compiled programs shows, compared with what the programs print about
+//! themselves.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -13,7 +14,7 @@ const RDI: Register = Register(5);
 const RSI: Register = Register(4);
 const RDX: Register = Register(1);
 
-/// A compiled program: its bytes, and what it prints, by the first word of the line.
+/// A compiled program: its bytes, and its output, by the first word of the line.
 struct Compiled {
     bytes: Vec<u8>,
     printed: String,
@@ -189,7 +190,7 @@ fn arguments_are_in_their_registers_when_a_function_starts() {
 fn locals_are_where_the_program_says() {
     let compiled = Compiled::new("code.c", "gcc", &["-O0"]);
     check_locals(&compiled, Register::RBP);
-    // Optimised code counts from the stack pointer, unless it is told to keep a frame.
+    // Optimised code counts from the stack pointer, unless told to keep a frame.
     let compiled = Compiled::new("code.c", "gcc", &["-O2", "-fno-omit-frame-pointer"]);
     check_locals(&compiled, Register::RBP);
 }
@@ -253,7 +254,7 @@ fn functions_inlined_at_an_instruction_have_their_type_parameters() {
             pair("twice", "T = u32"),
             pair("outer", ""),
         ];
-        // What is inlined innermost is `black_box`, or what that is made of.
+        // The innermost inlined function is `black_box`, or a part of it.
         assert!(
             found.iter().any(|here| here.ends_with(&whole)),
             "{found:#?}"

@@ -1,6 +1,6 @@
-//! Broken debug information: an error or something sensible, never a panic, and soon.
+//! Broken debug information: an error or something sensible, never a panic, and quickly.
 //!
-//! The programs are the fuzzer's seeds, so that nothing has to be compiled.
+//! The programs are the fuzzer's seeds, so nothing has to be compiled.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -21,7 +21,7 @@ fn seed(name: &str) -> Vec<u8> {
     std::fs::read(folder.join(name)).unwrap()
 }
 
-/// Reads all that can be read.
+/// Reads everything that can be read.
 fn read(bytes: &[u8]) -> Result<usize, DwarfError> {
     let _ = Companions::of(bytes);
     if let Ok(skeletons) = skeletons(bytes) {
@@ -149,7 +149,8 @@ fn packed_sections_are_unpacked_to_what_they_announce() {
         let _ = std::fs::remove_file(packed);
         let types = read(&bytes).unwrap_or_else(|e| panic!("{kind}: {e}"));
         assert_eq!(types, read(&whole).unwrap(), "{kind}");
-        // The size that the first compressed section announces (Elf64_Chdr: ch_type, ch_reserved, ch_size).
+        // The size in the header of the first compressed section (Elf64_Chdr: ch_type, ch_reserved,
+        // ch_size).
         let header: &[u8] = match kind {
             "zlib" => &[1, 0, 0, 0, 0, 0, 0, 0],
             "zstd" => &[2, 0, 0, 0, 0, 0, 0, 0],

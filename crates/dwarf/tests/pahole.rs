@@ -30,7 +30,7 @@ fn pahole_text(path: &Path, line: LineSize) -> String {
     }
 }
 
-/// pahole's output, one piece for each type.
+/// pahole's output, one piece per type.
 fn pieces(text: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let (mut start, mut at) = (0, 0);
@@ -51,7 +51,7 @@ fn head(piece: &str) -> (&str, &str) {
     line.trim_end_matches(" {").split_once(' ').unwrap()
 }
 
-/// Compares all named types of a program, and gives the numbers of structs and unions compared.
+/// Compares all named types of a program, and returns the numbers of structs and unions compared.
 fn compare_all(path: &Path, line: LineSize) -> (usize, usize) {
     let types = common::types(path);
     assert_eq!(types.left_out(), 0);
@@ -75,7 +75,7 @@ fn compare_all(path: &Path, line: LineSize) -> (usize, usize) {
         };
         let head = (composite.keyword(), composite.name.as_str());
         assert!(
-            // pahole lists no types that are declared inside of functions.
+            // pahole does not list types declared inside functions.
             composite.name.is_empty()
                 || composite.name.as_str() == "local"
                 || compared.contains(&head),

@@ -1,4 +1,5 @@
-//! Split DWARF says what the same program says that is compiled without it: every type, function, variable and line.
+//! Split DWARF gives the same as the same program compiled without it: every type, function,
+//! variable and line.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -58,7 +59,7 @@ fn build((compiler, sources): (&str, &[&str]), flags: &[&str]) -> Built {
     }
 }
 
-/// Everything that is known of a program, a line for each fact, wherever it was compiled.
+/// Everything known about a program, one line per fact, wherever it was compiled.
 fn told(built: &Built, split: &[&[u8]]) -> BTreeSet<String> {
     let folder = built.folder.display().to_string();
     let facts = facts(&built.program, split).into_iter();
@@ -126,7 +127,7 @@ fn at(code: &ProgramCode<'_>, model: &TypeModel, pc: ElfAddr, facts: &mut BTreeS
     }
 }
 
-/// Asserts that the same is known, with the first of what is not.
+/// Asserts that the same facts are known, and shows the first missing one.
 fn same(split: &BTreeSet<String>, whole: &BTreeSet<String>, what: &str) {
     let missing = whole.difference(split).next();
     // g++ leaves types that nothing uses in split units.
@@ -178,12 +179,12 @@ fn check(sources: (&str, &[&str]), level: &str, kinds: &[&[&str]]) {
         let objects: Vec<&[u8]> = split.objects.iter().rev().map(Vec::as_slice).collect();
         same(&told(&split, &objects), &expected, &what);
         let package = match kind[0] {
-            // The binutils' dwp 2.40 knows no DWARF 5.
+            // dwp of binutils 2.40 does not support DWARF 5.
             "-gdwarf-5" => package::of(&split.folder, &objects),
             _ => packed(&split.folder),
         };
         same(&told(&split, &[&package]), &expected, &what);
-        // What is there twice does no harm, nor what is not of this program.
+        // Duplicates do no harm, nor do units of other programs.
         let mut all = vec![&package[..]];
         all.extend(&objects);
         all.push(&whole.program);
@@ -202,7 +203,7 @@ fn check(sources: (&str, &[&str]), level: &str, kinds: &[&[&str]]) {
     }
 }
 
-/// A package as the binutils make it.
+/// A package made by the binutils.
 fn packed(folder: &Path) -> Vec<u8> {
     common::run(
         Command::new("dwp")
@@ -224,7 +225,8 @@ fn c_without_optimisation_says_the_same() {
 
 #[test]
 fn cpp_says_the_same() {
-    // g++ 12 leaves more scopes of types in split type units, and has other places of variables in split units of DWARF 4.
+    // g++ 12 leaves more scopes of types in split type units, and puts variables elsewhere in split
+    // units of DWARF 4.
     check(CPP, "-O2", &KINDS[..1]);
 }
 
@@ -268,7 +270,7 @@ fn units_that_are_missing_cost_what_they_have() {
         assert_eq!(names(&[code, second]).unwrap(), (true, true));
         assert_eq!(names(&[code]).unwrap(), (true, false));
         assert_eq!(names(&[second]).unwrap(), (false, true));
-        // One of another build has another id.
+        // Another build has another id.
         assert_eq!(names(&[second, &other.objects[0]]).unwrap(), (false, true));
         let error = names(&[&other.objects[0]]).unwrap_err();
         let DwarfError::Split(missing) = &error else {

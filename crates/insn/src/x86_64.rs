@@ -1,4 +1,4 @@
-//! Instructions of 64-bit code. The decoding is `iced-x86`'s, which is named nowhere else.
+//! Instructions of 64-bit code. Only this module uses the decoder, `iced-x86`.
 
 mod effects;
 mod operand;
@@ -11,7 +11,7 @@ use linemate_units::ElfAddr;
 pub use effects::{Effects, MemoryUse, RegisterUse, Use, Write};
 pub use operand::{Base, Operand};
 
-/// No instruction is longer (Intel 64 and IA-32 Architectures Software Developer's Manual, 2.3.11).
+/// The longest instruction (Intel 64 and IA-32 Architectures Software Developer's Manual, 2.3.11).
 pub const MAX_BYTES: usize = 15;
 
 /// Where control goes after an instruction.
@@ -21,20 +21,20 @@ pub enum Flow {
     Next,
     /// There, or to the next one.
     Branch,
-    /// The same of a transaction that begins or ends.
+    /// The same for the start or end of a transaction.
     Transaction,
     /// To its target.
     Jump,
-    /// To where a register or memory says.
+    /// To an address in a register or in memory.
     IndirectJump,
     Call,
-    /// `ret`: to what a call stored.
+    /// `ret`: to the address that a call stored.
     Return,
-    /// `iret`: to what an interrupt stored.
+    /// `iret`: to the address that an interrupt stored.
     InterruptReturn,
     /// To user space or another segment.
     FarReturn,
-    /// `int` and the like: the next one follows after all.
+    /// `int` and the like: the next instruction follows eventually.
     Interrupt,
     /// `ud2`: nothing follows.
     Fault,
@@ -64,14 +64,15 @@ pub enum Move {
 pub struct Instruction(iced_x86::Instruction);
 
 impl Instruction {
-    /// The instruction that `bytes` begin with. Bytes that are none give one that [`is_valid`](Self::is_valid) denies.
+    /// The instruction at the start of `bytes`. Bytes that are no instruction give one for which
+    /// [`is_valid`](Self::is_valid) is false.
     #[inline]
     pub fn decode(bytes: &[u8], address: ElfAddr) -> Instruction {
         let bytes = &bytes[..bytes.len().min(MAX_BYTES)];
         Instruction(Decoder::with_ip(64, bytes, address.0, DecoderOptions::NONE).decode())
     }
 
-    /// All instructions of a piece of code, one after the other.
+    /// All instructions of a piece of code, in order.
     pub fn all(code: &[u8], start: ElfAddr) -> impl Iterator<Item = Instruction> {
         let mut decoder = Decoder::with_ip(64, code, start.0, DecoderOptions::NONE);
         iter::from_fn(move || decoder.can_decode().then(|| Instruction(decoder.decode())))
@@ -99,7 +100,7 @@ impl Instruction {
         self.0.len()
     }
 
-    /// Whether it has no bytes, as only what is no instruction has.
+    /// Whether it has no bytes, as only an invalid instruction has.
     pub fn is_empty(&self) -> bool {
         self.0.len() == 0
     }
@@ -122,7 +123,7 @@ impl Instruction {
         }
     }
 
-    /// Where it jumps to or calls, if its bytes say that.
+    /// Where it jumps to or calls, if its encoding says so.
     pub fn target(&self) -> Option<ElfAddr> {
         let is_near = self.0.op0_kind() == OpKind::NearBranch64;
         is_near.then(|| ElfAddr(self.0.near_branch64()))
@@ -133,12 +134,12 @@ impl Instruction {
         matches!(self.0.mnemonic(), Mnemonic::Hlt | Mnemonic::Mwait)
     }
 
-    /// A push, pop, call or return: it accesses the stack by itself.
+    /// A push, pop, call or return: it accesses the stack implicitly.
     pub fn uses_stack(&self) -> bool {
         self.0.is_stack_instruction()
     }
 
-    /// Whether more of the stack is in use after it, which shifts all displacements from the stack pointer.
+    /// Whether it grows the stack, which shifts all displacements from the stack pointer.
     pub fn lowers_stack(&self) -> bool {
         match self.0.mnemonic() {
             Mnemonic::Push => true,
@@ -147,7 +148,8 @@ impl Instruction {
         }
     }
 
-    /// Whether it may load or store. Doubtful ones (privileged instructions, far transfers, segment loads) count.
+    /// Whether it may load or store. Doubtful instructions (privileged ones, far transfers, segment
+    /// loads) count.
     pub fn may_touch_memory(&self) -> bool {
         let instruction = &self.0;
         let innocent_operand = |index| match instruction.op_kind(index) {
@@ -162,8 +164,8 @@ impl Instruction {
                 | FlowControl::ConditionalBranch
                 | FlowControl::IndirectBranch
         );
-        // iced does not list the descriptor tables among these instructions' memory, and QEMU reads
-        // them.
+        // iced does not list the descriptor tables among these instructions' memory operands, but
+        // QEMU reads them.
         let reads_descriptors = matches!(
             instruction.mnemonic(),
             Mnemonic::Lar | Mnemonic::Lsl | Mnemonic::Verr | Mnemonic::Verw
@@ -190,7 +192,7 @@ impl Instruction {
             )
     }
 
-    /// `lea`: its operand is an address that it computes and does not access.
+    /// `lea`: it computes its operand's address and does not access it.
     pub fn is_lea(&self) -> bool {
         self.0.mnemonic() == Mnemonic::Lea
     }

@@ -1,6 +1,6 @@
-//! Applies the edits of one type: from its units in their old order to slots in a new one.
+//! Applies the edits of one type: turns its units in their old order into slots in a new one.
 //!
-//! Decides what may move where and says why not; how slots become offsets is [`crate::layout`]'s.
+//! Decides what may move where, and why not; [`crate::layout`] turns slots into offsets.
 
 use linemate_types::{ByteAlign, ByteSize, Composite, CompositeKind, Type, TypeModel};
 
@@ -9,23 +9,23 @@ use crate::nesting::size_of;
 use crate::origin::{Forced, Origin, Unit, UnitKind};
 pub use crate::slot::Slot;
 
-/// The largest alignment that can be asked for: a page.
+/// The largest alignment that an edit can request: a page.
 pub const MAX_ALIGN: u64 = 4096;
-/// The most padding that can be asked for at one place, in bytes.
+/// The most padding that an edit can request at one place, in bytes.
 pub const MAX_PAD: ByteSize = ByteSize(1 << 20);
 
 /// Why an edit is impossible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// A path that names no field of the type.
+    /// A path that is not a field of the type.
     #[error(
         "there is no field or group `{name}`{}",
         linemate_text::suggestion(nearest)
     )]
     Unknown {
-        /// What was asked for.
+        /// The path as given.
         name: String,
-        /// The names most like it.
+        /// The most similar names.
         nearest: Vec<String>,
     },
     /// A field of a member's type.
@@ -34,11 +34,11 @@ pub enum Refusal {
         header(type_name)
     )]
     Inside {
-        /// What was asked for.
+        /// The path as given.
         path: String,
         /// The member, by its path.
         member: String,
-        /// The tag of the member's type; empty when it has none.
+        /// The tag of the member's type; empty if it has none.
         type_name: String,
     },
     /// Part of a run of bit-fields.
@@ -46,9 +46,9 @@ pub enum Refusal {
         "`{field}` shares its bytes with other bit-fields, which move together: name the first, `{first}`"
     )]
     SplitsBitFields {
-        /// What was asked for.
+        /// The field as given.
         field: String,
-        /// What to ask for.
+        /// The field to name instead.
         first: String,
     },
     /// The member that has to stay last.
@@ -63,28 +63,28 @@ pub enum Refusal {
         /// The field, as the edit names it.
         field: String,
     },
-    /// In two groups, or pulled out of one.
+    /// In two groups, or moved out of one.
     #[error("`{field}` is in group `{group}` already: leave it out here or there")]
     InGroup {
         /// The field, as the edit names it.
         field: String,
-        /// The group that it is in already.
+        /// The group that already contains it.
         group: String,
     },
-    /// Something is moved in between the fields of a group.
+    /// A move into the middle of a group.
     #[error(
         "`{field}` would then be on the lines of group `{group}`: add it to the group, or move it relative to the group"
     )]
     IntoGroup {
         /// The field that was to move.
         field: String,
-        /// The group that it would part.
+        /// The group that it would split.
         group: String,
     },
-    /// A group's name that is taken.
+    /// A group's name that is already used.
     #[error("`{name}` names a field or group already: give the group another name")]
     GroupName {
-        /// The name that a field or group has already.
+        /// The name of an existing field or group.
         name: String,
     },
     /// Moved relative to itself.
@@ -93,30 +93,30 @@ pub enum Refusal {
         /// The field, as the edit names it.
         field: String,
     },
-    /// Not a usable alignment.
+    /// An unusable alignment.
     #[error(
         "{bytes} is not an alignment: give a power of two from 1 to {MAX_ALIGN}; the nearest is {nearest}"
     )]
     BadAlignment {
-        /// What was asked for.
+        /// The alignment as given.
         bytes: ByteSize,
-        /// The nearest alignment that is possible, in bytes.
+        /// The nearest possible alignment, in bytes.
         nearest: u64,
     },
-    /// Padding to less than the field has.
+    /// Padding to less than the field's size.
     #[error("`{field}` has {size} bytes: padding it to {bytes} would cut it")]
     PadCuts {
         /// The field, as the edit names it.
         field: String,
         /// Its size in bytes.
         size: ByteSize,
-        /// What was asked for.
+        /// The number as given.
         bytes: ByteSize,
     },
     /// More padding than [`MAX_PAD`] bytes.
     #[error("{bytes} bytes of padding are too many: {MAX_PAD} at most")]
     PadTooLong {
-        /// What was asked for.
+        /// The number as given.
         bytes: ByteSize,
     },
     /// Two members of one anonymous struct, relative to each other.
@@ -126,20 +126,20 @@ pub enum Refusal {
     OneWhole {
         /// The field that was to move.
         field: String,
-        /// The field that it was to go to.
+        /// The field that it was to move to.
         other: String,
     },
-    /// Something that can be done to a field, asked of a group or of an anonymous member.
+    /// An operation on fields, applied to a group or an anonymous member.
     #[error("`{name}` {what}: {advice}")]
     NotAField {
-        /// What was asked for.
+        /// The name as given.
         name: String,
         /// What it is: the predicate of the message.
         what: &'static str,
-        /// What to edit in its place.
+        /// What to edit instead.
         advice: &'static str,
     },
-    /// An edit further up has removed it.
+    /// An earlier edit has removed it.
     #[error("`{field}` was removed further up")]
     Removed {
         /// The field, as the edit names it.
@@ -155,7 +155,7 @@ fn header(type_name: &str) -> String {
     }
 }
 
-/// What a name stands for.
+/// What a name refers to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Entity {
     Unit(usize),
@@ -187,7 +187,8 @@ impl<'a> Arrangement<'a> {
         self.slots
     }
 
-    /// Applies one statement; edits that do not change the order of members do nothing here, but their fields are checked.
+    /// Applies one statement; edits that do not change the order of members do nothing here, but
+    /// their fields are checked.
     pub(crate) fn apply(&mut self, statement: &Statement) -> Result<(), (Position, Refusal)> {
         self.apply_edit(&statement.edit)
             .map_err(|refusal| (statement.at, refusal))
@@ -205,7 +206,7 @@ impl<'a> Arrangement<'a> {
                 let unit = self.unit(field, &[])?;
                 let slot = self.slot_mut(unit);
                 slot.forced = Some(forced);
-                // The edit says what the member asks for: the guess about it ends.
+                // The edit states the member's alignment, so nothing is inferred any more.
                 slot.keeps_line = false;
                 Ok(())
             }
@@ -243,7 +244,7 @@ impl<'a> Arrangement<'a> {
         let entities = self.entities(fields)?;
         for (i, pair) in entities.windows(2).enumerate() {
             let (before, field) = (fields[i].clone(), &fields[i + 1]);
-            // Two bit-fields of one run: they are next to each other as they are.
+            // Two bit-fields of one run are already next to each other.
             if pair[0] == pair[1] && !self.is_anonymous_struct(pair[0]) {
                 continue;
             }
@@ -280,7 +281,7 @@ impl<'a> Arrangement<'a> {
         };
         if let Alignment::Bytes(bytes) = stride {
             let size = size_of(self.model, *element);
-            // At least as long as before: elements of fewer bytes would be cut, not padded.
+            // At least as long as before: smaller elements would be cut, not padded.
             if padding(bytes)? < size {
                 return Err(Refusal::PadCuts {
                     field: format!("{field}[]"),
@@ -303,8 +304,8 @@ impl<'a> Arrangement<'a> {
                 advice,
             })
         };
-        // The bytes of the others would have to be found within one storage unit, whose layout is
-        // the compiler's.
+        // The remaining bits would have to be found within one storage unit, whose layout is up to
+        // the compiler.
         if members.len() > 1 {
             return refuse(
                 "shares its bytes with other bit-fields",
@@ -320,8 +321,7 @@ impl<'a> Arrangement<'a> {
                 "its place stays, so removing it does not change the layout",
             );
         }
-        // Nothing takes its place: members after it move up, as in a kernel that is compiled
-        // without it.
+        // Nothing takes its place: members after it move up, as in a kernel compiled without it.
         self.slots.retain(|slot| slot.unit != unit);
         Ok(())
     }
@@ -353,7 +353,7 @@ impl<'a> Arrangement<'a> {
             }
         }
         let first = units.first().and_then(|u| self.position(*u)).unwrap_or(0);
-        // Where the first of them is when the others are gone.
+        // Where the first of them is once the others are gone.
         let at = self.slots[..first]
             .iter()
             .filter(|slot| !units.contains(&slot.unit))
@@ -415,8 +415,8 @@ impl<'a> Arrangement<'a> {
                 }
             }
         }
-        // Whether groups allow the place is known only with the moved ones taken out, so all is put
-        // back if not.
+        // Groups can only be checked with the moved ones taken out, so everything is put back if
+        // they forbid the place.
         let saved = self.slots.clone();
         let belongs = |slot: &Slot| match entity {
             Entity::Unit(unit) => slot.unit == unit,
@@ -442,7 +442,8 @@ impl<'a> Arrangement<'a> {
         Ok(())
     }
 
-    /// Refuses to put something of group `own` between slots `before` and `after` unless groups allow it.
+    /// Refuses to put something of group `own` between slots `before` and `after` unless groups
+    /// allow it.
     fn check_between(
         &self,
         before: Option<usize>,
@@ -454,7 +455,7 @@ impl<'a> Arrangement<'a> {
         let (before, after) = (group(before), group(after));
         let name = |group: usize| self.groups[group].clone();
         if let Some(own) = own {
-            // It may be moved within its group, and at the group's edges.
+            // It may move within its group, and to the group's edges.
             if before != Some(own) && after != Some(own) {
                 return Err(Refusal::InGroup {
                     field: field.to_owned(),
@@ -471,7 +472,7 @@ impl<'a> Arrangement<'a> {
         }
     }
 
-    /// The slots of an entity: first, and one after the last.
+    /// The slots of an entity: first, and one past the last.
     fn span(&self, entity: Entity) -> (usize, usize) {
         let belongs = |slot: &Slot| match entity {
             Entity::Unit(unit) => slot.unit == unit,
@@ -503,7 +504,7 @@ impl<'a> Arrangement<'a> {
 
     /// The slot of a unit that [`Self::unit`] found.
     fn slot_mut(&mut self, unit: usize) -> &mut Slot {
-        // It is there: `unit` refuses what was removed.
+        // It exists: `unit` refuses removed ones.
         let at = self.position(unit).unwrap_or(0);
         &mut self.slots[at]
     }
@@ -528,7 +529,7 @@ impl<'a> Arrangement<'a> {
         }
     }
 
-    /// The unit of a field that may be before others.
+    /// The unit of a field that other members may follow.
     fn movable(&self, field: &str, companions: &[String]) -> Result<usize, Refusal> {
         let unit = self.unit(field, companions)?;
         match self.origin.units[unit].kind {
@@ -539,7 +540,8 @@ impl<'a> Arrangement<'a> {
         }
     }
 
-    /// Whether it is an anonymous struct. In an anonymous union all members are at the same place, so naming two of them asks for nothing that is not so.
+    /// Whether it is an anonymous struct. In an anonymous union all members are at the same offset,
+    /// so naming two of them requests nothing new.
     fn is_anonymous_struct(&self, entity: Entity) -> bool {
         let Entity::Unit(unit) = entity else {
             return false;
@@ -552,8 +554,8 @@ impl<'a> Arrangement<'a> {
         })
     }
 
-    /// The unit that `field` names, when it is still there. `companions` are the names of the same statement: with the
-    /// first bit-field of a run among them its others may be named too.
+    /// The unit that `field` names, if it still exists. `companions` are the names in the same
+    /// statement: if the first bit-field of a run is among them, the others may be named too.
     fn unit(&self, field: &str, companions: &[String]) -> Result<usize, Refusal> {
         if self.groups.iter().any(|group| group == field) {
             let (what, advice) = ("is a group", "name one of its fields");
@@ -595,7 +597,7 @@ impl<'a> Arrangement<'a> {
         })
     }
 
-    /// What to answer to a name that is not a field.
+    /// The error for a name that is not a field.
     fn unknown(&self, field: &str) -> Refusal {
         if let Some((head, _)) = field.split_once(['.', '[']) {
             let member = self.composite.members.iter().find(|m| &*m.name == head);
@@ -629,7 +631,7 @@ impl<'a> Arrangement<'a> {
     }
 }
 
-/// What an edit calls a unit by.
+/// The name of a unit in edits.
 pub(crate) fn unit_name<'m>(
     model: &'m TypeModel,
     composite: &'m Composite,
@@ -642,7 +644,8 @@ pub(crate) fn unit_name<'m>(
     }
 }
 
-/// The names that the members of an anonymous struct or union are known by outside. Recursion: as deep as types nest.
+/// The names by which the members of an anonymous struct or union are accessed from outside.
+/// Recursion: as deep as types nest.
 fn anonymous_names(model: &TypeModel, id: linemate_types::TypeId) -> Vec<&str> {
     let mut names = Vec::new();
     for member in model.composite(id).map_or(&[][..], |c| &c.members) {
@@ -655,7 +658,7 @@ fn anonymous_names(model: &TypeModel, id: linemate_types::TypeId) -> Vec<&str> {
     names
 }
 
-/// What an alignment asks of a place, if it is a power of two.
+/// The placement that an alignment requires, if it is a power of two.
 pub(crate) fn forced(alignment: Alignment) -> Result<Forced, Refusal> {
     match alignment {
         Alignment::Line => Ok(Forced::Line),

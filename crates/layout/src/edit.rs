@@ -1,8 +1,9 @@
 //! The edit language: what a what-if changes, as a small text.
 //!
-//! This module holds the words ([`EditFile`], [`Edit`]) and their canonical spelling ([`std::fmt::Display`]);
-//! [`crate::parse()`] reads them. Neither knows any type: whether a field exists is for [`crate::arrange`] to say.
-//! The grammar with examples is in `docs/reference/edits.md`.
+//! This module defines the statements ([`EditFile`], [`Edit`]) and their canonical spelling
+//! ([`std::fmt::Display`]); [`crate::parse()`] reads them. Neither knows any type:
+//! [`crate::arrange`] checks whether a field exists. The grammar with examples is in
+//! `docs/reference/edits.md`.
 
 use std::fmt;
 
@@ -12,16 +13,17 @@ use linemate_types::{ByteSize, TypeQuery};
 /// Which type a section edits.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EditSubject {
-    /// The struct of that tag (or the target of the typedef of that name).
+    /// The struct with that tag (or the target of the typedef with that name).
     Named(String),
-    /// The one struct that has all these members: how a struct without a tag is told (`nohz` of the scheduler).
+    /// The one struct that has all these members, to name a struct without a tag (the scheduler's
+    /// `nohz`).
     With(Vec<String>),
 }
 
-/// How an edit asks for an alignment.
+/// How an edit specifies an alignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alignment {
-    /// That of a line of the machine: 64 or 128.
+    /// The machine's line size: 64 or 128.
     Line,
     /// A power of two, in bytes.
     Bytes(ByteSize),
@@ -56,16 +58,16 @@ pub enum Edit {
     Align {
         /// The field, by its path in the type.
         field: String,
-        /// What its offset becomes a multiple of.
+        /// The number that its offset must be a multiple of.
         alignment: Alignment,
     },
-    /// `isolate F G`: these together on lines of their own, where F is.
+    /// `isolate F G`: these together on lines of their own, at F's position.
     Isolate(Vec<String>),
-    /// `group NAME first { F G }`: like isolate, with a name and a place.
+    /// `group NAME first { F G }`: like isolate, with a name and a position.
     Group {
         /// Its name, for other edits to refer to.
         name: String,
-        /// Where it goes; `None`: where its first field is.
+        /// Where it goes; `None`: to the position of its first field.
         target: Option<Target>,
         /// Its fields in order.
         fields: Vec<String>,
@@ -84,29 +86,32 @@ pub enum Edit {
         /// How many unused bytes follow it.
         bytes: ByteSize,
     },
-    /// `pad elements of F to 64`: from each element of the array F to the next there are at least that many bytes.
+    /// `pad elements of F to 64`: at least that many bytes from each element of the array F to the
+    /// next.
     PadElements {
         /// The array whose elements are padded.
         field: String,
-        /// Bytes from element to element; of lines as many as an element needs.
+        /// Bytes from element to element; for lines, as many lines as an element needs.
         stride: Alignment,
     },
-    /// `remove F`: the field and its accesses vanish.
+    /// `remove F`: the field and its accesses disappear.
     Remove(String),
-    /// `reuse RMW of F in FUNCTION`: what an atomic read-modify-write of F gave is not loaded again in FUNCTION.
+    /// `reuse RMW of F in FUNCTION`: FUNCTION does not reload what an atomic read-modify-write of F
+    /// returned.
     Reuse {
         /// The field, by its path in the type.
         field: String,
-        /// The function whose loads vanish.
+        /// The function whose loads disappear.
         function: String,
     },
-    /// `skip silent stores of F`: stores that would leave F as it was are not done.
+    /// `skip silent stores of F`: stores that would leave F unchanged are not made.
     SkipSilent(String),
-    /// `skip array of F`: the array that F points to is not accessed; what it holds is known otherwise.
+    /// `skip array of F`: the array that F points to is not accessed; its contents are known by
+    /// other means.
     SkipArray(String),
     /// `layout-from IMAGE`: the layout that the type has in another kernel.
     LayoutFrom(String),
-    /// `colocate A B`: the A and the B that belong together are in one object.
+    /// `colocate A B`: A and B that belong together are in one object.
     Colocate(String, String),
     /// `percpu A`: each CPU has its own copy of each A.
     Percpu(String),
@@ -122,7 +127,8 @@ pub enum Edit {
 }
 
 impl Edit {
-    /// Whether the edit is about whole objects and names its types itself, so that it needs no `type` header.
+    /// Whether the edit is about whole objects and names its types itself, so that it needs no
+    /// `type` header.
     pub fn names_its_types(&self) -> bool {
         matches!(
             self,
@@ -131,10 +137,10 @@ impl Edit {
     }
 }
 
-/// An [`Edit`] at its place in the text. Two are equal when they say the same, wherever they are.
+/// An [`Edit`] at its place in the text. Two are equal if they say the same, wherever they are.
 #[derive(Clone, Debug)]
 pub struct Statement {
-    /// The change that it asks for.
+    /// The requested change.
     pub edit: Edit,
     /// Where the statement starts, for messages.
     pub at: Position,
@@ -153,14 +159,14 @@ impl Eq for Statement {}
 pub struct Section {
     /// The header; `None` for statements before the first one, which name their types themselves.
     pub subject: Option<EditSubject>,
-    /// In order of the text; they take effect in this order.
+    /// In text order, in which they take effect.
     pub statements: Vec<Statement>,
 }
 
 /// A whole file of edits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EditFile {
-    /// In order of the text. The same type may have several sections.
+    /// In text order. The same type may have several sections.
     pub sections: Vec<Section>,
 }
 
@@ -174,17 +180,17 @@ impl EditFile {
         })
     }
 
-    /// How many statements there are.
+    /// The number of statements.
     pub fn len(&self) -> usize {
         self.sections.iter().map(|s| s.statements.len()).sum()
     }
 
-    /// Whether nothing is changed.
+    /// Whether it changes nothing.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The file with the statements whose number (from 0) `keep` accepts, and all headers.
+    /// The file with all headers and the statements whose number (from 0) `keep` accepts.
     pub fn filtered(&self, keep: impl Fn(usize) -> bool) -> EditFile {
         let mut number = 0;
         let mut wanted = |_: &&Statement| {
@@ -206,12 +212,12 @@ impl EditFile {
     }
 }
 
-/// Words that mean something where a name is possible too; what is so called is written in quotes.
+/// Keywords that can occur where a name is expected; a field with such a name is written in quotes.
 const KEYWORDS: [&str; 8] = [
     "after", "before", "first", "last", "line", "struct", "to", "with",
 ];
 
-/// A name as it is written: in quotes where a bare word would read as something else.
+/// A name as written: in quotes if a bare word would be read as something else.
 fn word(text: &str) -> String {
     linemate_text::written(text, &KEYWORDS)
 }
@@ -221,7 +227,7 @@ fn words(names: &[String]) -> String {
 }
 
 impl EditSubject {
-    /// What is looked for in a kernel.
+    /// What a kernel is searched for.
     pub fn query(&self) -> TypeQuery<'_> {
         match self {
             EditSubject::Named(name) => TypeQuery::Named(name),

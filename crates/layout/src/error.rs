@@ -14,7 +14,7 @@ pub struct PlanError {
     pub at: Position,
     /// The type it is about.
     pub subject: String,
-    /// Why the edit cannot be made.
+    /// Why the edit is impossible.
     pub reason: PlanReason,
 }
 
@@ -24,13 +24,13 @@ pub enum PlanReason {
     /// A name that no type of the kernel has.
     #[error("there is no such struct{}", linemate_text::suggestion(.0))]
     NoType(Vec<String>),
-    /// A `with` header that fits no struct, or several that differ.
+    /// A `with` header that matches no struct, or several that differ.
     #[error("{count} different structs have these members: name one, or more members")]
     Ambiguous {
         /// How many structs have these members.
         count: usize,
     },
-    /// Unions have no order.
+    /// Unions have no order of members.
     #[error("it is a union: its members overlap and have no order")]
     Union,
     /// The edit contradicts the layout or another edit.
@@ -39,10 +39,10 @@ pub enum PlanReason {
     /// The layout of the type is not known well enough.
     #[error(transparent)]
     Origin(#[from] OriginError),
-    /// `layout-from` cannot follow the other kernel.
+    /// `layout-from` cannot apply the other kernel's layout.
     #[error(transparent)]
     Foreign(#[from] ForeignError),
-    /// Both another kernel's layout and edits of one's own.
+    /// Both another kernel's layout and edits of the same type.
     #[error(
         "a layout from another kernel allows no other edits: leave out those of this type's layout"
     )]
@@ -50,12 +50,12 @@ pub enum PlanReason {
     /// A field that cannot point to an array.
     #[error("`{field}` {why}")]
     NoArray {
-        /// The field that a pointer was followed from.
+        /// The field whose pointer was followed.
         field: String,
         /// Why it does not lead to an array.
         why: String,
     },
-    /// The image was not handed over.
+    /// The image is not available.
     #[error("the types of `{0}` are not available")]
     NoImage(String),
 }
@@ -68,7 +68,7 @@ pub enum ForeignError {
     NoType {
         /// The tag that the other kernel lacks.
         name: String,
-        /// The tags most like it.
+        /// The most similar tags.
         nearest: Vec<String>,
     },
     /// No tag to look for.

@@ -1,7 +1,7 @@
 //! The layout that a type has in another kernel, matched by field path.
 //!
-//! Fields of both kernels go where the other has them. Fields that only this one has keep their order after the other's
-//! end. Bytes that only the other uses stay unused.
+//! Fields of both kernels go where the other has them. Fields that only this one has keep their
+//! order after the other's end. Bytes that only the other uses stay unused.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use crate::origin::Origins;
 /// How two versions of a type match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Match {
-    /// Paths that both have.
+    /// Paths in both.
     pub common: usize,
-    /// Paths that only ours has.
+    /// Paths only in ours.
     pub ours: Vec<String>,
-    /// Paths that only theirs has.
+    /// Paths only in theirs.
     pub theirs: Vec<String>,
 }
 
-/// The layout of `id`, a type of `model`, as `other` has it.
+/// The layout of `id`, a type of `model`, as in `other`.
 pub(crate) fn adopt(
     model: &TypeModel,
     id: TypeId,
@@ -39,7 +39,7 @@ pub(crate) fn adopt(
     let (mut common, mut left) = (Vec::new(), Vec::new());
     for leaf in ours.leaves() {
         match paths.get(leaf.path.as_str()) {
-            // A field that is longer here would reach into what the other kernel has next to it.
+            // A field that is longer here would overlap its neighbour in the other kernel.
             Some(their) if fits(leaf, their) => {
                 unroll(leaf, &their.arrays, their.offset, &mut common);
             }
@@ -49,14 +49,14 @@ pub(crate) fn adopt(
     if common.is_empty() {
         return Err(ForeignError::NothingInCommon(name_of(model, id)));
     }
-    // The common ones first: what only this kernel has must not take their bytes.
+    // The common ones first: fields that only this kernel has must not take their bytes.
     let mut pieces = disjoint(common, Vec::new());
     let matched = pieces.len();
     pieces = disjoint(left, pieces);
-    // What is left goes after the end in its old order, aligned as it was.
+    // The rest goes after the end in its old order, with its old alignment.
     let mut end = ByteOffset(theirs.size());
     for piece in &mut pieces[matched..] {
-        // Its place within a word is kept: with that every alignment up to a word is.
+        // Its offset within a word stays, which preserves every alignment up to a word.
         let into = ByteSize(piece.old.0 % ByteAlign::WORD.bytes());
         let at = ByteOffset(end.0.saturating_sub(into.0)).align_up(ByteAlign::WORD) + into;
         piece.new = Some(at);
@@ -67,7 +67,7 @@ pub(crate) fn adopt(
     let align = origins
         .of(their_id)
         .map_or(ByteAlign::ONE, |origin| origin.align);
-    // Without anything of its own it is as long as the other kernel's.
+    // Without fields of its own it is as long as the other kernel's.
     let size = if pieces.len() == matched {
         end
     } else {
@@ -80,10 +80,10 @@ pub(crate) fn adopt(
     })
 }
 
-/// Which field paths of a type two kernels share.
+/// The field paths of a type that two kernels share.
 ///
 /// # Errors
-/// When the other kernel has no such type, or one has too many fields.
+/// If the other kernel has no such type, or one has too many fields.
 pub fn compare(model: &TypeModel, id: TypeId, other: &TypeModel) -> Result<Match, ForeignError> {
     let (ours, theirs, _) = both(model, id, other)?;
     let paths = |flat: &FlatType| -> Vec<String> {
@@ -133,17 +133,18 @@ fn both(
     ))
 }
 
-/// Whether one field can stand in for the other: not longer, and in arrays of as many dimensions.
+/// Whether one field can replace the other: not longer, and in arrays of equally many dimensions.
 fn fits(ours: &Leaf, theirs: &Leaf) -> bool {
     // By path and size only: the types may have other names.
     ours.size <= theirs.size && ours.arrays.len() == theirs.arrays.len()
 }
 
-/// Elements of an array that are told apart: more than any array in a kernel's struct that is worth moving.
+/// The maximum number of array elements treated separately: more than any array in a kernel struct
+/// worth moving.
 const MAX_UNROLLED: u64 = 4096;
 
-/// The pieces of a field that goes to `new`: one, or one for each element of the arrays around it. Elements that
-/// the other kernel lacks stay out.
+/// The pieces of a field that moves to `new`: one, or one for each element of the arrays around it.
+/// Elements that the other kernel lacks are left out.
 fn unroll(leaf: &Leaf, arrays: &[(u64, u64)], new: ByteOffset, pieces: &mut Vec<MovedBytes>) {
     let mut starts = vec![(leaf.offset, new)];
     for ((old_stride, count), (new_stride, other)) in leaf.arrays.iter().zip(arrays) {
@@ -155,7 +156,7 @@ fn unroll(leaf: &Leaf, arrays: &[(u64, u64)], new: ByteOffset, pieces: &mut Vec<
         let next = starts
             .iter()
             .flat_map(|start| (0..elements).map(move |i| at(start, i)));
-        // Arrays in arrays multiply.
+        // The sizes of nested arrays multiply.
         starts = next.take(1 << 16).collect();
     }
     let bytes = ByteSize(leaf.size);
@@ -168,15 +169,15 @@ fn unroll(leaf: &Leaf, arrays: &[(u64, u64)], new: ByteOffset, pieces: &mut Vec<
     pieces.extend(starts.into_iter().map(piece));
 }
 
-/// `kept`, and after them those of `pieces` whose old bytes no other has (union members and bit-fields share theirs; of several
-/// the first and longest counts), in the order of their old places.
+/// `kept`, and after them those of `pieces` whose old bytes no other has (union members and
+/// bit-fields share theirs; the first and longest wins), in the order of their old offsets.
 fn disjoint(mut pieces: Vec<MovedBytes>, mut kept: Vec<MovedBytes>) -> Vec<MovedBytes> {
     let taken: BTreeMap<ByteOffset, ByteOffset> = kept.iter().map(|p| (p.old, p.end())).collect();
     let free = |piece: &MovedBytes| {
         let before = taken.range(..piece.end()).next_back();
         before.is_none_or(|(_, end)| *end <= piece.old)
     };
-    // The longest of those that start together, as it holds the others.
+    // The longest of those that start together, because it contains the others.
     pieces.sort_by_key(|p| (p.old, std::cmp::Reverse(p.bytes)));
     let mut end = ByteOffset::ZERO;
     for piece in pieces {

@@ -1,7 +1,7 @@
-//! Lays types out as the compiler would: after edits, or for another line size.
+//! Lays out types as the compiler would: after edits, or for another line size.
 //!
-//! A type that is edited changes every type that holds it by value, so layouts are worked out for the whole graph, on
-//! demand, each once. Pointers do not matter.
+//! Editing a type changes every type that holds it by value, so layouts are computed over the whole
+//! graph, on demand, each once. Pointers do not matter.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -29,17 +29,18 @@ pub struct Layout {
     pub align: ByteAlign,
     /// Where each member starts, by its index in the [`Composite`]; `None` for a removed one.
     pub offsets: Vec<Option<BitOffset>>,
-    /// From the recorded layout to this one; `None` when they are the same.
+    /// From the recorded layout to this one; `None` if they are equal.
     pub map: Option<Arc<OffsetMap>>,
 }
 
 impl Layout {
-    /// How many lines an object has that starts at a line's start.
+    /// How many lines an object touches that starts at a line's start.
     pub fn lines(&self, line: LineSize) -> u64 {
         self.size.0.div_ceil(line.bytes())
     }
 
-    /// Where the byte at `offset` of the recorded layout is in this one; `None` when its field was removed.
+    /// The offset in this layout of the byte at `offset` of the recorded layout; `None` if its
+    /// field was removed.
     pub fn moved(&self, offset: ByteOffset) -> Option<ByteOffset> {
         let Some(map) = &self.map else {
             return Some(offset);
@@ -51,7 +52,7 @@ impl Layout {
     }
 }
 
-/// A layout that comes from elsewhere instead of from the compiler's rules.
+/// A layout from another source than the compiler's rules.
 #[derive(Clone, Debug)]
 pub(crate) struct Foreign {
     pub(crate) size: ByteSize,
@@ -59,19 +60,19 @@ pub(crate) struct Foreign {
     pub(crate) map: Arc<OffsetMap>,
 }
 
-/// What a unit asks of its place, when nothing is asked for it in addition.
+/// The placement that a unit requires without any request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Its bytes, as long as its type is after edits.
+    /// Its size, that of its type after edits.
     pub bytes: ByteSize,
-    /// What it adds to the alignment of its struct.
+    /// What it contributes to the alignment of its struct.
     pub align: ByteAlign,
-    /// By the last four bits of where the unit before ends: how many bytes after that it starts at the earliest. Where
-    /// its alignment is beyond 16, [`Extent::align`] has to be kept in addition.
+    /// By the last four bits of the end of the previous unit: how many bytes after that it starts
+    /// at the earliest. If its alignment is above 16, [`Extent::align`] applies in addition.
     pub skip: [u8; 16],
 }
 
-/// Size, alignment and what happened inside of a value.
+/// Size, alignment and internal changes of a value.
 struct Value {
     size: ByteSize,
     align: ByteAlign,
@@ -96,7 +97,7 @@ pub struct Layouts<'m> {
 }
 
 impl<'m> Layouts<'m> {
-    /// Without edits yet, for a kernel that is built for lines of `line` bytes.
+    /// Without edits, for a kernel built for lines of `line` bytes.
     pub fn new(model: &'m TypeModel, line: LineSize) -> Layouts<'m> {
         Layouts {
             origins: Origins::new(model),
@@ -107,7 +108,7 @@ impl<'m> Layouts<'m> {
         }
     }
 
-    /// The types that are laid out.
+    /// The types being laid out.
     pub fn model(&self) -> &'m TypeModel {
         self.origins.model()
     }
@@ -117,23 +118,24 @@ impl<'m> Layouts<'m> {
         self.line
     }
 
-    /// What the compiler was told about the type.
+    /// The declaration of the type, as far as the compiler acted on it.
     ///
     /// # Errors
-    /// When it is not a struct or union, or its members overlap.
+    /// If it is not a struct or union, or its members overlap.
     pub fn origin(&mut self, id: TypeId) -> Result<Arc<Origin>, OriginError> {
         self.origins.of(id)
     }
 
-    /// The order of members that edits gave a type, with what was asked for each; `None` when no edit did.
+    /// The order of members that edits gave a type, with the requests for each; `None` if no edit
+    /// did.
     pub fn slots(&self, id: TypeId) -> Option<&[Slot]> {
         self.slots.get(&self.model().strip(id)).map(Vec::as_slice)
     }
 
-    /// What each unit of struct `id` asks of its place, in the order of [`Origin::units`].
+    /// The placement that each unit of struct `id` requires, in the order of [`Origin::units`].
     ///
     /// # Errors
-    /// When it is not a struct or union, or its members overlap.
+    /// If it is not a struct or union, or its members overlap.
     pub fn extents(&mut self, id: TypeId) -> Result<Vec<Extent>, OriginError> {
         let id = self.model().strip(id);
         let origin = self.origins.of(id)?;
@@ -145,12 +147,12 @@ impl<'m> Layouts<'m> {
             let value = self.value(composite, unit);
             let align = value.align_in(origin.packed);
             let mut skip = [0; 16];
-            // A table for 16 places of the end is whole up to that alignment; beyond it
-            // [`Extent::align`] does the rest.
+            // A table for 16 ends covers alignments up to that; [`Extent::align`] covers larger
+            // ones.
             let within = align.min(ByteAlign::of_size(ByteSize(16)));
             for (cursor, skip) in (0..).map(ByteOffset).zip(&mut skip) {
                 let start = self.origins.natural_start(composite, unit, cursor, within);
-                // Bit-fields start within 16 bytes, and so does what is aligned to 16.
+                // Bit-fields start within 16 bytes, and so does anything aligned to 16.
                 *skip = (start - cursor).0 as u8;
             }
             extents.push(Extent {
@@ -162,11 +164,11 @@ impl<'m> Layouts<'m> {
         Ok(extents)
     }
 
-    /// From now on struct `id` is as these edits of its layout say, in order; other edits change nothing here.
-    /// When one is refused, all is as before.
+    /// Applies these edits, in order, to the layout of struct `id`; other edits change nothing
+    /// here. If one is refused, nothing changes.
     ///
     /// # Errors
-    /// The first edit that is impossible, with its place and the reason.
+    /// The first impossible edit, with its place and the reason.
     pub fn edit(
         &mut self,
         id: TypeId,
@@ -193,7 +195,7 @@ impl<'m> Layouts<'m> {
         Ok(())
     }
 
-    /// From now on the type is as another kernel has it.
+    /// Gives the type the layout that it has in another kernel.
     pub(crate) fn adopt(&mut self, id: TypeId, foreign: Foreign) {
         self.foreign.insert(id, foreign);
         self.known.clear();
@@ -202,7 +204,7 @@ impl<'m> Layouts<'m> {
     /// The layout of struct or union `id`.
     ///
     /// # Errors
-    /// When it is something else, or its members overlap.
+    /// If it is something else, or its members overlap.
     pub fn of(&mut self, id: TypeId) -> Result<Arc<Layout>, OriginError> {
         let id = self.model().strip(id);
         if let Some(known) = self.known.get(&id) {
@@ -247,7 +249,7 @@ impl<'m> Layouts<'m> {
             };
             let natural = value.align_in(origin.packed);
             let mut forced = slot.align(line);
-            // Also where a group ends: what follows must not be on its last line.
+            // Also where a group ends: the next member must not be on its last line.
             if slot.group != group {
                 forced = forced.max(line.into());
             }
@@ -260,7 +262,7 @@ impl<'m> Layouts<'m> {
                 offsets[*member] = Some(BitOffset(start.bit().0 + within));
             }
             let bytes = match unit.kind {
-                // Its elements are after the struct's size, and go wherever it goes.
+                // Its elements follow the struct's end, and move with it.
                 UnitKind::Flexible => END - unit.start,
                 _ => unit.bytes,
             };
@@ -273,11 +275,11 @@ impl<'m> Layouts<'m> {
             // `least` counts from the member's start, `after` from its end.
             cursor = start + value.size.max(slot.least) + slot.after;
         }
-        // The nameless tail comes after the padding, as it was found there.
+        // The unnamed tail follows the padding, as it was found there.
         let size = (cursor.align_up(align) + origin.tail).align_up(align) - ByteOffset::ZERO;
         let stays = |p: &MovedBytes| p.new == Some(p.old) && p.inner == Inner::Whole;
         let same = size == origin.size && pieces.iter().all(stays);
-        // No map where nothing moves: most types then cost a replay nothing.
+        // No map if nothing moves: most types then cost a replay nothing.
         let map = (!same).then(|| Arc::new(OffsetMap::new(pieces)));
         Layout {
             id,
@@ -288,8 +290,8 @@ impl<'m> Layouts<'m> {
         }
     }
 
-    /// The alternatives of a union start where it starts. Where several changed inside, the first of the largest tells where the
-    /// bytes go: which one an access meant is not known.
+    /// The alternatives of a union start where it starts. If several changed inside, the first of
+    /// the largest decides where the bytes go: an access does not show which one it meant.
     fn union(&mut self, id: TypeId, composite: &Composite, origin: &Origin) -> Layout {
         let offsets = composite.members.iter().map(|m| Some(m.offset)).collect();
         let values: Vec<Value> = origin
@@ -302,7 +304,7 @@ impl<'m> Layouts<'m> {
             .iter()
             .zip(&origin.units)
             .filter(|(v, _)| v.inner != Inner::Whole);
-        // Backwards, as the last of equal ones is taken: so it is the first.
+        // Backwards, because the last of equal ones is taken, which then is the first.
         let Some((value, unit)) = changed.rev().max_by_key(|(_, unit)| unit.bytes) else {
             return Layout {
                 id,
@@ -353,7 +355,7 @@ impl<'m> Layouts<'m> {
         match unit.kind {
             UnitKind::BitFields => {
                 let types = unit.members.iter().map(|i| composite.members[*i].type_id);
-                // Bit-fields hold no struct, so nothing in them can have changed.
+                // Bit-fields contain no struct, so nothing in them can have changed.
                 let align = types.map(|id| self.origins.align_of(id)).max();
                 Value {
                     size: unit.bytes,
@@ -368,7 +370,7 @@ impl<'m> Layouts<'m> {
         }
     }
 
-    /// What an array became whose elements are at least `stride` apart.
+    /// The new layout of an array whose elements are at least `stride` apart.
     fn padded_array(&mut self, composite: &Composite, unit: &Unit, stride: Alignment) -> Value {
         let value = self.value(composite, unit);
         let id = unit.members.first().map(|i| composite.members[*i].type_id);
@@ -383,7 +385,7 @@ impl<'m> Layouts<'m> {
             Alignment::Line => of_element.size.align_up(self.line.into()),
             Alignment::Bytes(bytes) => of_element.size.max(bytes).align_up(of_element.align),
         };
-        // Elements that are apart already, or take no bytes.
+        // The elements are already that far apart, or take no bytes.
         if old == ByteSize::ZERO || new == of_element.size {
             return value;
         }
@@ -437,7 +439,7 @@ impl<'m> Layouts<'m> {
     }
 }
 
-/// What the bytes of an array's element do, of which there are `bytes`.
+/// What happens to the `bytes` bytes of an array's element.
 fn element_map(bytes: ByteSize, inner: Inner) -> Arc<OffsetMap> {
     match inner {
         Inner::Nested(element) => element,
@@ -450,7 +452,7 @@ fn element_map(bytes: ByteSize, inner: Inner) -> Arc<OffsetMap> {
     }
 }
 
-/// The pieces of units that no slot holds any more.
+/// The pieces of units that are no longer in any slot.
 fn removed_pieces(origin: &Origin, slots: &[Slot]) -> Vec<MovedBytes> {
     let gone = |i: &usize| slots.iter().all(|slot| slot.unit != *i);
     let units = (0..origin.units.len())

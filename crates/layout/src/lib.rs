@@ -1,8 +1,8 @@
-//! Edits of layouts and placements: what they say, and what a type is laid out like under them.
+//! Edits of layouts and placements, and the layout of a type under them.
 //!
 //! * [`parse()`] reads the edit language into an [`EditFile`];
-//! * [`origin`] works out what the compiler was told about a type;
-//! * [`Layouts`] lays types out after edits, or for another line size;
+//! * [`origin`] works out a type's declaration: alignments, packing, padding;
+//! * [`Layouts`] lays out types after edits, or for another line size;
 //! * [`Plan`] checks a file of edits against a kernel's types: layouts, and rules about accesses and objects.
 //!
 //! Knows types only: no recording, no replay. Reads no files, prints nothing.

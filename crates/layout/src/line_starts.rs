@@ -1,6 +1,8 @@
-//! What edits do to members that may have asked for the line that they start ([`crate::origin::Unit::may_ask_for_line`]).
+//! Members that may have requested the line they start ([`crate::origin::Unit::may_ask_for_line`]),
+//! under edits.
 //!
-//! Nothing says whether they did, so an answer that depends on it names them, with the edit that says otherwise.
+//! BTF does not show whether they did, so an answer that depends on it names them, with the edit
+//! that overrides the assumption.
 
 use linemate_types::{BitOffset, ByteSize, TypeId};
 
@@ -12,20 +14,20 @@ use crate::origin::{BUILT_LINE, OriginError};
 /// A member whose line start the edited layout depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineStart {
-    /// The member, as edits call it.
+    /// The member, as named in edits.
     pub member: String,
-    /// Whether it keeps a line start; else an edit moved it, and it has none any more.
+    /// Whether it keeps a line start; otherwise an edit moved it off one.
     pub kept: bool,
-    /// The edit that asks for the opposite.
+    /// The edit that requests the opposite.
     pub otherwise: Edit,
 }
 
 impl Layouts<'_> {
-    /// The members of struct `id` that would start elsewhere if none kept its line start, and those that an edit moved off theirs. None
-    /// for a type that no edit is about.
+    /// The members of struct `id` that would start elsewhere if none kept its line start, and those
+    /// that an edit moved off theirs. None for a type without edits.
     ///
     /// # Errors
-    /// When it is not a struct or union, or its members overlap.
+    /// If it is not a struct or union, or its members overlap.
     pub fn line_starts(&mut self, id: TypeId) -> Result<Vec<LineStart>, OriginError> {
         let id = self.model().strip(id);
         let (Some(slots), Some(composite)) = (self.slots(id), self.model().composite(id)) else {
@@ -38,7 +40,7 @@ impl Layouts<'_> {
             ..slot.clone()
         });
         let freed: Vec<Slot> = freed.collect();
-        // Of a unit: where it starts, and where it would if none kept its line start.
+        // For a unit: where it starts, and where it would if none kept its line start.
         let kept = self.structure(id, composite, &origin, &slots).offsets;
         let freed = self.structure(id, composite, &origin, &freed).offsets;
         let mut found = Vec::new();
@@ -55,7 +57,7 @@ impl Layouts<'_> {
                 true if kept[*first] != freed[*first] => {
                     Alignment::Bytes(ByteSize(self.natural_align(composite, unit).bytes()))
                 }
-                // What an `align` says is not to be doubted.
+                // An explicit `align` settles it.
                 false if slot.forced.is_none() && !starts_line(kept[*first]) => Alignment::Line,
                 _ => continue,
             };

@@ -6,7 +6,7 @@
 //!  new  ┌ b ───┬ c[3], each s longer ──────┬ a ┐
 //! ```
 //!
-//! Knows offsets only, no names and no addresses.
+//! Knows only offsets, no names and no addresses.
 
 use std::sync::Arc;
 
@@ -19,16 +19,16 @@ pub enum To {
     Byte(ByteOffset),
     /// Nowhere: its field was removed.
     Removed,
-    /// It was in no field. The nearest byte before it that was goes here.
+    /// It was in no field. The nearest preceding byte that was goes here.
     Padding(ByteOffset),
 }
 
 /// What happens to the bytes from an offset on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct At {
-    /// Where the first goes.
+    /// Where the first byte goes.
     pub to: To,
-    /// For how many bytes: those after it follow it. At least 1.
+    /// How many bytes follow it contiguously. At least 1.
     pub run: ByteSize,
 }
 
@@ -41,20 +41,20 @@ pub struct Part {
     pub bytes: ByteSize,
 }
 
-/// What becomes of the inside of a piece.
+/// What happens inside a piece.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Inner {
     /// All of it moves as one piece.
     Whole,
-    /// A struct or union that changed inside.
+    /// A struct or union with internal changes.
     Nested(Arc<OffsetMap>),
-    /// An array of such; bytes from element to element.
+    /// An array of those; bytes from element to element.
     Repeat {
         /// Bytes of an element before the move.
         old: ByteSize,
         /// The bytes of an element after the edit.
         new: ByteSize,
-        /// What an element's bytes do.
+        /// What happens to an element's bytes.
         element: Arc<OffsetMap>,
     },
 }
@@ -64,11 +64,11 @@ pub enum Inner {
 pub struct MovedBytes {
     /// The first one's offset before the move.
     pub old: ByteOffset,
-    /// How many; all up to [`END`] for a flexible array.
+    /// How many; everything up to [`END`] for a flexible array.
     pub bytes: ByteSize,
     /// The first one's offset after it; `None`: they were removed.
     pub new: Option<ByteOffset>,
-    /// What becomes of their order.
+    /// What happens to their order.
     pub inner: Inner,
 }
 
@@ -81,7 +81,7 @@ impl MovedBytes {
         self.old + self.bytes
     }
 
-    /// Whether `next` begins where this piece ends, before the move and after it.
+    /// Whether `next` starts where this piece ends, both before and after the move.
     fn goes_on_in(&self, next: &MovedBytes) -> bool {
         self.inner == Inner::Whole
             && next.inner == Inner::Whole
@@ -91,7 +91,7 @@ impl MovedBytes {
     }
 }
 
-/// Old offsets to new ones.
+/// Maps old offsets to new ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OffsetMap {
     /// Sorted by `old`, not overlapping.
@@ -99,10 +99,10 @@ pub struct OffsetMap {
 }
 
 impl OffsetMap {
-    /// Of `pieces` in any order, which must not overlap. Pieces that move alike are put together.
+    /// From `pieces` in any order, which must not overlap. Pieces that move alike are merged.
     pub fn new(mut pieces: Vec<MovedBytes>) -> OffsetMap {
         pieces.sort_by_key(|p| (p.old, p.bytes));
-        // Empty ones would part pieces that move alike.
+        // Empty ones would separate pieces that move alike.
         pieces.retain(|p| p.bytes > ByteSize::ZERO);
         let mut joined: Vec<MovedBytes> = Vec::with_capacity(pieces.len());
         for piece in pieces {
@@ -128,7 +128,7 @@ impl OffsetMap {
         };
         let into = offset - piece.old;
         if into >= piece.bytes {
-            // The piece's last byte: what is copied with padding goes on where the field before
+            // The piece's last byte: what is copied with padding continues where the previous field
             // goes.
             let nearest = ByteOffset(piece.end().0 - 1);
             let to = match self.at(nearest).to {
@@ -176,9 +176,9 @@ impl OffsetMap {
         }
     }
 
-    /// The parts of an access to `bytes` bytes at `offset`, in the order of the old layout. Bytes of padding go
-    /// nowhere, but an access to nothing else goes to the nearest field before. Empty when all of
-    /// it was removed.
+    /// The parts of an access to `bytes` bytes at `offset`, in the order of the old layout. Padding
+    /// bytes go nowhere, but an access to padding alone goes to the nearest preceding field. Empty
+    /// if all of it was removed.
     pub fn parts(&self, offset: ByteOffset, bytes: ByteSize) -> Vec<Part> {
         let mut parts: Vec<Part> = Vec::new();
         let mut padding = None;
@@ -209,7 +209,7 @@ impl OffsetMap {
     }
 }
 
-/// The byte that is `within` bytes after `base`; past the last address it starts again.
+/// The byte `within` bytes after `base`; wraps after the last address.
 fn beyond(base: ByteOffset, within: ByteOffset) -> ByteOffset {
     ByteOffset(base.0.wrapping_add(within.0))
 }

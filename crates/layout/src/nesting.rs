@@ -1,4 +1,4 @@
-//! Types within types: what a value holds by value, and where.
+//! Types within types: what a value contains by value, and where.
 
 use linemate_types::{ByteOffset, ByteSize, Type, TypeId, TypeModel};
 
@@ -7,8 +7,8 @@ pub fn size_of(model: &TypeModel, id: TypeId) -> ByteSize {
     ByteSize(model.size_of(id).unwrap_or(0))
 }
 
-/// The type of `wanted` that holds byte `offset` of a value of type `id`, and the byte's offset in it; the outermost one. Recursion:
-/// at most as deep as types nest.
+/// The type of `wanted` that contains byte `offset` of a value of type `id`, and the byte's offset
+/// in it; the outermost one. Recursion: at most as deep as types nest.
 pub fn enclosing(
     model: &TypeModel,
     id: TypeId,
@@ -16,7 +16,7 @@ pub fn enclosing(
     wanted: &dyn Fn(TypeId) -> bool,
 ) -> Option<(TypeId, ByteOffset)> {
     let id = model.strip(id);
-    // Before its members: the outermost one is asked for.
+    // Before its members: the outermost one is wanted.
     if wanted(id) {
         return Some((id, offset));
     }
@@ -35,7 +35,8 @@ pub fn enclosing(
     }
 }
 
-/// Whether a value of type `id` is one of `set` or holds one by value. Recursion: at most as deep as types nest.
+/// Whether a value of type `id` is one of `set` or contains one by value. Recursion: at most as
+/// deep as types nest.
 pub fn embeds(model: &TypeModel, id: TypeId, set: &[TypeId]) -> bool {
     let id = model.strip(id);
     match model.get(id) {

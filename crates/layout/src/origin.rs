@@ -1,17 +1,20 @@
-//! What the compiler was told about a type, as far as its layout betrays it.
+//! What a type's declaration must have said, as far as its layout shows.
 //!
-//! DWARF has alignment attributes ([`Member::alignment`]), BTF has none. Where there is none, it is inferred: a gap that the
-//! natural alignment of the next member does not explain comes from an alignment that was asked for, or, where no power of
-//! two explains it, from bytes without a name. So laying out the members again in their old order gives the old layout,
-//! always; and members that move take the alignment that was asked for with them.
+//! DWARF has alignment attributes ([`Member::alignment`]), BTF has none. There they are inferred: a
+//! gap that the natural alignment of the next member does not explain comes from a requested
+//! alignment, or, if no power of two explains it, from unnamed bytes. So laying out the members
+//! again in their old order always gives the old layout, and members that move take their requested
+//! alignment with them.
 //!
-//! An alignment to a line is taken for the type's own, not the member's, when some member of that struct type was aligned so, and
-//! all of them in all types are as if it held for them too (`struct sched_avg`): then it goes wherever the type goes.
+//! An alignment to a line is attributed to the type, not the member, if some member of that struct
+//! type was aligned so, and all of them in all types are as if it held for them too
+//! (`struct sched_avg`): then it goes wherever the type goes.
 //!
-//! An alignment that cost nothing where the member is leaves one trace: the size is rounded up to lines, and nothing seen so far
-//! explains it. Then the type as a whole asked for it, or a member that starts a line did; nothing says which, so each of
-//! these members keeps its line start until an edit names it ([`Unit::may_ask_for_line`]). Where the size needs no rounding, or another
-//! member explains it, most members at line starts are there by chance, and nothing is held.
+//! An alignment that cost nothing leaves one trace: the size is rounded up to lines, and nothing
+//! else explains it. Then the type as a whole requested it, or a member that starts a line did;
+//! nothing says which, so each of these members keeps its line start until an edit names it
+//! ([`Unit::may_ask_for_line`]). If the size needs no rounding, or another member explains it, most
+//! members at line starts are there by chance, and none is kept.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -23,11 +26,11 @@ use linemate_types::{
 
 use crate::nesting::size_of;
 
-/// The line size that the kernels of recordings are built for (x86-64: L1_CACHE_SHIFT 6): an alignment to that is
-/// `____cacheline_aligned` and means "to a line".
+/// The line size that recorded kernels are built for (x86-64: L1_CACHE_SHIFT 6): an alignment to
+/// that is `____cacheline_aligned` and means "to a line".
 pub const BUILT_LINE: LineSize = LineSize::B64;
 
-/// An alignment that was asked for, in bytes.
+/// A requested alignment, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forced {
     /// To a line of the machine that the code is compiled for.
@@ -37,7 +40,7 @@ pub enum Forced {
 }
 
 impl Forced {
-    /// The alignment where lines have that size.
+    /// The alignment with lines of that size.
     pub fn on(self, line: LineSize) -> ByteAlign {
         match self {
             Forced::Line => line.into(),
@@ -46,39 +49,39 @@ impl Forced {
     }
 }
 
-/// What is asked for where a kernel of a recording is built; that of a byte for nothing.
+/// The alignment requested in a kernel built for recording; that of a byte for none.
 fn on_built_line(forced: Option<Forced>) -> ByteAlign {
     forced.map_or(ByteAlign::ONE, |f| f.on(BUILT_LINE))
 }
 
-/// How a unit behaves.
+/// How a unit may move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnitKind {
     /// One member, or an anonymous struct or union with its members.
     Plain,
-    /// Bit-fields in a row: they share bytes, so they keep their distances.
+    /// Adjacent bit-fields: they share bytes, so they keep their distances.
     BitFields,
     /// A flexible array, or a struct that ends in one: it stays last.
     Flexible,
 }
 
-/// What moves as one.
+/// The smallest part that moves as one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unit {
     /// Indices of its members in the composite; more than one only for bit-fields.
     pub members: Vec<usize>,
-    /// What may be done with it.
+    /// How it may move.
     pub kind: UnitKind,
     /// First byte in the original.
     pub start: ByteOffset,
     /// Bytes in the original.
     pub bytes: ByteSize,
-    /// The alignment that was asked for, if any.
+    /// The requested alignment, if any.
     pub forced: Option<Forced>,
     /// Bytes before it that no alignment explains.
     pub gap: ByteSize,
-    /// Whether it starts a line at no cost in a struct whose size only an alignment to a line explains: it, another such
-    /// unit or the struct as a whole asked for that.
+    /// Whether it starts a line at no cost in a struct whose size only an alignment to a line
+    /// explains: it, another such unit or the struct as a whole requested that.
     pub may_ask_for_line: bool,
 }
 
@@ -89,16 +92,16 @@ impl Unit {
     }
 }
 
-/// A struct or union, understood.
+/// A struct or union, analysed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// Whether members follow each other or overlap.
     pub kind: CompositeKind,
     /// In the order of their offsets.
     pub units: Vec<Unit>,
-    /// Whether natural alignments do not count.
+    /// Whether natural alignments are ignored.
     pub packed: bool,
-    /// An alignment asked for the type as a whole.
+    /// An alignment requested for the type as a whole.
     pub forced: Option<Forced>,
     /// Bytes at the end that no alignment explains.
     pub tail: ByteSize,
@@ -114,32 +117,32 @@ pub enum OriginError {
     /// Not a struct or union.
     #[error("type {0} is not a struct or union")]
     NotComposite(TypeId),
-    /// Members of a struct that are on top of each other.
+    /// Members of a struct that overlap.
     #[error("members `{first}` and `{second}` overlap at byte {byte}")]
     Overlap {
         /// The member that ends too late.
         first: String,
-        /// The one that starts inside of it.
+        /// The member that starts inside it.
         second: String,
         /// The byte where the two overlap.
         byte: ByteOffset,
     },
 }
 
-/// The origins of a model's types, each worked out once.
+/// The origins of a model's types, each computed once.
 #[derive(Debug)]
 pub struct Origins<'m> {
     model: &'m TypeModel,
     known: HashMap<TypeId, Result<Arc<Origin>, OriginError>>,
-    /// Alignments that structs have by themselves, worked out before anything else.
+    /// Alignments that belong to struct types, computed before anything else.
     own: BTreeMap<TypeId, Forced>,
 }
 
-/// What the members of one struct type say about its alignment.
+/// What the members of one struct type show about its alignment.
 struct AlignmentEvidence {
-    /// One of them was put at the start of a line where it need not have been.
+    /// One of them is at the start of a line where it did not have to be.
     asked: bool,
-    /// All of them start lines, in types of whole lines.
+    /// All of them start lines, in types whose size is whole lines.
     everywhere: bool,
 }
 
@@ -161,12 +164,12 @@ impl<'m> Origins<'m> {
             own: BTreeMap::new(),
         };
         origins.own = origins.own_alignments();
-        // What was worked out before the own alignments were known lacks them.
+        // Results from before the own alignments were known lack them.
         origins.known.clear();
         origins
     }
 
-    /// The structs that start lines by themselves, as far as their members in all types betray it.
+    /// The structs that start lines by themselves, as far as their members in all types show.
     fn own_alignments(&mut self) -> BTreeMap<TypeId, Forced> {
         let mut evidence: BTreeMap<TypeId, AlignmentEvidence> = BTreeMap::new();
         for (id, t) in self.model.iter() {
@@ -195,8 +198,8 @@ impl<'m> Origins<'m> {
         own.map(|(id, _)| (id, Forced::Line)).collect()
     }
 
-    /// The struct or union that a member is, when it fills whole lines. Not through typedefs: they can have alignments of
-    /// their own.
+    /// The struct or union type of a member, if it fills whole lines. Not through typedefs: they
+    /// can have alignments of their own.
     fn line_sized(&self, id: TypeId) -> Option<TypeId> {
         let id = self.unqualified(id);
         let composite = matches!(self.model.get(id), Some(Type::Composite(_)));
@@ -214,21 +217,22 @@ impl<'m> Origins<'m> {
         id
     }
 
-    /// The types that origins are taken from.
+    /// The types being analysed.
     pub fn model(&self) -> &'m TypeModel {
         self.model
     }
 
-    /// The origin of struct or union `id` (typedefs and qualifiers are looked through).
+    /// The origin of struct or union `id` (typedefs and qualifiers are resolved).
     ///
     /// # Errors
-    /// When it is something else, or its members overlap.
+    /// If it is something else, or its members overlap.
     pub fn of(&mut self, id: TypeId) -> Result<Arc<Origin>, OriginError> {
         let id = self.model.strip(id);
         if let Some(known) = self.known.get(&id) {
             return known.clone();
         }
-        // The model has checked that types do not contain themselves and nest at most MAX_DEPTH deep.
+        // The model has checked that types do not contain themselves and nest at most MAX_DEPTH
+        // deep.
         let origin = match self.model.get(id) {
             Some(Type::Composite(composite)) => self.infer(id, composite).map(Arc::new),
             _ => Err(OriginError::NotComposite(id)),
@@ -255,8 +259,8 @@ impl<'m> Origins<'m> {
         let naturals: Vec<ByteAlign> = units.iter().map(|u| self.natural(composite, u)).collect();
         let size = ByteSize(composite.size.into());
         let widest = naturals.iter().copied().max().unwrap_or_default();
-        // BTF does not say `packed`: a member off its natural alignment, or a size that is no
-        // multiple, betrays it.
+        // BTF does not say `packed`: a member off its natural alignment, or a size that is not a
+        // multiple, shows it.
         let misplaced = |(unit, natural): (&Unit, &ByteAlign)| {
             unit.kind != UnitKind::BitFields && !unit.start.is_aligned(*natural)
         };
@@ -269,7 +273,7 @@ impl<'m> Origins<'m> {
                     return Err(overlap(composite, &units, i));
                 }
                 let natural = if packed { ByteAlign::ONE } else { natural };
-                // What is said comes before what is inferred, which then has only the rest to
+                // What is stated comes before what is inferred, which then has only the rest to
                 // explain.
                 units[i].forced = declared(composite, &units[i], natural, size);
                 let floor = end.align_up(on_built_line(units[i].forced));
@@ -279,15 +283,15 @@ impl<'m> Origins<'m> {
                 end = units[i].end();
             }
         } else {
-            // A union's members all start at 0: nothing pushes them anywhere.
+            // A union's members all start at 0: nothing shifts them.
             end = units.iter().map(Unit::end).max().unwrap_or_default();
         }
         let own = self.own.get(&id).copied();
         let own = own.or_else(|| asked(composite.alignment, align, size));
         align = align.max(on_built_line(own));
         let (forced, tail) = explain_end(end, align, size);
-        // Only an end that nothing else explains: with an alignment of its own, or of a member,
-        // there is nothing to ask.
+        // Only an end that nothing else explains: an alignment of its own, or of a member, settles
+        // it.
         if forced == Some(Forced::Line) && composite.kind == CompositeKind::Struct {
             mark_line_starts(&mut units);
         }
@@ -304,7 +308,7 @@ impl<'m> Origins<'m> {
         })
     }
 
-    /// Where the compiler puts a unit after byte `cursor` when nothing else is asked for.
+    /// Where the compiler puts a unit after byte `cursor` without any request.
     pub(crate) fn natural_start(
         &self,
         composite: &Composite,
@@ -318,7 +322,7 @@ impl<'m> Origins<'m> {
         }
     }
 
-    /// The members in the order of their offsets, bit-fields in a row put together.
+    /// The members in the order of their offsets, adjacent bit-fields merged.
     fn units(&self, composite: &Composite) -> Vec<Unit> {
         let mut order: Vec<usize> = (0..composite.members.len()).collect();
         // Stable: members without a size stay before the member at the same offset.
@@ -331,7 +335,8 @@ impl<'m> Origins<'m> {
                 let end = ByteOffset((bit + u64::from(bits)).div_ceil(8));
                 if composite.kind == CompositeKind::Struct {
                     if let Some(last) = units.last_mut() {
-                        // In a row: where one starts depends on where the one before ends, in bits.
+                        // Adjacent: where one starts depends on where the previous one ends, in
+                        // bits.
                         if last.kind == UnitKind::BitFields {
                             last.members.push(index);
                             last.bytes = last.bytes.max(end - last.start);
@@ -381,8 +386,9 @@ impl<'m> Origins<'m> {
     }
 }
 
-/// The first byte at or after `cursor` where these bit-fields can start without any crossing a boundary of its
-/// declared type. If they cross one where they are (packed structs), that is `cursor`.
+/// The first byte at or after `cursor` where these bit-fields can start without any of them
+/// crossing a boundary of its declared type. If they already cross one (packed structs), that is
+/// `cursor`.
 fn bit_field_start(
     model: &TypeModel,
     composite: &Composite,
@@ -411,7 +417,7 @@ fn bit_field_start(
 /// Whether a value of that type is a flexible array or ends in one.
 fn ends_flexible(model: &TypeModel, id: TypeId) -> bool {
     match model.get(model.strip(id)) {
-        // `[0]` and `[]` are one in BTF, and both stay last.
+        // BTF does not distinguish `[0]` from `[]`, and both stay last.
         Some(Type::Array { count, .. }) => *count == 0,
         Some(Type::Composite(c)) => {
             c.kind == CompositeKind::Struct
@@ -423,7 +429,8 @@ fn ends_flexible(model: &TypeModel, id: TypeId) -> bool {
     }
 }
 
-/// The alignment of `bytes` that a declaration asks for, where that is more than `natural` and a place and `size` can have it.
+/// The alignment of `bytes` that a declaration requests, if that is more than `natural` and
+/// compatible with an offset and `size`.
 fn asked(bytes: u32, natural: ByteAlign, size: ByteSize) -> Option<Forced> {
     let align = ByteAlign::new(bytes.into()).filter(|a| *a > natural && size.is_aligned(*a))?;
     Some(match align == BUILT_LINE.into() {
@@ -432,7 +439,7 @@ fn asked(bytes: u32, natural: ByteAlign, size: ByteSize) -> Option<Forced> {
     })
 }
 
-/// What the debug information says that the declaration of a unit asks for.
+/// What the debug information says about requests in a unit's declaration.
 fn declared(
     composite: &Composite,
     unit: &Unit,
@@ -455,14 +462,14 @@ fn mark_line_starts(units: &mut [Unit]) {
     }
 }
 
-/// Finds the alignment or the nameless bytes that put unit `i` where it is, when the one before ended at `end` and
-/// `expected` is where it would be without.
+/// Finds the alignment or the unnamed bytes that put unit `i` where it is, if the previous one
+/// ended at `end` and `expected` is where it would be without.
 fn explain(units: &mut [Unit], i: usize, end: ByteOffset, expected: ByteOffset, size: ByteSize) {
     let start = units[i].start;
     if start == expected {
         return;
     }
-    // Bytes without a name after bit-fields are bit-fields without a name: they belong to them.
+    // Unnamed bytes after bit-fields are unnamed bit-fields: they belong to them.
     if let Some(before) = i.checked_sub(1).map(|b| &mut units[b]) {
         if before.kind == UnitKind::BitFields && start - end < ByteSize(8) {
             before.bytes = start - before.start;
@@ -471,13 +478,14 @@ fn explain(units: &mut [Unit], i: usize, end: ByteOffset, expected: ByteOffset, 
     }
     match forced_alignment(end, start, units[i].bytes, size) {
         Some(forced) => units[i].forced = Some(forced),
-        // A packed struct's bit-fields can even be before where they are expected.
+        // A packed struct's bit-fields can even be before the expected place.
         None => units[i].gap = start.after(expected).unwrap_or_default(),
     }
 }
 
-/// The alignment that rounds `end` up to `start` in a struct of `size` bytes. Where several do: `bytes`, the member's size, for
-/// some types are aligned to that (`call_single_data_t`); else a line; else the smallest.
+/// The alignment that rounds `end` up to `start` in a struct of `size` bytes. If several do:
+/// `bytes`, the member's size, because some types are aligned to that (`call_single_data_t`); else
+/// a line; else the smallest.
 fn forced_alignment(
     end: ByteOffset,
     start: ByteOffset,
@@ -485,12 +493,12 @@ fn forced_alignment(
     size: ByteSize,
 ) -> Option<Forced> {
     let explains = |a: &ByteAlign| size.is_aligned(*a) && end.align_up(*a) == start;
-    // From 16 bytes on, as scalars align themselves below that; up to a line, which is next.
+    // From 16 bytes on, because scalars align themselves below that; up to a line, which is next.
     let own = ByteAlign::new(bytes.0).filter(|a| (16..BUILT_LINE.bytes()).contains(&a.bytes()));
     if let Some(own) = own.filter(explains) {
         return Some(Forced::Bytes(own));
     }
-    // Before smaller ones: it is what kernels have an attribute for (`____cacheline_aligned`).
+    // Before smaller ones: kernels have an attribute for it (`____cacheline_aligned`).
     if explains(&BUILT_LINE.into()) {
         return Some(Forced::Line);
     }
@@ -501,7 +509,7 @@ fn forced_alignment(
         .map(Forced::Bytes)
 }
 
-/// The type's own alignment, or else the nameless bytes, that make it `size` long.
+/// The type's own alignment, or else the unnamed bytes, that explain its `size`.
 fn explain_end(end: ByteOffset, align: ByteAlign, size: ByteSize) -> (Option<Forced>, ByteSize) {
     let expected = end.align_up(align);
     if size.end() == expected {
@@ -509,7 +517,8 @@ fn explain_end(end: ByteOffset, align: ByteAlign, size: ByteSize) -> (Option<For
     }
     match forced_alignment(end, size.end(), ByteSize::ZERO, size) {
         Some(forced) => (Some(forced), ByteSize::ZERO),
-        // A struct without members can be any size; else `size` is after the last member: the model checks that.
+        // A struct without members can have any size; otherwise `size` is after the last member, as
+        // the model checks.
         None => (None, size.end().after(expected).unwrap_or_default()),
     }
 }

@@ -1,6 +1,7 @@
-//! Reads the edit language of [`crate::edit`]; its grammar is in `docs/reference/edits.md`, its words are [`linemate_text`]'s.
+//! Reads the edit language of [`crate::edit`]; its grammar is in `docs/reference/edits.md`, its
+//! tokens come from [`linemate_text`].
 //!
-//! Every refusal tells line and column and what would have been right there.
+//! Every error has line and column and what would have been right there.
 
 use linemate_text::{Position, Token, WordError, Words};
 use linemate_types::ByteSize;
@@ -10,7 +11,7 @@ use crate::edit::{Alignment, Edit, EditFile, EditSubject, Section, Statement, Ta
 /// Why a text is not an edit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
-    /// Other words were expected.
+    /// Different words were expected.
     #[error(transparent)]
     Words(#[from] WordError),
     /// A statement that does not exist.
@@ -21,7 +22,7 @@ pub enum ParseError {
     UnknownStatement {
         /// Where the statement starts in its text.
         at: Position,
-        /// The word that is no statement, as written.
+        /// The unknown word, as written.
         word: String,
     },
     /// A statement about fields without a type.
@@ -29,7 +30,7 @@ pub enum ParseError {
     NoType {
         /// Where the statement starts in its text.
         at: Position,
-        /// The word that is no statement, as written.
+        /// The word, as written.
         word: String,
     },
 }
@@ -37,18 +38,18 @@ pub enum ParseError {
 /// Reads a file of edits.
 ///
 /// # Errors
-/// The first thing that is wrong, with its line and column.
+/// The first error, with its line and column.
 pub fn parse(text: &str) -> Result<EditFile, ParseError> {
     parse_in(text, None)
 }
 
-/// Reads `-e` flags: each is one or more statements about `subject`, unless it brings a `type` line of its own.
-/// In positions the number of the flag stands for the line.
+/// Reads `-e` options: each is one or more statements about `subject`, unless it has a `type` line
+/// of its own. In positions, the number of the option replaces the line.
 ///
 /// # Errors
-/// The first thing that is wrong.
+/// The first error.
 pub fn parse_flags(subject: EditSubject, flags: &[String]) -> Result<EditFile, ParseError> {
-    // A flag is one line: what a shell's quoting put on several lines is still one flag.
+    // An option is one line, even if the shell's quoting spread it over several.
     let lines: Vec<String> = flags
         .iter()
         .map(|flag| flag.replace(['\n', '\r'], " "))
@@ -210,7 +211,7 @@ impl Parser {
             });
         }
         if self.words.accept("elements") {
-            // A field may be called so.
+            // A field may have this name.
             if self.words.accept("of") {
                 let field = self.words.name(FIELD)?;
                 self.words.keywords(&[("to", "`to`")])?;

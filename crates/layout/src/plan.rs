@@ -1,4 +1,5 @@
-//! From a file of edits to what they mean for a kernel's types: layouts, and rules about accesses and objects.
+//! From a file of edits to its effect on a kernel's types: layouts, and rules about accesses and
+//! objects.
 //!
 //! Every impossible edit is refused here, before anything is replayed.
 
@@ -18,30 +19,31 @@ use crate::pointer::{PointerChase, pointer_chase};
 /// What happens to accesses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccessRule {
-    /// The load of the field in that function that follows an atomic read-modify-write of it by the same CPU vanishes.
+    /// The load of the field in that function that follows an atomic read-modify-write of it by the
+    /// same CPU disappears.
     Reuse {
         /// The field whose accesses change.
         field: Field,
         /// The symbol of the function that loads it again.
         function: String,
     },
-    /// A store that leaves the field as it was becomes the load that finds this out.
+    /// A store that leaves the field unchanged becomes the load that finds this out.
     SkipSilent {
         /// The field whose accesses change.
         field: Field,
     },
-    /// The array that a pointer leads to is not accessed.
+    /// The array behind a pointer is not accessed.
     SkipArray(PointerChase),
 }
 
 /// What happens to whole objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ObjectRule {
-    /// An object of the first type and the one of the second that belongs to it become one.
+    /// An object of the first type and its partner of the second become one.
     Colocate(Vec<TypeId>, Vec<TypeId>),
     /// Each CPU gets its own.
     Percpu(Vec<TypeId>),
-    /// Those that a CPU uses most lie together in per-CPU memory.
+    /// Those that a CPU uses most are next to each other in per-CPU memory.
     AllocatePercpu(Vec<TypeId>),
     /// They start at multiples of that many bytes.
     BaseAlign(Vec<TypeId>, ByteAlign),
@@ -61,11 +63,11 @@ pub struct Plan<'m> {
 }
 
 impl<'m> Plan<'m> {
-    /// Checks `file` against the types of `model` and works out what it means for a kernel whose lines have `line` bytes.
-    /// `images` holds the types of the kernels that `layout-from` names.
+    /// Checks `file` against the types of `model` and works out its effect for a kernel whose lines
+    /// have `line` bytes. `images` has the types of the kernels that `layout-from` names.
     ///
     /// # Errors
-    /// The first edit that is impossible, and why.
+    /// The first impossible edit, and why.
     pub fn new(
         model: &'m TypeModel,
         line: linemate_types::LineSize,
@@ -79,7 +81,7 @@ impl<'m> Plan<'m> {
             objects: Vec::new(),
             types: Vec::new(),
         };
-        // Sections about one type are one list, in order: a later one goes on from an earlier one.
+        // Sections about one type form one list, in order: a later one continues an earlier one.
         let mut by_type: BTreeMap<TypeId, Vec<&Statement>> = BTreeMap::new();
         for (subject, statement) in file.statements() {
             if statement.edit.names_its_types() {
@@ -201,7 +203,7 @@ impl<'m> Plan<'m> {
                 }
                 _ => orders.push((*statement).clone()),
             }
-            // The other kernel's layout has no slots that could be moved.
+            // The other kernel's layout has no slots to move.
             if adopted.is_some() && !orders.is_empty() {
                 return Err(fail(at, PlanReason::ForeignAndEdits));
             }
@@ -216,7 +218,8 @@ impl<'m> Plan<'m> {
         Ok(())
     }
 
-    /// The bytes of a field of type `id`, by a path as reports print it (`avg.load_avg`) or a member's name.
+    /// The bytes of a field of type `id`, by a path as reports print it (`avg.load_avg`) or a
+    /// member's name.
     fn field(&self, id: TypeId, path: &str) -> Result<Field, PlanReason> {
         let model = self.layouts.model();
         let types = vec![id];
@@ -239,7 +242,7 @@ impl<'m> Plan<'m> {
         let leaves = flat.as_ref().map_or(&[][..], FlatType::leaves);
         if let Some(leaf) = leaves
             .iter()
-            // Within arrays one path has many places.
+            // Within arrays one path has many offsets.
             .find(|leaf| leaf.path == path && leaf.arrays.is_empty())
         {
             return Ok(Field {
@@ -256,7 +259,7 @@ impl<'m> Plan<'m> {
         .into())
     }
 
-    /// Adds a rule; the variants of one type share theirs when the field is at the same place.
+    /// Adds a rule; the variants of one type share theirs if the field is at the same offset.
     fn add_rule(&mut self, mut rule: AccessRule) {
         let types = std::mem::take(&mut rule.field_mut().types);
         let same = self.accesses.iter_mut().find(|known| {
@@ -291,7 +294,7 @@ fn composite_name(composite: &linemate_types::Composite) -> String {
     }
 }
 
-/// How a subject is called in messages.
+/// The name of a subject in messages.
 pub fn subject_name(subject: &EditSubject) -> String {
     match subject {
         EditSubject::Named(name) => name.clone(),
@@ -299,10 +302,11 @@ pub fn subject_name(subject: &EditSubject) -> String {
     }
 }
 
-/// The ids of the types that a subject means: all variants of a struct or union ([`linemate_types::FoundType`]).
+/// The ids of the types that a subject names: all variants of a struct or union
+/// ([`linemate_types::FoundType`]).
 ///
 /// # Errors
-/// When there is none, or different ones.
+/// If there is none, or several different ones.
 pub fn resolve(model: &TypeModel, subject: &EditSubject) -> Result<Vec<TypeId>, PlanReason> {
     let found = model.find(subject.query()).map_err(|fault| match fault {
         NotFound::Absent(nearest) => PlanReason::NoType(nearest),

@@ -1,14 +1,14 @@
-//! Pointers to arrays, as types tell them: what `skip array of F` is about.
+//! Pointers to arrays, according to their types: for `skip array of F`.
 
 use linemate_types::{ByteOffset, ByteSize, CompositeKind, FlatType, Type, TypeId, TypeModel};
 
 use crate::error::PlanReason;
 use crate::nesting::size_of;
 
-/// Some bytes of all types with these ids (the variants of one type).
+/// Certain bytes of all types with these ids (the variants of one type).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// The type that has it, with its variants.
+    /// The type with these bytes, with its variants.
     pub types: Vec<TypeId>,
     /// The offset of its first byte in them.
     pub offset: ByteOffset,
@@ -21,9 +21,9 @@ pub struct Field {
 pub struct PointerChase {
     /// The pointer that is followed.
     pub field: Field,
-    /// Bytes of what it points to: an element.
+    /// Bytes of an element that it points to.
     pub element: ByteSize,
-    /// Where in the same type other pointers are that point to things of that size.
+    /// Where in the same type other pointers to elements of that size are.
     pub rivals: Vec<ByteOffset>,
 }
 
@@ -66,7 +66,7 @@ pub fn pointer_chase(
     }
     let rival = |leaf: &&linemate_types::Leaf| {
         let size = target(leaf.type_id).map(|pointee| size_of(model, pointee));
-        // A pointer to void, or to what is only declared, may lead to anything.
+        // A pointer to void, or to a type that is only declared, may lead to anything.
         let fits = |size: ByteSize| size == element || size == ByteSize::ZERO;
         leaf.offset != field.offset && size.is_some_and(fits)
     };

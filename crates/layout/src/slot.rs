@@ -1,26 +1,27 @@
-//! The members of a type in the order that edits give them, each with what is asked for its place.
+//! The members of a type in the order that edits give them, each with its requests.
 
 use linemate_types::{ByteAlign, ByteSize, LineSize};
 
 use crate::edit::Alignment;
 use crate::origin::{BUILT_LINE, Forced, Origin, Unit};
 
-/// A unit at its place, with what was asked for it.
+/// A unit at its position, with its requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slot {
     /// Index in [`Origin::units`].
     pub unit: usize,
-    /// The alignment of its start that is asked for.
+    /// The requested alignment of its start.
     pub forced: Option<Forced>,
-    /// Whether the unit keeps a line start that it may have asked for ([`Unit::may_ask_for_line`]). Edits that name it end that.
+    /// Whether the unit keeps a line start that it may have requested ([`Unit::may_ask_for_line`]).
+    /// Edits that name it end that.
     pub keeps_line: bool,
-    /// Nameless bytes before it.
+    /// Unnamed bytes before it.
     pub gap: ByteSize,
-    /// Its place is at least that long.
+    /// The minimum length of its place.
     pub least: ByteSize,
-    /// Bytes behind it that stay unused.
+    /// Unused bytes after it.
     pub after: ByteSize,
-    /// Of an array: bytes from element to element, at least.
+    /// For an array: the minimum distance between elements, in bytes.
     pub stride: Option<Alignment>,
     /// Slots of one group share lines with no others.
     pub group: Option<usize>,
@@ -45,8 +46,9 @@ impl Slot {
         origin.units.iter().enumerate().map(slot).collect()
     }
 
-    /// The alignment of its start where lines have that size. A line start that is merely kept is one of the recorded kernel's lines:
-    /// most are there by chance, and a kernel for longer lines would not move them.
+    /// The alignment of its start with lines of that size. A line start that is merely preserved is
+    /// one of the recorded kernel's lines: most are there by chance, and a kernel for longer lines
+    /// would not move them.
     pub fn align(&self, line: LineSize) -> ByteAlign {
         let kept = match self.keeps_line {
             true => BUILT_LINE.into(),

@@ -96,7 +96,7 @@ fn layout(edits: &str) -> Arc<Layout> {
     layout_on(&format!("type rq\n{edits}"), "rq", LineSize::B64)
 }
 
-/// Byte offsets of lock, nr, tick, csd, (curr), in, f0, f1 (bit), tail; `None` when removed.
+/// Byte offsets of lock, nr, tick, csd, (curr), in, f0, f1 (bit), tail; `None` if removed.
 fn offsets(layout: &Layout) -> Vec<Option<u64>> {
     layout
         .offsets
@@ -139,7 +139,7 @@ fn moves_and_orders() {
         offsets(&layout("move tail before lock")),
         all([4, 8, 16, 64, 72, 80, 112, 112, 0])
     );
-    // The union and the array move as one; the alternatives stay on top of each other.
+    // The union and the array move as one; the alternatives still overlap.
     assert_eq!(
         offsets(&layout("order lock donor in nr")),
         all([0, 48, 56, 64, 8, 16, 68, 68, 69])
@@ -185,7 +185,7 @@ fn elements_of_an_array_are_padded() {
     let rq = layout("pad elements of in to 20");
     assert_eq!(rq.moved(ByteOffset(96)).unwrap().0, 80 + 24);
     assert_eq!(layout("pad elements of in to 16").map, None);
-    // What the elements become counts, too.
+    // The new layout of the elements counts, too.
     let both = "type inner\nisolate y\ntype rq\npad elements of in to 192";
     let rq = layout_on(both, "rq", LineSize::B64);
     let to = |old| rq.moved(ByteOffset(old)).unwrap().0;

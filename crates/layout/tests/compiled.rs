@@ -1,7 +1,9 @@
-//! Edited structs with an aligned member, against gcc: what is planned is what gcc makes of the edited source.
+//! Edited structs with an aligned member, against gcc: the planned layout is what gcc makes of the
+//! edited source.
 //!
-//! Each struct is planned twice: from its offsets alone, as BTF has it, where the planner says which line starts it is in doubt about
-//! and the source decides; and from the DWARF of the object, where nothing is in doubt.
+//! Each struct is planned twice: from its offsets alone, as in BTF, where the planner lists the
+//! line starts it is in doubt about and the source decides; and from the DWARF of the object, where
+//! nothing is in doubt.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -56,7 +58,8 @@ impl Declared {
     }
 }
 
-/// One line or two of members without a hole, then the aligned one at no cost, then some that leave the last line unfilled.
+/// One line or two of members without a hole, then the aligned one at no cost, then some that leave
+/// the last line partly empty.
 fn random_struct(dice: &mut Dice) -> Vec<Declared> {
     let mut members = Vec::new();
     let add = |members: &mut Vec<Declared>, (element, bytes, count)| {
@@ -92,7 +95,8 @@ fn random_struct(dice: &mut Dice) -> Vec<Declared> {
     members
 }
 
-/// Moves a member that is not aligned after any other: the statement, and the members in their new order.
+/// Moves a member that is not aligned after any other: the statement, and the members in their new
+/// order.
 fn random_edit(dice: &mut Dice, members: &[Declared]) -> (String, Vec<Declared>) {
     loop {
         let (from, to) = (dice.below(members.len()), dice.below(members.len()));
@@ -112,7 +116,7 @@ fn random_edit(dice: &mut Dice, members: &[Declared]) -> (String, Vec<Declared>)
 /// Offsets by name, and the size as `sizeof`.
 type Places = BTreeMap<String, u64>;
 
-/// What gcc makes of structs, by their names; and the object with their debug information.
+/// What gcc makes of structs, by name; and the object with their debug information.
 fn compiled(
     folder: &Path,
     structs: &BTreeMap<String, Vec<Declared>>,
@@ -156,7 +160,7 @@ fn compiled(
     (places, ProgramTypes::read(&files).unwrap().into_model())
 }
 
-/// A struct as BTF has it: offsets and a size.
+/// A struct as in BTF: offsets and a size.
 fn without_alignments(name: &str, members: &[Declared], places: &Places) -> TypeModel {
     let mut t = TypeList::default();
     let types: Vec<_> = members

@@ -1,4 +1,5 @@
-//! The layout that another kernel gives a type: made-up versions of one struct, offset by offset. And what types hold by value.
+//! The layout that another kernel gives a type: synthetic versions of one struct, offset by offset.
+//! And what types contain by value.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -85,10 +86,11 @@ fn fields_of_both_go_where_the_other_has_them() {
         [16, 24, 32, 40, 43].map(moved),
         [16, 8, 40, 32, 35].map(Some)
     );
-    // A field that it has not, or not large enough, goes after its end, in the old order and as aligned.
+    // A field that it lacks, or has with a smaller size, goes after its end, in the old order and
+    // with its old alignment.
     assert_eq!([64, 76].map(moved), [80, 92].map(Some));
     assert_eq!((layout.size.0, layout.align.bytes()), (96, 8));
-    // An element that it has not is like padding after those that it has.
+    // An element that it lacks is like padding after those that it has.
     assert_eq!([48, 56].map(moved), [Some(35), Some(35)]);
     let offsets: Vec<Option<u64>> = layout
         .offsets

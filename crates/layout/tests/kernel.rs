@@ -1,4 +1,5 @@
-//! The layouts of real kernels: every type is laid out again as it was, and the published edits come out as published.
+//! The layouts of real kernels: every type is laid out again as it was, and the published edits
+//! give the published layouts.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -19,7 +20,7 @@ struct Census {
     unions: usize,
     /// Reproduced without anything inferred: the rules of C alone.
     plain: usize,
-    /// Reproduced with an alignment that was asked for.
+    /// Reproduced with a requested alignment.
     aligned: usize,
     packed: usize,
     /// Reproduced with bytes that no alignment explains.
@@ -84,7 +85,7 @@ fn a_no_op_reproduces_every_type_of_both_kernels() {
     }
 }
 
-/// The members of a layout as (start, end) in bits, and that none is on another.
+/// The members of a layout as (start, end) in bits, after checking that none overlaps another.
 fn assert_sound(model: &TypeModel, layout: &Layout, composite: &Composite) {
     let mut spans: Vec<(u64, u64)> = Vec::new();
     for (member, offset) in composite.members.iter().zip(&layout.offsets) {
@@ -165,7 +166,7 @@ fn any_order_of_members_is_sound_for_every_type() {
     assert!(laid_out > 12_000, "{laid_out}");
 }
 
-/// The map says of a unit's first and last byte what the offsets say.
+/// For a unit's first and last byte, the map agrees with the offsets.
 fn assert_moves_as_one(layout: &Layout, composite: &Composite, unit: &Unit) {
     let Some(BitOffset(start)) = layout.offsets[unit.members[0]] else {
         return;
@@ -334,7 +335,8 @@ fn the_layout_of_another_kernel_is_matched_by_path() {
             }
         }
     }
-    // What only this one has goes after, unless it shares its bytes with what both have (donor with curr).
+    // Fields that only this one has go after, unless they share their bytes with common ones (donor
+    // with curr).
     let only_ours =
         |leaf: &&Leaf| leaf.size > 0 && their(leaf).is_none() && !matched.contains(&leaf.offset);
     for leaf in ours.leaves().iter().filter(only_ours) {
@@ -347,7 +349,7 @@ fn the_layout_of_another_kernel_is_matched_by_path() {
     }
     let matched = matched.len();
     assert!(matched > 100, "{matched}");
-    // A type that embeds it grows with it; one kernel's own layout changes nothing.
+    // A type that embeds it grows with it; a kernel's own layout changes nothing.
     assert!(layout.size.0 >= theirs.size());
     let same = BTreeMap::from([("other".to_owned(), kernels::kernel("6.12."))]);
     let mut plan = Plan::new(&new, LineSize::B64, &file, &same).unwrap();

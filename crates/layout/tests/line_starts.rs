@@ -1,4 +1,5 @@
-//! Members that start a line at no cost: what may have asked for it keeps it, and the answer names it.
+//! Members that start a line at no cost: those that may have requested it keep it, and the answer
+//! names them.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -8,8 +9,8 @@ use linemate_layout::{Plan, parse};
 use linemate_testkit::btf_writer::{TypeList, member};
 use linemate_types::{LineSize, TypeModel};
 
-/// `vm_area_struct` as Debian's 6.19 has it: only `vm_refcnt` is `____cacheline_aligned_in_smp`, and all that BTF shows of that is
-/// the size, 192 where 184 would do.
+/// `vm_area_struct` of Debian's 6.19: only `vm_refcnt` is `____cacheline_aligned_in_smp`, and BTF
+/// shows nothing of that except the size, 192 where 184 would do.
 fn area(size: u32) -> TypeModel {
     let mut t = TypeList::default();
     let (int, long) = (
@@ -36,7 +37,7 @@ fn area(size: u32) -> TypeModel {
     TypeModel::new(t.types, 8).unwrap()
 }
 
-/// Where members start under `edits`, the size, and what is said about line starts.
+/// Where members start under `edits`, the size, and the notes about line starts.
 fn planned(model: &TypeModel, edits: &str) -> (BTreeMap<String, u64>, u64, Vec<String>) {
     let file = parse(&format!("type vm_area_struct\n{edits}")).unwrap();
     let mut plan = Plan::new(model, LineSize::B64, &file, &BTreeMap::new()).unwrap();
@@ -57,7 +58,7 @@ fn planned(model: &TypeModel, edits: &str) -> (BTreeMap<String, u64>, u64, Vec<S
 fn a_member_that_may_have_asked_for_its_line_stays_on_it() {
     let model = area(192);
     let (places, size, said) = planned(&model, "move vm_lock_seq after vm_refcnt");
-    // As gcc 12 has it but for `anon_vma`, which asks for nothing: only the source says so.
+    // As in gcc 12, except for `anon_vma`, which requests nothing: only the source says so.
     assert_eq!((places["vm_refcnt"], places["vm_lock_seq"]), (128, 132));
     assert_eq!(
         (places["anon_vma_chain"], places["anon_vma"], size),
@@ -103,7 +104,7 @@ fn an_edit_that_moves_the_member_takes_it_off_its_line_and_says_so() {
 
 #[test]
 fn where_the_size_needs_no_line_nothing_is_held() {
-    // Of 184 bytes no member starts lines on purpose: objects do not.
+    // With 184 bytes no member starts lines on purpose: objects do not.
     let (places, size, said) = planned(&area(184), "move vm_lock_seq after vm_refcnt");
     assert_eq!(
         (places["anon_vma"], places["vm_refcnt"], size),

@@ -1,4 +1,5 @@
-//! Alignments that a struct has by itself: told from those of single members, and taken along when members move.
+//! Alignments that belong to a struct type: distinguished from those of single members, and moved
+//! with members.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -40,7 +41,8 @@ fn model(other: Option<(u64, u32)>) -> TypeModel {
     TypeModel::new(t.types, 8).unwrap()
 }
 
-/// Something in `rq` starts a line, for its size says so: the edit says that it is not the member `avg`.
+/// Something in `rq` starts a line, because its size says so: the edit says that it is not the
+/// member `avg`.
 fn moved(model: &TypeModel) -> (Vec<u64>, u64) {
     let file = parse("type rq\nmove end first\nalign avg 8").unwrap();
     let mut plan = Plan::new(model, LineSize::B64, &file, &BTreeMap::new()).unwrap();
@@ -57,7 +59,7 @@ fn a_types_own_alignment_goes_along() {
 
 #[test]
 fn one_place_that_contradicts_makes_it_the_members() {
-    // Such an alignment would let `avg` not be in the middle of a line, nor its struct end there.
+    // With such an alignment, `avg` could not be in the middle of a line, nor its struct end there.
     for place in [(8, 72), (8, 128), (64, 136)] {
         // `lock` 8, `avg` directly after at 72; the struct itself is still aligned to 64.
         assert_eq!(

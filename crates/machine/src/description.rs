@@ -92,7 +92,7 @@ impl Machine {
     /// Reads a description (docs/reference/machines.md has the keys) and checks it.
     ///
     /// # Errors
-    /// Says what is wrong and which value is to blame; nothing is guessed or corrected.
+    /// Names the wrong key or value; nothing is guessed or corrected.
     pub fn from_toml(text: &str) -> Result<Machine, MachineError> {
         let description: Description =
             toml::from_str(text).map_err(|error| MachineError::Syntax(one_line(text, &error)))?;
@@ -144,7 +144,7 @@ impl Machine {
     }
 }
 
-/// A name stands for the machine in tables, files of evidence and exports.
+/// A name identifies the machine in tables, evidence files and exports.
 fn check_name(name: &str) -> Result<(), MachineError> {
     let is_name = !name.trim().is_empty()
         && name.chars().count() <= NAME_MAX
@@ -155,10 +155,10 @@ fn check_name(name: &str) -> Result<(), MachineError> {
     }
 }
 
-/// The most characters of what a message quotes.
+/// The maximum length of a quotation in a message.
 const QUOTED_MAX: usize = 40;
 
-/// A message whose quotes are cut: what a file has can have any length.
+/// A message whose quotations are cut: text from a file can have any length.
 fn brief(message: &str) -> String {
     ['`', '"']
         .into_iter()
@@ -209,7 +209,7 @@ fn bytes(key: &'static str, size: &Size) -> Result<u64, MachineError> {
     number.checked_mul(factor).ok_or_else(refuse)
 }
 
-/// Geometry of a private cache.
+/// Checks the geometry of a private cache.
 pub(crate) fn private_cache(
     cache: &'static str,
     bytes: u64,
@@ -235,7 +235,7 @@ pub(crate) fn private_cache(
             divisor,
         });
     }
-    // The low bits of the line's number are the set.
+    // The low bits of the line's number select the set.
     let sets = bytes / divisor;
     if !sets.is_power_of_two() {
         return Err(MachineError::Sets { cache, sets });
@@ -246,7 +246,7 @@ pub(crate) fn private_cache(
     })
 }
 
-/// Geometry of a domain's last-level cache.
+/// Checks the geometry of a domain's last-level cache.
 pub(crate) fn shared_cache(
     bytes: u64,
     ways: u64,
@@ -269,7 +269,8 @@ pub(crate) fn shared_cache(
             divisor: slices,
         });
     }
-    // Any number of slices: a hash chooses among them, so only a slice's sets are a power of two.
+    // Any number of slices: a hash chooses among them, so only a slice's sets must be a power of
+    // two.
     let slice = private_cache("llc", bytes / slices, ways, line)?;
     Ok(LlcShape {
         slices: slices as u32,
@@ -281,7 +282,8 @@ pub(crate) fn shared_cache(
 fn latencies(table: &LatencyTable, topology: &Topology) -> Result<Latencies, MachineError> {
     let many_domains = topology.domains() > topology.sockets();
     let many_sockets = topology.sockets() > 1;
-    // A distance that the topology does not have never occurs; it is at the next nearer one's value.
+    // A distance that the topology does not have never occurs; it takes the value of the next
+    // nearer one.
     let wanted = |value: Option<u32>, otherwise: u32, needed: bool, key, because| match value {
         Some(cycles) => Ok(cycles),
         None if needed => Err(MachineError::LatencyMissing { key, because }),
@@ -357,8 +359,8 @@ pub(crate) fn check_latencies(l: &Latencies) -> Result<(), MachineError> {
             })
         }
     };
-    // Strictly, as equal ones would make two levels one; a modified line in the own domain may come
-    // as soon as the cache answers.
+    // Strictly, because equal ones would merge two levels; a modified line in the own domain may
+    // arrive as soon as the cache answers.
     less("l1", l.l1, "l2", l.l2)?;
     less("l2", l.l2, "llc", l.llc)?;
     at_most("llc", l.llc, "hitm_same_domain", l.hitm_same_domain)?;
@@ -376,7 +378,7 @@ pub(crate) fn check_latencies(l: &Latencies) -> Result<(), MachineError> {
     )?;
     less("llc", l.llc, "dram_local", l.dram_local)?;
     at_most("dram_local", l.dram_local, "dram_remote", l.dram_remote)?;
-    // Serving a clean line keeps the next one waiting no longer than a whole answer takes.
+    // Serving a clean line delays the next requester no longer than a whole answer takes.
     at_most("serve", l.serve, "llc", l.llc)?;
     for (key, cycles) in [
         ("latency_cycles.hitm_other_socket", l.hitm_other_socket),

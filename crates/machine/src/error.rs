@@ -1,19 +1,19 @@
 //! Why a description is refused.
 
-/// A machine that cannot be, or cannot be replayed.
+/// An impossible machine, or one that cannot be replayed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MachineError {
-    /// The text is not TOML, lacks a key, has an unknown one, or one of the wrong type.
+    /// The text is not TOML, or a key is missing, unknown or of the wrong type.
     #[error("not a machine description: {0}")]
     Syntax(String),
-    /// A name that says nothing.
+    /// A name that is empty, too long or unprintable.
     #[error(
         "name: must be 1 to {} characters that can be printed",
         crate::machine::NAME_MAX
     )]
     Name,
-    /// The name of another machine: what was replayed on one would pass for the other.
+    /// The name of another machine: results on one would pass for the other's.
     #[error("name = {0:?} is the name of another machine: give this one a name of its own")]
     NameTaken(String),
     /// A size that is neither a number of bytes nor "N KiB" or "N MiB".
@@ -31,7 +31,7 @@ pub enum MachineError {
         /// The most it can be.
         limit: u64,
     },
-    /// A number is too small to mean anything.
+    /// A number is too small to be meaningful.
     #[error("{key} is {value}: must be at least {least}")]
     TooSmall {
         key: &'static str,
@@ -45,9 +45,9 @@ pub enum MachineError {
          threads_per_core is {product}"
     )]
     CpuCount {
-        /// What `cpus` says.
+        /// The value of `cpus`.
         said: u64,
-        /// What the topology gives.
+        /// The product of the topology's numbers.
         product: u64,
     },
     /// A line is 64 or 128 bytes.
@@ -58,20 +58,20 @@ pub enum MachineError {
     Indivisible {
         cache: &'static str,
         bytes: u64,
-        /// What the size must be a multiple of.
+        /// The divisor of the size.
         divisor: u64,
     },
-    /// An address selects a set by its bits, so the number of sets is a power of two.
+    /// An address selects a set by its bits, so the number of sets must be a power of two.
     #[error("{cache}: {sets} sets (per slice) is not a power of two")]
     Sets {
         cache: &'static str,
         /// How many sets it would have.
         sets: u64,
     },
-    /// Plain indexing knows no slices.
+    /// Plain indexing has no slices.
     #[error("llc: index = \"plain\" needs slices = 1, not {0}; write index = \"hashed\"")]
     PlainSlices(u64),
-    /// A latency is needed for this topology and missing.
+    /// A latency that this topology needs is missing.
     #[error("latency_cycles.{key} is missing; a machine with {because} needs it")]
     LatencyMissing {
         key: &'static str,
@@ -98,7 +98,7 @@ pub enum MachineError {
         linemate_text::suggestion(nearest)
     )]
     Unknown {
-        /// What was asked for.
+        /// The name that was given.
         name: String,
         /// The most similar names.
         nearest: Vec<String>,
@@ -107,12 +107,12 @@ pub enum MachineError {
     /// A file of the sysfs tree is missing.
     #[error("{0} is missing from the sysfs tree")]
     SysfsMissing(String),
-    /// A file of the sysfs tree says something unexpected.
+    /// A file of the sysfs tree has unexpected contents.
     #[error("{path} in the sysfs tree says {value:?}, expected {expected}")]
     SysfsValue {
         path: String,
         value: String,
-        /// What it should say.
+        /// The contents that were expected.
         expected: &'static str,
     },
     /// The tree lists no such cache.
@@ -124,7 +124,7 @@ pub enum MachineError {
     #[error("CPU {cpu} has another {cache} cache than CPU {first}; mixed cores cannot be replayed")]
     Mixed {
         first: u16,
-        /// The one that differs.
+        /// The CPU that differs.
         cpu: u16,
         cache: &'static str,
     },

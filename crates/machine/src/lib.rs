@@ -1,11 +1,11 @@
-//! Computers that a recording can be replayed on: which logical CPUs share which caches, how large and
-//! how far away those are.
+//! Computers that a recording can be replayed on: which logical CPUs share which caches, their
+//! sizes and latencies.
 //!
-//! A [`Machine`] comes from a TOML description ([`Machine::from_toml`]), from the ones that are shipped
-//! ([`shipped()`]) or from the sysfs tree of a running Linux ([`Machine::from_sysfs`]). All three are checked
-//! alike: a machine that cannot be is refused with the reason and the offending value.
+//! A [`Machine`] comes from a TOML description ([`Machine::from_toml`]), from a shipped one
+//! ([`shipped()`]) or from the sysfs tree of a running Linux ([`Machine::from_sysfs`]). All pass
+//! the same checks: an impossible machine is refused with the reason and the offending value.
 //!
-//! Not here: what happens in the caches (the replay crate), reading files (the caller hands in text).
+//! Not here: what happens in the caches (the replay crate), reading files (the caller passes text).
 
 mod description;
 mod error;

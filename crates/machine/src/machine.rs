@@ -1,27 +1,27 @@
-//! What a machine is, once its description has been checked.
+//! A machine whose description has been checked.
 
 use linemate_units::LineSize;
 use serde::{Deserialize, Serialize};
 
 use crate::MachineError;
 
-/// The most cores a machine can have.
+/// The maximum number of cores of a machine.
 pub(crate) const CORES_MAX: u64 = 1024;
-/// The most LLC domains: replay keeps them in one 64-bit set.
+/// The maximum number of LLC domains: replay stores them in one 64-bit set.
 pub(crate) const DOMAINS_MAX: u64 = 64;
-/// The most hardware threads a core can have (Power has 8).
+/// The maximum number of hardware threads per core (Power has 8).
 pub(crate) const THREADS_MAX: u64 = 8;
-/// The most characters of a machine's name: it is in the heads of tables.
+/// The maximum length of a machine's name, which is in the headings of tables.
 pub(crate) const NAME_MAX: usize = 64;
-/// The most hardware threads of a machine.
+/// The maximum number of hardware threads of a machine.
 pub const CPUS_MAX: usize = (CORES_MAX * THREADS_MAX) as usize;
-/// The most cycles any latency can have: a millisecond on a slow machine, far beyond any memory.
+/// The maximum latency in cycles: a millisecond on a slow machine, far beyond any memory.
 pub(crate) const LATENCY_MAX: u32 = 1_000_000;
-/// The most bytes a single cache can have.
+/// The maximum size of a single cache in bytes.
 pub(crate) const CACHE_BYTES_MAX: u64 = 4 << 30;
 
-/// A logical CPU (hardware thread) of the machine, counted from 0. Not a recorded CPU: a replay maps
-/// those onto these.
+/// A logical CPU (hardware thread) of the machine, counted from 0. Not a recorded CPU: a replay
+/// maps those onto these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct LogicalCpu(pub u16);
 
@@ -64,7 +64,7 @@ impl CacheShape {
     }
 }
 
-/// How a line finds its place in the last-level cache.
+/// How the last-level cache selects the set of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LlcIndex {
     /// The line number's low bits are the set.
@@ -76,10 +76,10 @@ pub enum LlcIndex {
 /// A domain's last-level cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LlcShape {
-    /// Slices, each with `slice` as its geometry. Any number.
+    /// Number of slices, each with the geometry `slice`. Any number.
     pub slices: u32,
     pub slice: CacheShape,
-    /// How a line finds its place.
+    /// How the set of a line is selected.
     pub index: LlcIndex,
 }
 
@@ -98,18 +98,18 @@ pub struct Latencies {
     pub hitm_same_socket: u32,
     /// A modified (or forwarded clean) line on another socket.
     pub hitm_other_socket: u32,
-    /// Memory of the own socket.
+    /// Memory of the same socket.
     pub dram_local: u32,
     /// Memory of another socket.
     pub dram_remote: u32,
-    /// What an atomic read-modify-write costs on top.
+    /// The extra cost of an atomic read-modify-write.
     pub atomic: u32,
-    /// For how long serving a clean line keeps the next requester of the same line waiting.
+    /// How long serving a clean line delays the next requester of that line.
     pub serve: u32,
 }
 
 impl Latencies {
-    /// What fetching a modified line from there takes.
+    /// The latency of fetching a modified line from that distance.
     pub fn hitm(&self, distance: Distance) -> u32 {
         match distance {
             Distance::Domain => self.hitm_same_domain,
@@ -119,44 +119,44 @@ impl Latencies {
     }
 }
 
-/// The prefetcher of an L2 that follows ascending and descending requests within a page.
+/// An L2 prefetcher that follows ascending and descending requests within a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct L2Streamer {
-    /// Pages whose requests are followed at a time.
+    /// Number of pages tracked at a time.
     pub streams: u32,
-    /// Requests of a page in one direction before anything is fetched, the last one included.
+    /// Requests to a page in one direction before anything is fetched, including the last one.
     pub train: u32,
-    /// Lines fetched at each request, at most.
+    /// Maximum lines fetched per request.
     pub per_request: u32,
-    /// How far before the request fetched lines may be, in lines.
+    /// How far ahead of the request lines may be fetched, in lines.
     pub ahead: u32,
-    /// Fetched lines under way at a time.
+    /// Fetched lines in flight at a time.
     pub outstanding: u32,
 }
 
-/// The prefetcher of an L1 that follows loads of one instruction at equal distances.
+/// An L1 prefetcher that follows loads by one instruction at a constant stride.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct L1Stride {
-    /// Instructions that are followed at a time.
+    /// Number of instructions tracked at a time.
     pub entries: u32,
-    /// Loads of the instruction at equal distances before anything is fetched, the last one included.
+    /// Loads by the instruction at one stride before anything is fetched, including the last one.
     pub train: u32,
-    /// The longest distance, in bytes, in either direction.
+    /// The longest stride, in bytes, in either direction.
     pub reach: u32,
-    /// Fetched lines under way at a time.
+    /// Fetched lines in flight at a time.
     pub outstanding: u32,
 }
 
 /// How misses of one CPU overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overlap {
-    /// Instructions from the oldest one that waits to the youngest one that may have begun.
+    /// Instructions from the oldest waiting one to the youngest that may have started.
     pub window: u32,
-    /// Misses of L1 under way at a time.
+    /// L1 misses in flight at a time.
     pub outstanding: u32,
 }
 
-/// A part of the model that a description may have or not.
+/// An optional part of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mechanism {
     /// [`Machine::adjacent_line_pairs`].
@@ -208,8 +208,8 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// The regular topology: logical CPUs are numbered thread by thread, that is, first the first threads
-    /// of all cores in order, then the second ones, as Linux does on x86.
+    /// The regular topology: logical CPUs are numbered thread by thread, that is, first the first
+    /// threads of all cores in order, then the second ones, as Linux does on x86.
     pub(crate) fn regular(
         sockets: u64,
         domains_per_socket: u64,
@@ -231,7 +231,7 @@ impl Topology {
         limit("sockets x llc_domains_per_socket", domains, DOMAINS_MAX)?;
         let cores = domains.saturating_mul(cores_per_domain);
         limit("the number of cores", cores, CORES_MAX)?;
-        // The limits above make every number here fit 16 bits.
+        // The limits above ensure that every number here fits in 16 bits.
         let places = (0..threads).flat_map(|thread| {
             (0..cores).map(move |core| CpuPlace {
                 core: CoreId(core as u16),
@@ -243,8 +243,9 @@ impl Topology {
         Topology::from_places(places.collect())
     }
 
-    /// Any topology, from the place of each logical CPU. Cores, domains and sockets must be numbered
-    /// without gaps, and a core must be in one domain, a domain in one socket: the callers see to that.
+    /// Any topology, from the place of each logical CPU. Callers ensure that cores, domains and
+    /// sockets are numbered without gaps, and that a core is in one domain and a domain in one
+    /// socket.
     pub(crate) fn from_places(cpus: Vec<CpuPlace>) -> Result<Topology, MachineError> {
         if cpus.is_empty() {
             return Err(MachineError::Zero("the number of CPUs"));
@@ -262,7 +263,7 @@ impl Topology {
         let mut core_domain = vec![DomainId(0); cores];
         let mut domain_socket = vec![SocketId(0); domains];
         for cpu in &cpus {
-            // The last CPU of a core decides; all of them say the same.
+            // The last CPU of a core decides; all of them agree.
             core_domain[usize::from(cpu.core.0)] = cpu.domain;
             domain_socket[usize::from(cpu.domain.0)] = cpu.socket;
         }
@@ -294,27 +295,27 @@ impl Topology {
         usize::from(self.sockets)
     }
 
-    /// Where a logical CPU is; `None` if the machine has no such CPU.
+    /// Where a logical CPU is; `None` if the machine does not have it.
     pub fn place(&self, cpu: LogicalCpu) -> Option<CpuPlace> {
         self.cpus.get(usize::from(cpu.0)).copied()
     }
 
-    /// All logical CPUs' places, by their number.
+    /// The places of all logical CPUs, by number.
     pub fn places(&self) -> &[CpuPlace] {
         &self.cpus
     }
 
-    /// A core's LLC domain. The core must be one of this machine's.
+    /// A core's LLC domain. The core must belong to this machine.
     pub fn domain_of(&self, core: CoreId) -> DomainId {
         self.core_domain[usize::from(core.0)]
     }
 
-    /// A domain's socket. The domain must be one of this machine's.
+    /// A domain's socket. The domain must belong to this machine.
     pub fn socket_of(&self, domain: DomainId) -> SocketId {
         self.domain_socket[usize::from(domain.0)]
     }
 
-    /// How far two LLC domains are from each other.
+    /// The distance between two LLC domains.
     pub fn distance(&self, a: DomainId, b: DomainId) -> Distance {
         if a == b {
             Distance::Domain
@@ -325,9 +326,9 @@ impl Topology {
         }
     }
 
-    /// `count` logical CPUs spread as evenly as the machine allows: over sockets first, then domains, then
-    /// cores, and second threads only when every core has a first one. The order is the order in which
-    /// recorded CPUs are laid on them: neighbours stay neighbours.
+    /// `count` logical CPUs spread as evenly as the machine allows: over sockets first, then
+    /// domains, then cores, and second threads only when every core has a first one. They are in
+    /// the order in which recorded CPUs are mapped onto them: neighbours stay neighbours.
     ///
     /// Returns `None` if the machine has fewer CPUs.
     pub fn spread(&self, count: usize) -> Option<Vec<LogicalCpu>> {
@@ -340,7 +341,7 @@ impl Topology {
             .iter()
             .filter(|&&cpu| self.cpus[cpu].thread == 0)
             .count();
-        // Within the first threads, `count` equal steps; beyond them, all first threads and then as many
+        // Within the first threads, `count` equal steps; beyond them, all first threads and then
         // equal steps over the rest.
         let (all, rest) = order.split_at(first);
         let mut chosen: Vec<usize> = Vec::with_capacity(count);
@@ -360,7 +361,7 @@ impl Topology {
     }
 
     /// The first `count` logical CPUs in the order of sockets, domains, cores and threads: as close
-    /// together as they can be. Returns `None` if the machine has fewer CPUs.
+    /// together as possible. Returns `None` if the machine has fewer CPUs.
     pub fn compact(&self, count: usize) -> Option<Vec<LogicalCpu>> {
         if count > self.cpus.len() {
             return None;
@@ -382,9 +383,9 @@ impl Topology {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// The name it is asked for by.
+    /// The name to select it by.
     pub name: String,
-    /// What it is, in a line.
+    /// A description in one line.
     pub title: String,
     pub topology: Topology,
     pub line: LineSize,
@@ -396,15 +397,15 @@ pub struct Machine {
     pub l2: CacheShape,
     /// Each domain's last-level cache.
     pub llc: LlcShape,
-    /// How long things take.
+    /// The latencies of all levels.
     pub latency: Latencies,
-    /// Core frequency in MHz: turns cycles into time.
+    /// Core frequency in MHz: converts cycles into time.
     pub frequency_mhz: u32,
     /// Each L2's streamer, if it has one.
     pub l2_streamer: Option<L2Streamer>,
     /// Each L1's stride prefetcher, if it has one.
     pub l1_stride: Option<L1Stride>,
-    /// How misses overlap; `None`: not at all.
+    /// How misses overlap; `None` if they do not.
     pub overlap: Option<Overlap>,
 }
 
@@ -419,13 +420,13 @@ impl Machine {
         }
     }
 
-    /// Those of its mechanisms that it has, by their keys.
+    /// Those of its mechanisms that it has, by key.
     pub fn mechanisms(&self) -> Vec<String> {
         let has = Mechanism::ALL.into_iter().filter(|one| self.has(*one));
         has.map(|one| one.key().to_owned()).collect()
     }
 
-    /// The same machine with only those of its mechanisms that `keep` says.
+    /// The same machine with only those of its mechanisms that `keep` accepts.
     #[must_use]
     pub fn with_only(mut self, keep: impl Fn(Mechanism) -> bool) -> Machine {
         self.adjacent_line_pairs &= keep(Mechanism::AdjacentLinePairs);

@@ -1,4 +1,4 @@
-//! The tables of a description that may be left out: prefetchers, and misses that overlap.
+//! The optional tables of a description: prefetchers, and overlapping misses.
 
 use linemate_units::PAGE;
 use serde::Deserialize;
@@ -7,9 +7,9 @@ use crate::machine::limit;
 use crate::whole::whole;
 use crate::{L1Stride, L2Streamer, LineSize, MachineError, Overlap};
 
-/// The most entries of a prefetcher's table, and the most lines under way: far beyond any processor.
+/// The maximum entries of a prefetcher's table, and lines in flight: far beyond any processor.
 const ENTRIES_MAX: u32 = 1024;
-/// The most requests before a prefetcher begins.
+/// The maximum number of requests before a prefetcher starts.
 const TRAIN_MAX: u32 = 64;
 const WINDOW_MAX: u32 = 65_536;
 
@@ -64,8 +64,7 @@ fn within(key: &'static str, value: u32, least: u32, most: u32) -> Result<u32, M
 
 impl StreamerTable {
     pub(crate) fn check(&self, line: LineSize) -> Result<L2Streamer, MachineError> {
-        // The last line of a page is that far from its first.
-        // Neither prefetcher leaves the page.
+        // The last line of a page is this far from its first. Neither prefetcher leaves the page.
         let far = (PAGE / line.bytes() - 1) as u32;
         let ahead = within("l2_streamer.ahead", self.ahead, 1, far)?;
         Ok(L2Streamer {
@@ -84,7 +83,7 @@ impl StrideTable {
         let (least, most) = (line.bytes() as u32, PAGE as u32 - 1);
         Ok(L1Stride {
             entries: within("l1_stride.entries", self.entries, 1, ENTRIES_MAX)?,
-            // Two loads have a distance, three have two that can be equal.
+            // Two loads have one stride; three have two that can be equal.
             train: within("l1_stride.train", self.train, 3, TRAIN_MAX)?,
             reach: within("l1_stride.reach_bytes", self.reach_bytes, least, most)?,
             outstanding: within("l1_stride.outstanding", self.outstanding, 1, ENTRIES_MAX)?,

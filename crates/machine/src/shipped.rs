@@ -4,7 +4,7 @@ use crate::{Machine, MachineError};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shipped {
-    /// Its name: `name` inside the text says the same.
+    /// Its name, equal to `name` in the text.
     pub name: &'static str,
     /// The TOML text, with each latency's source in a comment.
     pub text: &'static str,
@@ -28,7 +28,7 @@ const SHIPPED: &[Shipped] = shipped![
     "westmere-4s-80"
 ];
 
-/// What the computer is called that this runs on.
+/// The name of the computer that this runs on.
 pub(crate) const THIS: &str = "this";
 
 /// All shipped descriptions, by name.
@@ -36,14 +36,15 @@ pub fn shipped() -> &'static [Shipped] {
     SHIPPED
 }
 
-/// The machine of a user's description: as [`Machine::from_toml`], but one that has the name of a shipped machine has to be that one.
+/// The machine of a user's description: like [`Machine::from_toml`], but one with the name of a
+/// shipped machine has to be that machine.
 ///
 /// # Errors
 /// As there, and [`MachineError::NameTaken`].
 pub fn described(text: &str) -> Result<Machine, MachineError> {
     let machine = Machine::from_toml(text)?;
     let other = match machine.name.as_str() {
-        // Of no description, as it means another machine on each computer.
+        // No description may use this name, because it means a different machine on each computer.
         THIS => true,
         // A copy of a shipped one may keep its name: its figures are the same.
         name => find(name).is_ok_and(|shipped| shipped != machine),
@@ -54,10 +55,10 @@ pub fn described(text: &str) -> Result<Machine, MachineError> {
     }
 }
 
-/// The shipped machine of that name.
+/// The shipped machine with that name.
 ///
 /// # Errors
-/// [`MachineError::Unknown`] offers the most similar ones.
+/// [`MachineError::Unknown`], with the most similar names.
 pub fn find(name: &str) -> Result<Machine, MachineError> {
     match SHIPPED.iter().find(|shipped| shipped.name == name) {
         Some(shipped) => Machine::from_toml(shipped.text),

@@ -11,14 +11,15 @@ use crate::{
 /// Where the CPUs are, below the root that the caller reads from (`/sys` on a running system).
 const CPU_ROOT: &str = "devices/system/cpu";
 
-/// The most CPUs that a list such as `online` may name.
+/// The maximum number of CPUs in a list such as `online`.
 const CPUS_MAX: u64 = 8192;
 
-/// The frequency where the tree has none (virtual machines), in MHz.
+/// The frequency if the tree has none (virtual machines), in MHz.
 const FREQUENCY_MHZ_DEFAULT: u32 = 3000;
 
 /// Latencies of a current server in cycles at about 3 GHz: the order of magnitude of the shipped
-/// `gnr-2s-480` and `turin-2s`, whose descriptions give the sources. An estimate, and titled as one.
+/// `gnr-2s-480` and `turin-2s`, whose descriptions give the sources. An estimate, and labelled as
+/// one.
 const LATENCIES_ESTIMATED: Latencies = Latencies {
     l1: 5,
     l2: 15,
@@ -39,18 +40,18 @@ struct Listed {
     ways: u64,
     sets: u64,
     line: u64,
-    /// The lowest CPU that shares it: its name.
+    /// The lowest CPU that shares it, which identifies the cache.
     owner: u16,
 }
 
 impl Machine {
-    /// The computer whose sysfs `read` gives: called with paths below `/sys`, without a leading slash,
-    /// it returns a file's text or `None` where there is no such file.
+    /// The computer described by the sysfs tree behind `read`: called with paths below `/sys`,
+    /// without a leading slash, it returns a file's text, or `None` if there is no such file.
     ///
     /// Offline CPUs are left out; logical CPUs are numbered in the order of the online ones.
     ///
     /// # Errors
-    /// A tree that lists no L1, L2 or L3 data cache, mixed cores, or a machine that fails the checks.
+    /// A tree without L1, L2 or L3 data cache, mixed cores, or a machine that fails the checks.
     pub fn from_sysfs(
         mut read: impl FnMut(&str) -> Option<String>,
     ) -> Result<Machine, MachineError> {
@@ -65,8 +66,8 @@ impl Machine {
             let core = tree.core(cpu)?;
             let socket =
                 tree.number(&format!("{CPU_ROOT}/cpu{cpu}/topology/physical_package_id"))?;
-            // By who shares the cache: the tree has no other name for a domain that all kernels
-            // give.
+            // By the CPUs that share the cache: the tree has no other name for a domain that all
+            // kernels provide.
             places.push(numbering.place(core, l3.owner, socket));
             match &shape {
                 None => shape = Some((cpu, l1, l2, l3)),
@@ -119,7 +120,8 @@ fn geometry(
     private_cache(name, cache.bytes, cache.ways, line)
 }
 
-/// Linux lists a sliced cache as one: the odd part of its number of sets is taken for the slices.
+/// Linux lists a sliced cache as one: the odd part of its number of sets is assumed to be the
+/// slices.
 fn sliced(cache: &Listed, line: LineSize) -> Result<LlcShape, MachineError> {
     let slices = if cache.sets == 0 {
         1
@@ -129,7 +131,7 @@ fn sliced(cache: &Listed, line: LineSize) -> Result<LlcShape, MachineError> {
     shared_cache(cache.bytes, cache.ways, slices, LlcIndex::Hashed, line)
 }
 
-/// Turns sysfs's names (arbitrary numbers) into indices without gaps, in order of appearance.
+/// Turns sysfs's ids (arbitrary numbers) into indices without gaps, in order of appearance.
 #[derive(Default)]
 struct Numbering {
     cores: BTreeMap<u16, (u16, u16)>,
@@ -139,7 +141,7 @@ struct Numbering {
 
 impl Numbering {
     fn place(&mut self, core: u16, domain: u16, socket: u64) -> CpuPlace {
-        // As many cores, domains and sockets as CPUs at most: 16 bits hold the count.
+        // At most as many cores, domains and sockets as CPUs: 16 bits hold the count.
         let next = self.cores.len() as u16;
         let entry = self.cores.entry(core).or_insert((next, 0));
         let (core, thread) = (entry.0, entry.1);
@@ -187,7 +189,7 @@ impl SysfsTree<'_> {
         })
     }
 
-    /// The core's name: the lowest CPU among its threads.
+    /// The core's id: the lowest CPU among its threads.
     fn core(&mut self, cpu: u16) -> Result<u16, MachineError> {
         let newer = format!("{CPU_ROOT}/cpu{cpu}/topology/core_cpus_list");
         let older = format!("{CPU_ROOT}/cpu{cpu}/topology/thread_siblings_list");
@@ -207,7 +209,7 @@ impl SysfsTree<'_> {
                 Err(_) => break,
             };
             let level = self.number(&format!("{root}/level"))?;
-            // A recording has no fetches of instructions.
+            // A recording has no instruction fetches.
             if kind == "Instruction" || !(1..=3).contains(&level) {
                 continue;
             }
@@ -239,7 +241,7 @@ impl SysfsTree<'_> {
         })
     }
 
-    /// In MHz, with where it comes from.
+    /// In MHz, with its source.
     fn frequency(&mut self, cpu: u16) -> Result<(u32, &'static str), MachineError> {
         for (file, note) in [
             ("base_frequency", "its base frequency"),
@@ -266,7 +268,7 @@ impl SysfsTree<'_> {
     }
 }
 
-/// `0-3,8`, ascending or not; `None` for anything else, an empty list or more CPUs than can be.
+/// `0-3,8`, in any order; `None` for anything else, an empty list or too many CPUs.
 fn parse_list(text: &str) -> Option<Vec<u16>> {
     let mut cpus = Vec::new();
     for part in text.split(',') {

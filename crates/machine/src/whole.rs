@@ -1,4 +1,5 @@
-//! Whole numbers and sizes of a description: what else is there is refused in a few words, however long it is.
+//! Whole numbers and sizes of a description: anything else is refused in a few words, however long
+//! it is.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -6,9 +7,9 @@ use std::marker::PhantomData;
 use serde::Deserializer;
 use serde::de::{Error, Visitor};
 
-/// A number of a description.
+/// A number in a description.
 pub(crate) trait Whole: Sized {
-    /// The largest that TOML or the field can hold.
+    /// The largest value that TOML or the field can hold.
     const MOST: u64;
 
     /// `None` if it is larger.
@@ -36,7 +37,7 @@ pub(crate) fn whole<'de, D: Deserializer<'de>, T: Whole>(from: D) -> Result<T, D
     from.deserialize_any(WholeVisitor(PhantomData))
 }
 
-/// The same of a key that may be left out.
+/// The same for an optional key.
 pub(crate) fn some_whole<'de, D: Deserializer<'de>, T: Whole>(
     from: D,
 ) -> Result<Option<T>, D::Error> {
@@ -68,7 +69,7 @@ impl<T: Whole> Visitor<'_> for WholeVisitor<T> {
     }
 }
 
-/// The size of a cache as it is written.
+/// The size of a cache as written.
 #[derive(Debug)]
 pub(crate) enum Size {
     /// A number of bytes.

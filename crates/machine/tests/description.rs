@@ -1,4 +1,5 @@
-//! Every check of a description refuses with the offending value; the shipped ones are what they say.
+//! Every check of a description refuses with the offending value; the shipped ones are as
+//! documented.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -470,7 +471,7 @@ fn the_workstation_has_its_caches() {
     assert_eq!(llc, 45 << 20);
 }
 
-/// A latency without a source in a comment above it is a claim out of thin air.
+/// A latency without a source in a comment above it is an unsupported claim.
 #[test]
 fn every_shipped_latency_has_a_comment() {
     for shipped in shipped() {
@@ -488,7 +489,7 @@ fn every_shipped_latency_has_a_comment() {
     }
 }
 
-/// So is any other table: the comment is above it.
+/// The same holds for any other table: the comment is above it.
 #[test]
 fn every_shipped_mechanism_has_a_comment() {
     for shipped in shipped() {

@@ -44,9 +44,7 @@ pub fn date(text: &str) -> Result<String, BadDate> {
 /// When it is empty.
 pub fn subject(text: &str) -> Result<String, &'static str> {
     match text.trim().is_empty() {
-        true => {
-            Err("a patch needs a subject: omit the option for one built from folder and types")
-        }
+        true => Err("a patch needs a subject: omit the option for one built from folder and types"),
         false => Ok(text.to_owned()),
     }
 }

@@ -148,10 +148,7 @@ const LEGEND: &[(&str, &str)] = &[
         "cycles for each access to the field, on average, in the first recording",
     ),
     ("cycles each B", "the same for the second recording"),
-    (
-        "cycles in per cent",
-        "second minus first",
-    ),
+    ("cycles in per cent", "second minus first"),
     (
         "verdict",
         "better or worse if the interval excludes 0, else not significant; negligible: rounds to zero per cent",

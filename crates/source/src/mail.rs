@@ -6,9 +6,7 @@ use crate::diff::FileDiff;
 
 /// A date that mail readers do not understand.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "not an RFC 2822 date: write it as `Thu, 1 Jan 1970 00:00:00 +0000`, as `date -R` does"
-)]
+#[error("not an RFC 2822 date: write it as `Thu, 1 Jan 1970 00:00:00 +0000`, as `date -R` does")]
 pub struct BadDate;
 
 const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];

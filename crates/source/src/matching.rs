@@ -79,9 +79,7 @@ pub enum Refusal {
     #[error("`{0}` is declared in a way that takes no alignment")]
     NoPlace(String),
     /// Preprocessor lines within one declaration.
-    #[error(
-        "preprocessor lines split this declaration, so `{0}` cannot be moved"
-    )]
+    #[error("preprocessor lines split this declaration, so `{0}` cannot be moved")]
     Torn(String),
     /// Into the middle of alternatives.
     #[error(

@@ -1,11 +1,12 @@
 //! Reads BTF (Documentation/bpf/btf.rst) into a [`TypeModel`].
 //!
-//! Reads both byte orders and all kinds up to ENUM64 (19). Does not read split BTF (`/sys/kernel/btf/MODULE`),
-//! which makes no sense without its base, nor `.BTF.ext`.
+//! Reads both byte orders and all kinds up to ENUM64 (19). Does not read split BTF
+//! (`/sys/kernel/btf/MODULE`), which is meaningless without its base, nor `.BTF.ext`.
 //!
-//! It is a reader of our own because the ready-made ones do not fit: `btf-rs` is under the LGPL, which a statically
-//! linked MIT/Apache program cannot pass on, keeps the names apart from the types, and leaves cycles and
-//! sizes to its user. The format is small: a header, a list of records, a table of strings.
+//! This is our own reader because existing ones do not fit: `btf-rs` is under the LGPL, which a
+//! statically linked MIT/Apache program cannot comply with, keeps names apart from types, and
+//! leaves cycles and sizes to its user. The format is small: a header, a list of records, a table
+//! of strings.
 
 use std::sync::Arc;
 
@@ -19,13 +20,13 @@ use crate::{
 
 /// First two bytes of a blob, as a number.
 pub const MAGIC: u16 = 0xeb9f;
-/// The only version there is.
+/// The only version that exists.
 pub const VERSION: u8 = 1;
 const HEADER_LENGTH: usize = 24;
-/// How much of a name an error tells.
+/// How much of a name an error quotes.
 const NAME_SHOWN: usize = 40;
 
-/// What is wrong with a BTF blob.
+/// Why a BTF blob is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BtfError {
     /// Shorter than the header, or than the header says.
@@ -33,42 +34,42 @@ pub enum BtfError {
     TooShort {
         /// Length of the blob.
         length: usize,
-        /// What the header asks for.
+        /// The length that the header requires.
         needed: u64,
     },
     /// Not BTF at all.
     #[error("not BTF: starts with {0:#06x} instead of 0xeb9f")]
     Magic(u16),
-    /// A version that is not known.
+    /// An unknown version.
     #[error("BTF version {0} is not known; 1 is")]
     Version(u8),
-    /// Flags that are not known.
+    /// Unknown flags.
     #[error("BTF flags {0:#x} are not known")]
     Flags(u8),
-    /// The header says it is shorter than it is.
+    /// The header claims to be shorter than it is.
     #[error("BTF header of {0} bytes is too short")]
     HeaderLength(u32),
     /// The table of strings is not text, or its names do not end.
     #[error("BTF strings are broken at offset {0}")]
     Strings(usize),
-    /// A record is cut off.
+    /// A record is truncated.
     #[error("BTF type {id} is truncated at byte {offset} of the types")]
     Cut {
         id: TypeId,
         /// Where the types end.
         offset: usize,
     },
-    /// A kind that is not known.
+    /// An unknown kind.
     #[error("BTF type {id} has unknown kind {kind}")]
     Kind { id: TypeId, kind: u32 },
-    /// A name with control characters: no compiler makes one, and no terminal should be shown one.
+    /// A name with control characters: no compiler makes one, and it must not reach a terminal.
     #[error("BTF type {id}: the name {name:?} has control characters")]
     Name {
         id: TypeId,
         /// The name's first characters.
         name: String,
     },
-    /// A name outside of the strings, or in the middle of a character.
+    /// A name outside the strings, or in the middle of a character.
     #[error("BTF type {id}: name offset {offset} is outside of the {length} bytes of strings")]
     NameOffset {
         id: TypeId,
@@ -91,7 +92,7 @@ pub enum BtfError {
 /// Reads a BTF blob: the contents of `/sys/kernel/btf/vmlinux` or of an ELF section `.BTF`.
 ///
 /// # Errors
-/// [`BtfError`], which carries the offending value; a blob is read as a whole or not at all.
+/// [`BtfError`], which carries the offending value; a blob is accepted as a whole or not at all.
 pub fn parse(blob: &[u8]) -> Result<TypeModel, BtfError> {
     let header = Header::parse(blob)?;
     let strings = Strings::parse(header.strings)?;
@@ -152,7 +153,7 @@ impl Header<'_> {
             return Err(BtfError::HeaderLength(header_length));
         }
         let section = |offset: u32, length: u32| {
-            // By the header's own length, not ours: a later version may have more in it.
+            // By the header's own length, not ours: a later version may be longer.
             let start = u64::from(header_length) + u64::from(offset);
             let end = start + u64::from(length);
             let range = usize::try_from(start).ok().zip(usize::try_from(end).ok());
@@ -179,13 +180,13 @@ fn word(bytes: &[u8], at: usize, big_endian: bool) -> Option<u32> {
 
 struct Strings {
     table: Arc<str>,
-    /// Whether no string in the table holds a character that is not to be in a name.
+    /// Whether no string in the table has a character that names must not have.
     is_printable: bool,
 }
 
 impl Strings {
     fn parse(bytes: &[u8]) -> Result<Strings, BtfError> {
-        // The whole table at once, so that names are ranges of it and none has to be copied or
+        // The whole table at once: names are then ranges of it, and none has to be copied or
         // checked again.
         let text = std::str::from_utf8(bytes).map_err(|e| BtfError::Strings(e.valid_up_to()))?;
         if !text.starts_with('\0') {
@@ -200,10 +201,11 @@ impl Strings {
         })
     }
 
-    /// A name that a program can be written with. As in the kernel, it holds no control characters.
+    /// A name that source code can use. As in the kernel, it has no control characters.
     fn name(&self, id: TypeId, offset: u32) -> Result<Name, BtfError> {
         let name = self.text(id, offset)?;
-        // Tags may have such characters: only in a table with some is each name looked at.
+        // Tags may have such characters, so each name is checked only if some string in the table
+        // has one.
         if !self.is_printable && has_unsafe(&name) {
             let name = name.chars().take(NAME_SHOWN).collect();
             return Err(BtfError::Name { id, name });
@@ -211,10 +213,10 @@ impl Strings {
         Ok(name)
     }
 
-    /// Any text: tags may hold what they like.
+    /// Any text: tags may contain anything.
     fn text(&self, id: TypeId, offset: u32) -> Result<Name, BtfError> {
         let start = offset as usize;
-        // The table ends in NUL, so the end is found within the table.
+        // The table ends in NUL, so the end is found within it.
         let length = self.table.get(start..).and_then(|rest| rest.find('\0'));
         let error = BtfError::NameOffset {
             id,
@@ -254,7 +256,7 @@ impl Records<'_> {
         Ok(words)
     }
 
-    /// `count` times `item`. Memory is bounded by the bytes that are there: an item is at least one word.
+    /// `count` times `item`. Memory is bounded by the bytes present: an item is at least one word.
     fn list<T>(
         &mut self,
         count: u32,
@@ -417,7 +419,7 @@ fn integer(records: &mut Records<'_>, start: Start) -> Result<Type, BtfError> {
         4 => IntEncoding::Bool,
         other => return Err(records.bad("encoding of an integer", other)),
     };
-    // Both fit: they were masked to eight bits.
+    // Both fit: they are masked to eight bits.
     Ok(Type::Int {
         name: start.name,
         size,
@@ -491,7 +493,7 @@ fn prototype(records: &mut Records<'_>, strings: &Strings, start: Start) -> Resu
             type_id: TypeId(type_id),
         })
     })?;
-    // `...` is written as a last parameter without name and type.
+    // `...` is encoded as a last parameter without name and type.
     let variadic = parameters
         .last()
         .is_some_and(|p| p.name.is_empty() && p.type_id == TypeId::VOID);
@@ -530,11 +532,11 @@ fn linkage(records: &Records<'_>, value: u32) -> Result<Linkage, BtfError> {
     }
 }
 
-/// Before kind_flag (Linux 5.0) a bit-field was a member of an integer type of its own, whose width and
-/// offset made the bit-field. Turns those into bit-fields like the others.
+/// Before kind_flag (Linux 5.0) a bit-field was a member whose integer type had the width and
+/// offset. Turns those into bit-fields like the others.
 fn normalise_old_bit_fields(types: &mut [Type]) {
     let narrow = |types: &[Type], mut id: TypeId| {
-        // Chains of typedefs are not checked yet: follow only as many as a sane one has.
+        // Chains of typedefs are not checked yet: follow only as many as sane code has.
         for _ in 0..crate::check::MAX_DEPTH {
             match types.get(id.index()) {
                 Some(Type::Typedef { target, .. } | Type::Qualified { target, .. }) => id = *target,
@@ -551,7 +553,7 @@ fn normalise_old_bit_fields(types: &mut [Type]) {
         }
         None
     };
-    // Nearly all BTF is newer: then there is nothing to look for.
+    // Nearly all BTF is newer and has nothing to convert.
     if !types
         .iter()
         .any(|t| matches!(t, Type::Int { size, bits, .. } if u32::from(*bits) != size * 8))
@@ -580,7 +582,7 @@ fn normalise_old_bit_fields(types: &mut [Type]) {
     }
 }
 
-/// BTF does not say how large a pointer is; `long` has its size on every machine that Linux runs on.
+/// BTF has no pointer size; `long` has the same size on every machine that Linux runs on.
 fn pointer_size(types: &[Type]) -> u32 {
     let is_long = |name: &str| {
         matches!(

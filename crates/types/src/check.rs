@@ -1,36 +1,36 @@
-//! The one check of a type model: after it every id is in range and of the right kind, every chain of types
-//! that a reader has to follow ends within [`MAX_DEPTH`] steps, and every size is known.
+//! The one check of a type model. After it every id is in range and of the right kind, every chain
+//! of types that a reader follows ends within [`MAX_DEPTH`] steps, and every size is known.
 //!
-//! It walks with a stack of its own, so hostile types cannot exhaust the thread's.
+//! It walks with an explicit stack, so hostile types cannot overflow the thread's.
 
 use linemate_units::BitOffset;
 
 use crate::{Composite, Type, TypeId};
 
-/// The longest chain of nested types: members in members, arrays of arrays, pointers to pointers, typedefs of
-/// typedefs. Linux 6.12 needs 19; the kernel's own verifier gives up after 32.
+/// The longest chain of nested types: members in members, arrays of arrays, pointers to pointers,
+/// typedefs of typedefs. Linux 6.12 needs 19; the kernel's own verifier stops at 32.
 pub const MAX_DEPTH: u32 = 64;
 
-/// The largest type in bytes: more than any address space that a kernel uses today, and small enough for
-/// bit offsets to fit.
+/// The largest type in bytes: more than any address space in use today, and small enough for bit
+/// offsets to fit.
 pub const MAX_SIZE: u64 = 1 << 48;
 
-/// What is wrong with a list of types.
+/// Why a list of types is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
     /// The first type is not `void`.
     #[error("the first of the types is not void")]
     NoVoid,
-    /// `void` is not the first type alone.
+    /// `void` does not come first, or not only there.
     #[error("type {0}: void has an id that is not 0")]
     SecondVoid(TypeId),
     /// More types than ids.
     #[error("{0} types are too many to number")]
     TooManyTypes(usize),
-    /// A reference to a type that is not there.
+    /// A reference to a type that does not exist.
     #[error("type {id} refers to type {target}, but there are only {count}")]
     OutOfRange {
-        /// The type that refers.
+        /// The referring type.
         id: TypeId,
         /// The id it refers to.
         target: TypeId,
@@ -40,14 +40,14 @@ pub enum ModelError {
     /// A reference to something of the wrong kind.
     #[error("type {id} refers to type {target}, which is not {wanted}")]
     WrongKind {
-        /// The type that refers.
+        /// The referring type.
         id: TypeId,
         /// The id it refers to.
         target: TypeId,
-        /// What it should be.
+        /// What it must be.
         wanted: &'static str,
     },
-    /// A type that contains itself, or that takes forever to write down.
+    /// A type that contains itself, or whose declaration is infinite.
     #[error("type {0} contains itself")]
     Cycle(TypeId),
     #[error("type {id} nests {depth} types, more than {MAX_DEPTH}")]
@@ -66,7 +66,7 @@ pub enum ModelError {
         /// Bytes of an element.
         element: u64,
     },
-    /// A bit-field that is wider than its type, or of a type that has no bits.
+    /// A bit-field that is wider than its type, or whose type cannot have bit-fields.
     #[error("type {id}: member {member} cannot be a bit-field of {bits} bits")]
     BitField {
         /// The struct or union.
@@ -89,7 +89,7 @@ pub enum ModelError {
     },
 }
 
-/// Checks `types` and gives their sizes.
+/// Checks `types` and returns their sizes.
 pub(crate) fn check(types: &[Type], pointer_size: u32) -> Result<Vec<Option<u64>>, ModelError> {
     if u32::try_from(types.len()).is_err() {
         return Err(ModelError::TooManyTypes(types.len()));
@@ -98,11 +98,11 @@ pub(crate) fn check(types: &[Type], pointer_size: u32) -> Result<Vec<Option<u64>
         return Err(ModelError::NoVoid);
     }
     for (id, t) in (0u32..).map(TypeId).zip(types) {
-        // First, so that what follows can index without asking.
+        // First, so that everything after it can index without checking.
         check_references(types, id, t)?;
     }
     let sizes = measure(types, pointer_size)?;
-    // For its depth and cycles alone: names are written along these chains.
+    // For depth and cycles only: names are written along these chains.
     walk(types, for_each_spelled, |_, _| Ok(()))?;
     for (id, t) in (0u32..).map(TypeId).zip(types) {
         if let Type::Composite(composite) = t {
@@ -178,7 +178,7 @@ fn check_references(types: &[Type], id: TypeId, t: &Type) -> Result<(), ModelErr
     }
 }
 
-/// The types that are needed to measure `t`.
+/// The types needed to measure `t`.
 fn for_each_part(_: &[Type], t: &Type, visit: &mut dyn FnMut(TypeId)) {
     match t {
         Type::Typedef { target, .. } | Type::Qualified { target, .. } => visit(*target),
@@ -188,8 +188,8 @@ fn for_each_part(_: &[Type], t: &Type, visit: &mut dyn FnMut(TypeId)) {
     }
 }
 
-/// The types that are needed to write `t` down where it is used. What has a name is written as its
-/// name: that is how C's own cycles (lists, trees) end.
+/// The types needed to declare something of type `t`. A named type is written as its name, which
+/// ends C's own cycles (lists, trees).
 fn for_each_spelled(types: &[Type], t: &Type, visit: &mut dyn FnMut(TypeId)) {
     let mut visit = |target: TypeId| match &types[target.index()] {
         Type::Composite(composite) if !composite.name.is_empty() => {}
@@ -224,7 +224,7 @@ enum Visit {
 
 type EachPart = fn(&[Type], &Type, &mut dyn FnMut(TypeId));
 
-/// Depth-first over all types: `leave` is called for each type after all that it needs.
+/// Depth-first over all types: `leave` is called for each type after everything it needs.
 fn walk(
     types: &[Type],
     parts: EachPart,
@@ -238,8 +238,8 @@ fn walk(
         while let Some(step) = stack.pop() {
             match step {
                 Visit::Enter(id) => {
-                    // A type can be on the stack several times; only the first visit counts. It cannot be
-                    // Entered here: whatever was pushed later than it has been left by now.
+                    // A type can be on the stack several times; only the first visit counts. It
+                    // cannot be Entered here: everything pushed later has been left by now.
                     if states[id.index()] != State::New {
                         continue;
                     }
@@ -334,7 +334,8 @@ fn check_members(
                 });
             }
             Some(bits) => u64::from(bits),
-            // A member without a size (a type that is only declared) takes no place. No overflow: MAX_SIZE.
+            // A member without a size (a type that is only declared) takes no space. No overflow:
+            // MAX_SIZE.
             None => sizes[member.type_id.index()].unwrap_or(0) * 8,
         };
         let fits = member
@@ -356,7 +357,7 @@ fn check_members(
     Ok(())
 }
 
-/// The bits that a bit-field of type `id` can have; 0 for what cannot be one.
+/// The bits that a bit-field of type `id` can have; 0 if it cannot be one.
 fn bits_of(types: &[Type], mut id: TypeId) -> u32 {
     // Such chains end: measure() has walked them.
     while let Type::Typedef { target, .. } | Type::Qualified { target, .. } = &types[id.index()] {

@@ -1,40 +1,40 @@
-//! Which type a user means, and what else the user may have meant.
+//! Which type a user means, and which ones with similar names exist.
 
 use crate::{Composite, CompositeKind, Type, TypeId, TypeModel};
 
-/// How a user calls a type.
+/// How a user names a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TypeQuery<'a> {
     /// By a name: see [`TypeModel::lookup`].
     Named(&'a str),
-    /// A struct by members that it has itself, not inside another member; for structs without a name.
+    /// A struct by its direct members, for structs without a name.
     With(&'a [String]),
 }
 
 /// The type that a user means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundType {
-    /// The type; the first of those with the members asked for.
+    /// The type; the first with the given members.
     pub id: TypeId,
-    /// All variants of it, itself among them, ascending. BTF can have several of a struct or union, of one name and size, that
-    /// differ only in what their pointers point to.
+    /// All variants of it, including itself, ascending. BTF can have several of a struct or union,
+    /// of one name and size, that differ only in what their pointers point to.
     pub variants: Vec<TypeId>,
 }
 
-/// Why no type is meant.
+/// Why no type matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotFound {
-    /// There is none. With names like the one asked for, best first.
+    /// There is none. With the most similar names, best first.
     Absent(Vec<String>),
-    /// This many structs, each laid out otherwise than the others, have the members asked for.
+    /// This many structs with different layouts have the given members.
     Ambiguous(usize),
 }
 
 impl TypeModel {
-    /// The type that is meant: a struct, union or enum.
+    /// The named type: a struct, union or enum.
     ///
     /// # Errors
-    /// When there is none, or several structs that are laid out differently have the members.
+    /// If there is none, or several structs with different layouts have the members.
     pub fn find(&self, query: TypeQuery<'_>) -> Result<FoundType, NotFound> {
         match query {
             TypeQuery::Named(name) => {
@@ -51,7 +51,7 @@ impl TypeModel {
         let Some(Type::Composite(composite)) = self.get(id) else {
             return vec![id];
         };
-        // Those without a name have nothing in common but that.
+        // Structs without a name have nothing else in common.
         if composite.name.is_empty() {
             return vec![id];
         }
@@ -64,7 +64,7 @@ impl TypeModel {
     }
 
     fn find_with(&self, members: &[String]) -> Result<FoundType, NotFound> {
-        // The structs, those that are laid out alike together.
+        // The structs, grouped by identical layout.
         let mut layouts: Vec<(&Composite, Vec<TypeId>)> = Vec::new();
         for (id, t) in self.iter() {
             let Type::Composite(composite) = t else {
@@ -90,15 +90,16 @@ impl TypeModel {
         }
     }
 
-    /// The struct, union, enum or typedef whose name with its scopes or generic arguments is longer: `Queue` means `app::Queue<int>`
-    /// where the program has nothing else that it could mean. A name without arguments means a type that has none, if there is one:
-    /// a program's `app::Either` is not hidden by a library's `either::Either<A, B>`.
+    /// The struct, union, enum or typedef whose name with its scopes or generic arguments is
+    /// longer: `Queue` means `app::Queue<int>` if the program has nothing else that it could mean.
+    /// A name without arguments means a type that has none, if there is one: a library's
+    /// `either::Either<A, B>` does not hide a program's `app::Either`.
     pub(crate) fn short_named(&self, name: &str) -> Option<TypeId> {
         let in_scopes = self.only_named(|full| is_end_of(name, full));
         in_scopes.or_else(|| self.only_named(|full| is_short_for(name, full)))
     }
 
-    /// The type whose name is meant; `None` where types of several names are.
+    /// The type with that name; `None` if types of several names match.
     fn only_named(&self, is_meant: impl Fn(&str) -> bool) -> Option<TypeId> {
         let mut found: Option<TypeId> = None;
         for id in self.scoped() {
@@ -106,7 +107,7 @@ impl TypeModel {
             if !is_meant(full) {
                 continue;
             }
-            // By the full name: several types of one name are variants, not other types.
+            // By the full name: several types of one name are variants, not different types.
             let known = found.and_then(|known| self.get(known)).map(Type::name);
             if known.is_some_and(|known| known != full) {
                 return None;
@@ -116,8 +117,9 @@ impl TypeModel {
         found
     }
 
-    /// The structs, unions, enums and typedefs of whose names `name` is the end, without scopes, generic arguments and the file that
-    /// [`crate::join()`] tells one from another of its name by: all that [`TypeModel::lookup`] could take for `Queue`.
+    /// The structs, unions, enums and typedefs whose names end in `name`, ignoring scopes, generic
+    /// arguments and the file that [`crate::join()`] appends to tell equal names apart: everything
+    /// that [`TypeModel::lookup`] could take for `Queue`.
     pub fn short_names(&self, name: &str) -> Vec<TypeId> {
         let fits = |id: &&TypeId| {
             let full = self.get(**id).map_or("", Type::name);
@@ -127,7 +129,8 @@ impl TypeModel {
         self.scoped().iter().filter(fits).copied().collect()
     }
 
-    /// The struct or union that is called `name`, or the typedef of that name where its type has none of its own.
+    /// The struct or union called `name`, or the typedef of that name if its type has none of its
+    /// own.
     pub fn declared(&self, name: &str) -> Option<TypeId> {
         let id = self.lookup(name)?;
         let composite = self.composite(id)?;
@@ -138,7 +141,8 @@ impl TypeModel {
         }
     }
 
-    /// The names of structs, unions and typedefs that are most like `name`, at most three: see [`linemate_text::nearest`].
+    /// The names of structs, unions and typedefs closest to `name`, at most three: see
+    /// [`linemate_text::nearest`].
     pub fn nearest_names(&self, name: &str) -> Vec<String> {
         let wanted = name.split_whitespace().last().unwrap_or("");
         let types = self.iter().map(|(_, t)| t);
@@ -147,12 +151,13 @@ impl TypeModel {
     }
 }
 
-/// Whether `name` is the end of the type name `full`, with or without the generic arguments at that end, from the start of a scope on.
+/// Whether the type name `full` ends in `name` at a scope boundary, with or without the generic
+/// arguments at that end.
 fn is_short_for(name: &str, full: &str) -> bool {
     is_end_of(name, full) || is_end_of(name, without_arguments(full))
 }
 
-/// Whether `name` is the end of the type name `full`, from the start of a scope on.
+/// Whether the type name `full` ends in `name` at a scope boundary.
 fn is_end_of(name: &str, full: &str) -> bool {
     let scopes = full.strip_suffix(name).filter(|_| !name.is_empty());
     scopes.is_some_and(|scopes| scopes.is_empty() || scopes.ends_with("::") && is_closed(scopes))
@@ -175,13 +180,13 @@ fn without_arguments(full: &str) -> &str {
     full
 }
 
-/// Whether no generic arguments are left open: what is after `a<b::` is not a scope of its own.
+/// Whether no generic arguments are open: what follows `a<b::` is not a scope of its own.
 fn is_closed(text: &str) -> bool {
     let count = |byte| text.bytes().filter(|b| *b == byte).count();
     count(b'<') == count(b'>')
 }
 
-/// Whether the members have the same names and places.
+/// Whether the members have the same names and offsets.
 fn are_alike(a: &Composite, b: &Composite) -> bool {
     let mut pairs = a.members.iter().zip(&b.members);
     a.members.len() == b.members.len()

@@ -1,9 +1,10 @@
 //! Field paths: which field of a type is at an offset.
 //!
-//! [`FlatType`] unfolds a type once into its *leaves* (scalars, locks and wrappers of a scalar) and finds the leaf of
-//! an access by binary search. Arrays are not unrolled: a leaf inside of an array stands for the same member of
-//! every element, and a hit tells the indices. So the size of the table depends on the declaration alone.
-//! A wrapper counts as its scalar: `rto_count`, not `rto_count.counter`.
+//! [`FlatType`] unfolds a type once into its *leaves* (scalars, locks and wrappers of a scalar) and
+//! finds the leaf of an access by binary search. Arrays are not unrolled: a leaf inside an array
+//! represents the same member of every element, and a hit gives the indices. So the size of the
+//! table depends only on the declaration. A wrapper counts as its scalar: `rto_count`, not
+//! `rto_count.counter`.
 //!
 //! ```text
 //!  struct cpupri            blocks                              leaves
@@ -20,13 +21,13 @@ use linemate_units::{BitOffset, ByteOffset};
 
 use crate::{Composite, Member, Type, TypeId, TypeModel};
 
-/// The most leaves of a type: struct task_struct of Linux 6.12 has fewer than 1,000.
+/// The maximum number of leaves of a type: struct task_struct of Linux 6.12 has fewer than 1,000.
 pub const MAX_LEAVES: usize = 1 << 16;
 
-/// All paths of a type together: 1,000 bytes for each of the leaves.
+/// The length of all paths of a type: 1,000 bytes per leaf.
 const MAX_PATH_BYTES: usize = MAX_LEAVES * 1000;
 
-/// Structs that are views of one lock word, and whose parts nobody places apart.
+/// Structs that are views of one lock word, whose parts nobody places separately.
 const LOCKS: [&str; 4] = ["spinlock", "raw_spinlock", "qspinlock", "qrwlock"];
 
 /// Why a type has no field paths.
@@ -47,10 +48,11 @@ pub struct LeafId(pub u32);
 /// A member that is not unfolded further.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaf {
-    /// The names from the outermost type on, `[]` for each array dimension: `pri_to_cpu[].count`.
-    /// Anonymous structs and unions add nothing. Empty when the type itself is a leaf.
+    /// The names from the outermost type on, with `[]` for each array dimension:
+    /// `pri_to_cpu[].count`. Anonymous structs and unions add nothing. Empty if the type itself is
+    /// a leaf.
     pub path: String,
-    /// Its first byte; inside of arrays, that of the first element.
+    /// Its first byte; inside arrays, that of the first element.
     pub offset: ByteOffset,
     /// Bytes; for a bit-field the bytes that its bits touch.
     pub size: u64,
@@ -58,8 +60,8 @@ pub struct Leaf {
     pub bits: Option<(BitOffset, u32)>,
     /// Its declared type (of one element for an array).
     pub type_id: TypeId,
-    /// The arrays around it, outermost first: bytes from element to element, and number of elements.
-    /// The number is 0 for a flexible array at the end, which has no bound.
+    /// The enclosing arrays, outermost first: bytes from element to element, and number of
+    /// elements. The number is 0 for a flexible array at the end, which has no bound.
     pub arrays: Vec<(u64, u64)>,
 }
 
@@ -69,8 +71,8 @@ pub struct FieldHit {
     pub leaf: LeafId,
     /// Where this instance of the field starts, array indices included.
     pub offset: ByteOffset,
-    /// Whether the access is within the field. It is not when it reads several fields at once,
-    /// as copying and clearing do: then the hit is the first of them.
+    /// Whether the access is within the field. It is not if it covers several fields at once, as
+    /// copying and clearing do: then the hit is the first of them.
     pub covers: bool,
 }
 
@@ -80,7 +82,7 @@ pub struct FlatType {
     type_id: TypeId,
     size: u64,
     leaves: Vec<Leaf>,
-    /// By leaf: the first one with the same bytes.
+    /// By leaf: the first leaf with the same bytes.
     firsts: Vec<LeafId>,
     root: FlatBlock,
 }
@@ -99,7 +101,7 @@ struct FlatEntry {
 #[derive(Clone, Debug)]
 enum FlatNode {
     Leaf(LeafId),
-    /// The same block again and again; its offsets count from the start of the element.
+    /// The same block repeated; its offsets count from the start of the element.
     Repeat {
         stride: u64,
         block: FlatBlock,
@@ -113,7 +115,7 @@ impl FlatType {
     /// Unfolds type `id`.
     ///
     /// # Errors
-    /// An id that the model does not have, or a type with more than [`MAX_LEAVES`] leaves.
+    /// An id that is not in the model, or a type with more than [`MAX_LEAVES`] leaves.
     pub fn new(model: &TypeModel, id: TypeId) -> Result<FlatType, FlattenError> {
         model.get(id).ok_or(FlattenError::NoSuchType(id))?;
         let size = model.size_of(id).unwrap_or(0);
@@ -141,7 +143,7 @@ impl FlatType {
         })
     }
 
-    /// The type that was unfolded.
+    /// The unfolded type.
     pub fn type_id(&self) -> TypeId {
         self.type_id
     }
@@ -156,20 +158,21 @@ impl FlatType {
         &self.leaves
     }
 
-    /// The leaf of that id; `None` for ids of another type.
+    /// The leaf with that id; `None` for ids of another type.
     pub fn leaf(&self, id: LeafId) -> Option<&Leaf> {
         self.leaves.get(id.0 as usize)
     }
 
-    /// The field that an access of `size` bytes at `offset` touches; `None` when it touches only holes and
-    /// padding, or is outside.
+    /// The field that an access of `size` bytes at `offset` touches; `None` if it touches only
+    /// holes and padding, or is outside.
     ///
-    /// Where several fields share the bytes (unions) it is the first in declaration order that covers the access,
-    /// else the first that it touches. A bit-field stands for its whole storage unit, and the unit's first one for
-    /// all of them ([`FlatType::names`]): which of them an instruction means, its address does not tell. An access
-    /// that starts in a hole belongs to the next field if it reaches it.
+    /// If several fields share the bytes (unions), it is the first in declaration order that covers
+    /// the access, else the first that it touches. A bit-field represents its whole storage unit,
+    /// and the unit's first one represents all of them ([`FlatType::names`]): an address does not
+    /// show which of them an instruction means. An access that starts in a hole belongs to the next
+    /// field if it reaches it.
     pub fn find(&self, offset: ByteOffset, size: u64) -> Option<FieldHit> {
-        // An access of no bytes still is at a place.
+        // An access of no bytes still has a place.
         let end = offset.0.checked_add(size.max(1))?;
         let found = find(&self.root, offset.0, end)?;
         let about = self.leaf(found.leaf)?;
@@ -192,8 +195,8 @@ impl FlatType {
         self.firsts.get(leaf.0 as usize).copied().unwrap_or(leaf)
     }
 
-    /// The leaves that no access can tell from this one, itself among them, in declaration order: members of a union
-    /// that have the same place and size; all bit-fields of a storage unit.
+    /// The leaves that no access can tell from this one, including itself, in declaration order:
+    /// members of a union with the same place and size; all bit-fields of a storage unit.
     pub fn same_bytes(&self, leaf: LeafId) -> impl Iterator<Item = &Leaf> {
         let first = self.first(leaf);
         let same = self.leaves.iter().zip(&self.firsts);
@@ -201,8 +204,8 @@ impl FlatType {
             .map(|(leaf, _)| leaf)
     }
 
-    /// The first byte (inside of arrays, that of the first element) and the size of all that [`FlatType::same_bytes`]
-    /// gives.
+    /// The first byte (inside arrays, that of the first element) and the size of everything in
+    /// [`FlatType::same_bytes`].
     pub fn extent(&self, leaf: LeafId) -> (ByteOffset, u64) {
         let ends = |leaf: &Leaf| (leaf.offset.0, leaf.offset.0 + leaf.size);
         let joined = self
@@ -213,7 +216,8 @@ impl FlatType {
         (ByteOffset(start), end - start)
     }
 
-    /// All names of a leaf's bytes, `donor | curr`, in declaration order; those of [`FlatType::same_bytes`].
+    /// All names of a leaf's bytes, `donor | curr`, in declaration order: those of
+    /// [`FlatType::same_bytes`].
     pub fn names(&self, leaf: LeafId) -> String {
         let names: Vec<&str> = self
             .same_bytes(leaf)
@@ -248,7 +252,7 @@ impl FlatType {
     }
 }
 
-/// A leaf that covers what was asked for, and its bytes.
+/// A leaf that covers the access, and its bytes.
 #[derive(Clone, Copy)]
 struct LeafSpan {
     leaf: LeafId,
@@ -270,11 +274,12 @@ impl LeafSpan {
     }
 }
 
-/// The first field of `block` that `start..end` touches. Its recursion is that of the types: at most MAX_DEPTH.
+/// The first field of `block` that `start..end` touches. Recursion: at most MAX_DEPTH, as deep as
+/// the types.
 fn find(block: &FlatBlock, start: u64, end: u64) -> Option<LeafSpan> {
-    // Entries do not overlap, so they are sorted by their ends as well.
+    // Entries do not overlap, so their ends are sorted as well.
     let first = block.partition_point(|entry| entry.end <= start);
-    // An entry can turn out to be a hole inside (padding of an array's element): then the next one counts.
+    // An entry can turn out to be a hole (padding of an array's element): then the next one counts.
     for entry in &block[first..] {
         if entry.start >= end {
             return None;
@@ -304,7 +309,7 @@ fn find_repeated(
 ) -> Option<LeafSpan> {
     let from = start.max(entry.start) - entry.start;
     let to = end.min(entry.end) - entry.start;
-    // All elements are alike: the access is looked up in the first one, and the hit moved.
+    // All elements are alike: look the access up in the first one, and move the hit.
     let base = from - from % stride;
     let in_element = find(block, from - base, to - base);
     let found = match in_element {
@@ -357,7 +362,8 @@ struct FlatBuilder<'a> {
 }
 
 impl FlatBuilder<'_> {
-    /// The block of a value of type `id` at `place`. Recursion: at most MAX_DEPTH, as checked by the model.
+    /// The block of a value of type `id` at `place`. Recursion: at most MAX_DEPTH, checked by the
+    /// model.
     fn unfold(
         &mut self,
         id: TypeId,
@@ -366,7 +372,7 @@ impl FlatBuilder<'_> {
     ) -> Result<FlatBlock, FlattenError> {
         self.visits += 1;
         self.path_bytes += path.len();
-        // Visits, as empty structs give no leaf; four for each leaf is not measured.
+        // Visits, because empty structs give no leaf. Four per leaf is a guess with ample room.
         let too_large = self.visits > 4 * MAX_LEAVES || self.path_bytes > MAX_PATH_BYTES;
         if self.leaves.len() >= MAX_LEAVES || too_large {
             return Err(FlattenError::TooManyLeaves(self.outermost));
@@ -374,8 +380,8 @@ impl FlatBuilder<'_> {
         let model = self.model;
         match model.get(model.strip(id)) {
             Some(Type::Composite(composite))
-                // The outermost type is unfolded in any case: asked about a lock itself, its parts
-                // are wanted.
+                // The outermost type is always unfolded: a question about a lock itself wants its
+                // parts.
                 if path.is_empty() || !is_one_value(model, composite) =>
             {
                 let mut block = FlatBlock::new();
@@ -396,7 +402,7 @@ impl FlatBuilder<'_> {
         place: MemberPlace,
     ) -> Result<FlatBlock, FlattenError> {
         let named = !member.name.is_empty();
-        // Bit-fields without a name are padding.
+        // Unnamed bit-fields are padding.
         if !named && member.bits.is_some() {
             return Ok(FlatBlock::new());
         }
@@ -441,7 +447,7 @@ impl FlatBuilder<'_> {
             return Ok(FlatBlock::new());
         }
         let end = match flexible {
-            // No end, and half of what there is, so that sums of offsets do not overflow.
+            // No end, halved so that sums of offsets do not overflow.
             true => u64::MAX / 2,
             false => place.start + stride * u64::from(count),
         };
@@ -479,7 +485,7 @@ impl FlatBuilder<'_> {
     }
 }
 
-/// Whether a struct is one value in everyone's mind: a lock, or a wrapper of a single scalar (`atomic_t`,
+/// Whether a struct is one value in practice: a lock, or a wrapper of a single scalar (`atomic_t`,
 /// `refcount_t`, `struct kref`). Recursion: at most MAX_DEPTH.
 fn is_one_value(model: &TypeModel, composite: &Composite) -> bool {
     if LOCKS.contains(&composite.name.as_str()) {
@@ -510,7 +516,7 @@ fn is_one_value(model: &TypeModel, composite: &Composite) -> bool {
 /// Sorts entries and puts those that share bytes into one [`FlatNode::Overlap`], in declaration order.
 fn separate(entries: FlatBlock) -> FlatBlock {
     let mut numbered: Vec<(usize, FlatEntry)> = entries.into_iter().enumerate().collect();
-    // With their numbers, as within an overlap the order of the declaration decides.
+    // With their numbers, because the order of declaration decides within an overlap.
     numbered.sort_by_key(|(_, entry)| entry.start);
     let mut block = FlatBlock::new();
     let mut group: Vec<(usize, FlatEntry)> = Vec::new();

@@ -1,4 +1,4 @@
-//! Which type.
+//! Type ids.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Several type models as one: a kernel's types and those of the programs that were recorded on it.
+//! Several type models merged into one: a kernel's types and those of the programs recorded on it.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use crate::{
     TypeModel,
 };
 
-/// A type model of several, and where each one's ids are in it.
+/// A merged type model, and where each source's ids are in it.
 #[derive(Clone, Debug)]
 pub struct JoinedModel {
     pub model: TypeModel,
@@ -15,7 +15,7 @@ pub struct JoinedModel {
 }
 
 impl JoinedModel {
-    /// The id in the joined model of what had `id` in the model with this number.
+    /// The id in the merged model of `id` in the model with this number.
     #[must_use]
     pub fn id(&self, model: usize, id: TypeId) -> TypeId {
         match id {
@@ -27,17 +27,17 @@ impl JoinedModel {
     }
 }
 
-/// Joins models. The first one's types keep their names and ids; a struct, union or enum of a later one, whose name an earlier one has, too, goes
-/// by `name@LABEL`.
+/// Merges models. The first one's types keep their names and ids; a struct, union or enum of a
+/// later one becomes `name@LABEL` if an earlier model has its name, too.
 ///
 /// # Errors
-/// [`ModelError`], where there are more types than a model can have.
+/// [`ModelError`], if there are more types than a model can have.
 pub fn join(first: &TypeModel, later: &[(&str, &TypeModel)]) -> Result<JoinedModel, ModelError> {
     let mut types: Vec<Type> = first.iter().map(|(_, ty)| ty.clone()).collect();
     let mut shifts = vec![0];
     let mut taken: BTreeSet<String> = tags(first).map(str::to_owned).collect();
     for (label, model) in later {
-        // Each model's `void` is the first one's, so one type less is added.
+        // Each model's `void` maps to the first one's, so one type less is added.
         let shift = types.len() as u32 - 1;
         shifts.push(shift);
         let shifted = Shifted {
@@ -46,7 +46,7 @@ pub fn join(first: &TypeModel, later: &[(&str, &TypeModel)]) -> Result<JoinedMod
             taken: &taken,
         };
         types.extend(model.iter().skip(1).map(|(_, ty)| shifted.ty(ty)));
-        // After its own types: within one model types may share a name.
+        // After its own types: types within one model may share a name.
         taken.extend(tags(model).map(str::to_owned));
     }
     let model = TypeModel::new(types, first.pointer_size())?;

@@ -1,6 +1,6 @@
-//! Finds the BTF, the release and the architecture of a kernel image.
+//! Finds the BTF, the release and the architecture in a kernel image.
 //!
-//! | input | how it is told | where the kernel is |
+//! | input | recognised by | where the kernel is |
 //! |---|---|---|
 //! | raw BTF (`/sys/kernel/btf/vmlinux`) | BTF magic | – |
 //! | ELF (`vmlinux`, ppc64el's `vmlinuz`) | ELF magic | it is the kernel |
@@ -9,8 +9,9 @@
 //! | arm64 or riscv64 `Image` | magic at 0x38 | it is the kernel |
 //! | a compressed one of these (`Image.gz`) | magic of the compression | all of it |
 //!
-//! Formats: Documentation/arch/x86/boot.rst, Documentation/arch/arm64/booting.rst, drivers/firmware/efi/libstub/zboot-header.S.
-//! It does not verify signatures or checksums and does not know modules.
+//! Formats: Documentation/arch/x86/boot.rst, Documentation/arch/arm64/booting.rst,
+//! drivers/firmware/efi/libstub/zboot-header.S. It does not verify signatures or checksums and does
+//! not know modules.
 
 use linemate_units::LineSize;
 use object::{Object, ObjectSection, SectionKind};
@@ -39,7 +40,7 @@ pub enum Arch {
 }
 
 impl Arch {
-    /// The name that `uname -m` gives it (`ppc64` for both byte orders).
+    /// What `uname -m` calls it (`ppc64` for both byte orders).
     pub fn name(self) -> &'static str {
         match self {
             Arch::X86_64 => "x86_64",
@@ -52,8 +53,8 @@ impl Arch {
         }
     }
 
-    /// The line size that Linux lays its types out for (`L1_CACHE_BYTES` of distribution kernels); `None` for s390x, whose 256
-    /// bytes are no [`LineSize`].
+    /// The line size that Linux lays out its types for (`L1_CACHE_BYTES` of distribution kernels);
+    /// `None` for s390x, whose 256 bytes are not a [`LineSize`].
     pub fn line(self) -> Option<LineSize> {
         match self {
             Arch::Ppc64 => Some(LineSize::B128),
@@ -66,7 +67,7 @@ impl Arch {
 /// The container of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// A BTF blob alone.
+    /// A bare BTF blob.
     RawBtf,
     /// An ELF file.
     Elf,
@@ -100,7 +101,7 @@ pub enum ImageError {
     /// The kernel cannot be unpacked.
     #[error(transparent)]
     Unpack(#[from] UnpackError),
-    /// A container in a container in a container.
+    /// Containers nested too deep.
     #[error("more than {0} nested images")]
     Nested(u32),
     /// A broken ELF file.
@@ -132,7 +133,7 @@ fn start(bytes: &[u8]) -> String {
     format!("starts with {}", hex.join(" "))
 }
 
-/// What was found in a kernel image.
+/// The contents of a kernel image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelImage {
     /// The outermost container.
@@ -141,7 +142,7 @@ pub struct KernelImage {
     pub compression: Compression,
     /// The machine it is for; `None` for raw BTF, which does not say.
     pub arch: Option<Arch>,
-    /// `uname -r`, e.g. `6.12.117+deb12-cloud-amd64`; `None` when the image does not tell.
+    /// `uname -r`, e.g. `6.12.117+deb12-cloud-amd64`; `None` if the image does not contain it.
     pub release: Option<String>,
     /// The BTF blob.
     pub btf: Vec<u8>,
@@ -150,20 +151,20 @@ pub struct KernelImage {
 /// A section of machine code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodeSection {
-    /// Where its first byte is linked to be.
+    /// The linked address of its first byte.
     pub address: u64,
-    /// Its bytes as they are in the image: what the kernel patches when it starts is not in them.
+    /// Its bytes as in the image, before the kernel patches them at boot.
     pub bytes: Vec<u8>,
 }
 
-/// `Image.gz` with a zboot in it is as deep as it gets.
+/// `Image.gz` with a zboot inside is the deepest that exists.
 const MAX_NESTING: u32 = 4;
 
 impl KernelImage {
     /// Finds the BTF in `bytes`, the contents of a file.
     ///
     /// # Errors
-    /// [`ImageError`]: no known format, cut off, not to be unpacked, or without BTF.
+    /// [`ImageError`]: unknown format, truncated, cannot be unpacked, or without BTF.
     pub fn parse(bytes: &[u8]) -> Result<KernelImage, ImageError> {
         let mut found = ImageFacts::default();
         let btf = found.look(bytes, 0)?;
@@ -179,7 +180,8 @@ impl KernelImage {
     /// The machine code in `bytes`, the contents of a file; sections in the image's order.
     ///
     /// # Errors
-    /// As [`KernelImage::parse`]; an image without sections of code, as raw BTF and flat images are.
+    /// As for [`KernelImage::parse`]; also an image without code sections, as raw BTF and flat
+    /// images are.
     pub fn code(bytes: &[u8]) -> Result<Vec<CodeSection>, ImageError> {
         let mut found = ImageFacts {
             code: Some(Vec::new()),
@@ -201,14 +203,14 @@ impl KernelImage {
     }
 }
 
-/// What is known so far, from the outermost container inwards; the first to tell wins.
+/// What is known so far, from the outermost container inwards; the first value found wins.
 #[derive(Default)]
 struct ImageFacts {
     format: Option<Format>,
     compression: Option<Compression>,
     arch: Option<Arch>,
     release: Option<String>,
-    /// Sections of code, where those are wanted and not BTF.
+    /// Code sections, if those are wanted and not BTF.
     code: Option<Vec<CodeSection>>,
 }
 
@@ -229,7 +231,7 @@ impl ImageFacts {
             self.format.get_or_insert(Format::Elf);
             return self.elf(bytes);
         }
-        // Before EFI's `MZ`: a bzImage with an EFI stub begins with that, too.
+        // Before EFI's `MZ`: a bzImage with an EFI stub starts with that, too.
         if is_at(bytes, 0x202, b"HdrS") {
             self.format.get_or_insert(Format::BzImage);
             let payload = self.bzimage(bytes)?;
@@ -254,7 +256,7 @@ impl ImageFacts {
 
     fn compressed(&mut self, payload: &[u8], depth: u32) -> Result<Vec<u8>, ImageError> {
         let compression = Compression::of(payload).unwrap_or(Compression::None);
-        // The outermost one: that is how the file is packed.
+        // Of the outermost container: that is how the file is packed.
         self.compression.get_or_insert(compression);
         match compression {
             Compression::None => self.look(payload, depth + 1),
@@ -294,7 +296,7 @@ impl ImageFacts {
     }
 
     fn zboot<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], ImageError> {
-        // The PE header says for which machine the EFI application is.
+        // The PE header names the EFI application's machine.
         let pe = usize::try_from(u32_at(bytes, 0x3c)?).unwrap_or(usize::MAX);
         let machine = pe.checked_add(4).and_then(|at| u16_at(bytes, at).ok());
         let arch = match machine {
@@ -328,7 +330,7 @@ impl ImageFacts {
         };
         self.arch = self.arch.or(arch);
         if let Some(code) = &mut self.code {
-            // Code alone is wanted, so an image without BTF is no error here.
+            // Only code is wanted, so an image without BTF is no error here.
             for section in file.sections().filter(|s| s.kind() == SectionKind::Text) {
                 code.push(CodeSection {
                     address: section.address(),
@@ -351,7 +353,7 @@ impl ImageFacts {
         }
     }
 
-    /// A flat image has no table of sections: its BTF is the one place that reads as BTF.
+    /// A flat image has no section table: its BTF is the one place that parses as BTF.
     fn flat(&mut self, bytes: &[u8]) -> Result<Vec<u8>, ImageError> {
         let arch = if is_at(bytes, 0x38, b"ARM\x64") {
             Arch::Arm64
@@ -374,7 +376,7 @@ impl ImageFacts {
             let Ok(end) = usize::try_from(end) else {
                 continue;
             };
-            // The strings come after the types: chance finds of the magic rarely have that.
+            // The strings come after the types: chance matches of the magic rarely satisfy that.
             if types == 0 || types > strings {
                 continue;
             }
@@ -391,19 +393,20 @@ impl ImageFacts {
         }
     }
 
-    /// `Linux version 6.12.117+deb12-cloud-amd64 (builder@host) …`, which init/version.c puts into every kernel.
+    /// `Linux version 6.12.117+deb12-cloud-amd64 (builder@host) …`, which init/version.c puts into
+    /// every kernel.
     fn release_from_banner(&mut self, bytes: &[u8]) {
         let banner = b"Linux version ";
         let text = memchr::memmem::find_iter(bytes, banner)
             .filter_map(|at| bytes.get(at + banner.len()..))
-            // The words are also in messages, before a format's `%s`.
+            // The words also occur in messages, before a format's `%s`.
             .find(|text| text.first().is_some_and(u8::is_ascii_digit));
         if let Some(text) = text {
             self.set_release(text);
         }
     }
 
-    /// The first word of `text`, when it can be a release.
+    /// The first word of `text`, if it can be a release.
     fn set_release(&mut self, text: &[u8]) {
         // __NEW_UTS_LEN: no release is longer than 64 bytes.
         let word = text.iter().take(65).take_while(|b| b.is_ascii_graphic());

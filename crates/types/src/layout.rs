@@ -1,8 +1,8 @@
-//! Where the members of a struct are, and what is between them, in pahole's terms.
+//! The offsets of a struct's members and what is between them, in pahole's terms.
 //!
-//! The rules are those of pahole 1.24, for BTF including what it infers because BTF has no alignment attributes:
-//! an alignment is taken to be forced when a member starts later than its type asks for. A test compares every
-//! struct of whole kernels with pahole's own output.
+//! The rules are those of pahole 1.24 for BTF, including what it infers because BTF has no
+//! alignment attributes: an alignment is assumed to be forced if a member starts later than its
+//! type requires. A test compares every struct of whole kernels with pahole's own output.
 
 use std::collections::HashMap;
 
@@ -12,9 +12,9 @@ use crate::{Composite, CompositeKind, FlattenError, MAX_LEAVES, Name, Type, Type
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemberLayout {
-    /// First byte; of a bit-field the first byte of its storage unit.
+    /// First byte; for a bit-field, that of its storage unit.
     pub offset: ByteOffset,
-    /// Bytes; of a bit-field those of its storage unit.
+    /// Bytes; for a bit-field, those of its storage unit.
     pub size: u64,
     /// For a bit-field: first bit in the storage unit, and width.
     pub bits: Option<(u64, u32)>,
@@ -50,25 +50,26 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout of the struct or union that `id` stands for; `None` when there is none.
+    /// The layout of the struct or union that `id` refers to; `None` if there is none.
     ///
-    /// `line` matters only for the inferred alignments: what starts a line is taken to be aligned to it.
+    /// `line` matters only for inferred alignments: what starts a line is assumed to be aligned to
+    /// it.
     pub fn new(model: &TypeModel, id: TypeId, line: LineSize) -> Option<Layout> {
         layout(&mut Alignments::new(model), model.strip(id), line)
     }
 
-    /// Lines that the type touches when it starts at the start of one.
+    /// Lines that the type touches if it starts at the start of one.
     pub fn lines(&self, line: LineSize) -> u64 {
         self.size.div_ceil(line.bytes())
     }
 
-    /// Bytes in holes between members, the one before the first included.
+    /// Bytes in holes between members, including one before the first.
     pub fn hole_bytes(&self) -> u64 {
         self.first_hole + self.members.iter().map(|m| m.hole).sum::<u64>()
     }
 }
 
-/// The alignments that types have by themselves, remembered.
+/// The natural alignments of types, memoised.
 pub(crate) struct Alignments<'a> {
     pub(crate) model: &'a TypeModel,
     known: HashMap<TypeId, u64>,
@@ -82,7 +83,8 @@ impl<'a> Alignments<'a> {
         }
     }
 
-    /// The alignment of the type that `id` stands for if nothing is forced; at least 1. Recursion: at most MAX_DEPTH.
+    /// The alignment of the type that `id` refers to if nothing is forced; at least 1. Recursion:
+    /// at most MAX_DEPTH.
     pub(crate) fn natural(&mut self, id: TypeId) -> u64 {
         let model = self.model;
         let id = model.strip(id);
@@ -118,7 +120,7 @@ pub(crate) fn layout(
     };
     place_members(alignments, composite, line, &mut layout);
     let natural = alignments.natural(id);
-    // A member without a size says nothing about what is after it.
+    // A member without a size says nothing about what follows it.
     let end = layout
         .members
         .iter()
@@ -127,7 +129,7 @@ pub(crate) fn layout(
         .map_or(0, |m| m.offset.0 + m.size);
     layout.forced_alignment = match model.tells_alignments() {
         true => u64::from(composite.alignment),
-        // The size in place of an offset: where the next object of an array would start.
+        // The size as an offset: where the next object of an array would start.
         false => forced_alignment(layout.size, natural, end, line),
     };
     if composite.kind == CompositeKind::Struct {
@@ -174,13 +176,14 @@ fn place_members(
     }
 }
 
-/// The alignment that must have been asked for when something that could have started at `end` starts at `offset`.
+/// The alignment that must have been requested if something that could have started at `end` starts
+/// at `offset`.
 fn forced_alignment(offset: u64, natural: u64, end: u64, line: LineSize) -> u64 {
     let skipped = match offset.checked_sub(end) {
         None | Some(0) => return 0,
         Some(skipped) => skipped,
     };
-    // No alignment that was asked for puts anything at an odd place.
+    // No requested alignment puts anything at an odd offset.
     if offset % 2 != 0 {
         return 0;
     }
@@ -201,7 +204,7 @@ fn forced_alignment(offset: u64, natural: u64, end: u64, line: LineSize) -> u64 
 /// Walks the members in order and notes the bytes and bits that none of them uses.
 fn find_holes(composite: &Composite, layout: &mut Layout) {
     let total = layout.size * 8;
-    // First bit after what was seen, and end and size of the bit-field storage unit that is open.
+    // First bit after the members so far, and end and size of the open bit-field storage unit.
     let (mut seen, mut unit_end, mut unit_size) = (0u64, total, 0u64);
     let mut in_bit_field = false;
     for index in 0..layout.members.len() {
@@ -211,7 +214,7 @@ fn find_holes(composite: &Composite, layout: &mut Layout) {
         let (mut bit_hole, mut hole) = (0, 0);
         if in_bit_field {
             let closed = start.min(unit_end);
-            // Up to the end of the open storage unit: bytes after it are a hole of bytes.
+            // Up to the end of the open storage unit: bytes after it are a byte hole.
             bit_hole = closed.saturating_sub(seen);
             seen = closed;
         }
@@ -264,7 +267,8 @@ fn note_hole(layout: &mut Layout, index: usize, hole: u64, bit_hole: u64) {
     layout.bit_holes += u32::from(bit_hole != 0);
 }
 
-/// A member as a user names it: members of anonymous structs and unions belong to the enclosing type.
+/// A member as a user names it: members of anonymous structs and unions belong to the enclosing
+/// type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedMember {
     pub name: Name,
@@ -273,7 +277,8 @@ pub struct NamedMember {
     pub place: MemberLayout,
 }
 
-/// The named members of the struct or union that `id` stands for, anonymous ones unfolded, in declaration order.
+/// The named members of the struct or union that `id` refers to, with anonymous ones unfolded, in
+/// declaration order.
 ///
 /// # Errors
 /// No such struct or union, or more than [`MAX_LEAVES`] members (hostile types only).

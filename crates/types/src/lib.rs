@@ -6,9 +6,9 @@
 //! * [`FlatType`] resolves (offset, size) in a type to a field path;
 //! * [`Symbols`] reads `/proc/kallsyms`.
 //!
-//! Everything here is a pure function of the bytes it is handed: no file is opened, nothing is printed.
-//! Input is hostile until proven otherwise: each parser returns an error that carries the offending value,
-//! never panics, and bounds its recursion and its memory by the size of its input.
+//! Everything here is a pure function of its input bytes: no file is opened, nothing is printed.
+//! Input is hostile until proven otherwise: each parser returns an error that carries the offending
+//! value, never panics, and bounds its recursion and its memory by the size of its input.
 
 pub mod btf;
 mod check;

@@ -1,22 +1,23 @@
-//! The type model: what types there are and the questions that can be asked about them.
+//! The type model: the types, and the questions that can be asked about them.
 //!
-//! It holds C's types as debug information tells them, whatever its format: a reader (today [`crate::btf`])
-//! makes a list of [`Type`]s, [`TypeModel::new`] checks it once, and from then on every id is in range, every
-//! by-value chain ends, and every size is known. It does not know where the types came from.
+//! It holds C types as debug information describes them, in whatever format: a reader (today
+//! [`crate::btf`]) makes a list of [`Type`]s, [`TypeModel::new`] checks it once, and from then on
+//! every id is in range, every by-value chain ends, and every size is known. The model does not
+//! know where the types came from.
 
 use linemate_units::{BitOffset, ByteOffset};
 
 use crate::check::{self, ModelError};
 use crate::{Name, TypeId};
 
-/// How an integer is meant.
+/// How an integer's bits are interpreted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IntEncoding {
     /// No sign.
     Unsigned,
     /// Two's complement.
     Signed,
-    /// `char`, where the format says so.
+    /// `char`, if the format distinguishes it.
     Char,
     /// `_Bool`.
     Bool,
@@ -26,7 +27,7 @@ pub enum IntEncoding {
 pub enum CompositeKind {
     /// Members one after the other.
     Struct,
-    /// Members on top of each other.
+    /// Members at the same offset.
     Union,
 }
 
@@ -39,7 +40,7 @@ impl CompositeKind {
     }
 }
 
-/// What a program's type is written in.
+/// The language of a program's type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Language {
     C,
@@ -60,26 +61,28 @@ impl Language {
 /// A struct or union with its members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Composite {
-    /// Which of the two.
+    /// Struct or union.
     pub kind: CompositeKind,
-    /// What the source calls it, where that is not its kind's keyword.
+    /// The source's keyword for it, if that differs from the kind's.
     pub keyword: Option<Keyword>,
     /// Its tag, in C++ and Rust with its namespaces; empty when anonymous.
     pub name: Name,
     /// `sizeof`, in bytes.
     pub size: u32,
-    /// The alignment in bytes that its declaration asks for; 0 for none, and where the debug information does not say it.
+    /// The alignment in bytes that its declaration asks for; 0 for none, or if the debug
+    /// information does not say.
     pub alignment: u32,
-    /// In the order of the debug information, which is that of the declaration; virtual bases are last, where they are.
+    /// In the order of the debug information, which is declaration order; virtual bases come last,
+    /// where they are.
     pub members: Vec<Member>,
-    /// Where it is declared, if the debug information says it.
+    /// Where it is declared, if the debug information says so.
     pub declared: Option<SourceLine>,
-    /// What it is written in, if the debug information says it; BTF does not.
+    /// Its language, if the debug information says so; BTF does not.
     pub language: Option<Language>,
 }
 
 impl Composite {
-    /// A struct or union of which nothing more is known, as in BTF.
+    /// A struct or union with nothing else known, as in BTF.
     pub fn new(kind: CompositeKind, name: Name, size: u32, members: Vec<Member>) -> Composite {
         Composite {
             kind,
@@ -93,7 +96,7 @@ impl Composite {
         }
     }
 
-    /// What the source calls it: `struct`, `union`, `class`, `enum`.
+    /// The source's keyword: `struct`, `union`, `class`, `enum`.
     pub fn keyword(&self) -> &'static str {
         match self.keyword {
             Some(Keyword::Class) => "class",
@@ -103,21 +106,21 @@ impl Composite {
     }
 }
 
-/// What a language other than C calls a struct or union.
+/// The keyword of a language other than C for a struct or union.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Keyword {
     /// C++'s `class`.
     Class,
-    /// Rust's `enum` with values: a union of its variants and of what tells them apart.
+    /// Rust's `enum` with values: a union of its variants and their discriminant.
     Enum,
 }
 
 /// A line of the source.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SourceLine {
-    /// The file as the compiler was given it, with its folder where that is known.
+    /// The file as passed to the compiler, with its folder if that is known.
     pub file: Name,
-    /// From 1; 0 where the debug information does not say it.
+    /// From 1; 0 if the debug information does not say.
     pub line: u32,
 }
 
@@ -129,7 +132,7 @@ pub enum MemberRole {
     Field,
     /// A base class: a member without a name, whose members belong to the enclosing type.
     Base,
-    /// A virtual base class, at the place that it has in objects of exactly this type.
+    /// A virtual base class, at the offset that it has in objects of exactly this type.
     VirtualBase,
 }
 
@@ -143,14 +146,15 @@ pub struct Member {
     pub offset: BitOffset,
     /// Width in bits when it is a bit-field.
     pub bits: Option<u32>,
-    /// The alignment in bytes that its declaration asks for; 0 for none, and where the debug information does not say it.
+    /// The alignment in bytes that its declaration asks for; 0 for none, or if the debug
+    /// information does not say.
     pub alignment: u32,
     /// Whether it is a base class.
     pub role: MemberRole,
 }
 
 impl Member {
-    /// A member, not a bit-field, of which nothing more is known.
+    /// A member, not a bit-field, with nothing else known.
     pub fn new(name: Name, type_id: TypeId, offset: BitOffset) -> Member {
         Member {
             name,
@@ -174,7 +178,7 @@ pub struct Enumerator {
 /// A parameter of a prototype.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// Empty when the debug information has no name for it.
+    /// Empty if the debug information has no name for it.
     pub name: Name,
     pub type_id: TypeId,
 }
@@ -205,7 +209,7 @@ pub enum Qualifier {
     Tag(Name),
 }
 
-/// Who can see a function or variable.
+/// The linkage of a function or variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Linkage {
     /// `static`
@@ -227,7 +231,7 @@ pub struct SectionVariable {
     pub size: u32,
 }
 
-/// A type, or another thing that debug information numbers like a type.
+/// A type, or another entity that debug information numbers like a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Type {
     /// `void`; only [`TypeId::VOID`].
@@ -237,11 +241,11 @@ pub enum Type {
         name: Name,
         /// Bytes of storage.
         size: u32,
-        /// Bits used: `size * 8` but in BTF of compilers before kind_flag bit-fields.
+        /// Bits used: `size * 8` except for bit-fields in BTF of compilers before kind_flag.
         bits: u8,
         /// Where in the storage those bits start.
         bit_offset: u8,
-        /// How it is meant.
+        /// How its bits are interpreted.
         encoding: IntEncoding,
     },
     Float {
@@ -260,7 +264,7 @@ pub enum Type {
         element: TypeId,
         /// The type of its index.
         index: TypeId,
-        /// How many; 0 for a flexible array.
+        /// Number of elements; 0 for a flexible array.
         count: u32,
     },
     /// A struct or union.
@@ -278,7 +282,7 @@ pub enum Type {
     /// A struct or union that is only declared.
     Forward {
         name: Name,
-        /// Which of the two.
+        /// Struct or union.
         kind: CompositeKind,
     },
     /// Another name for a type.
@@ -306,7 +310,7 @@ pub enum Type {
     Section {
         /// `.data..percpu`
         name: Name,
-        /// Bytes; 0 where the writer did not fill it in.
+        /// Bytes; 0 if the writer did not fill it in.
         size: u32,
         variables: Vec<SectionVariable>,
     },
@@ -321,7 +325,7 @@ pub enum Type {
 }
 
 impl Type {
-    /// Its name; empty for the anonymous and for what has none.
+    /// Its name; empty if it is anonymous or has none.
     pub fn name(&self) -> &str {
         match self {
             Type::Int { name, .. }
@@ -343,7 +347,7 @@ impl Type {
     }
 }
 
-/// A variable of which each CPU has its own.
+/// A per-CPU variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PercpuVariable {
     pub name: Name,
@@ -365,7 +369,8 @@ pub struct TypeModel {
     sizes: Vec<Option<u64>>,
     /// The ids of all types with a name, sorted by (name, id).
     by_name: Vec<TypeId>,
-    /// The ids of types that a shorter name can stand for: their own has scopes or generic arguments.
+    /// The ids of types that a shorter name can refer to: their own has scopes or generic
+    /// arguments.
     scoped: Vec<TypeId>,
     pointer_size: u32,
     tells_alignments: bool,
@@ -376,7 +381,7 @@ impl TypeModel {
     /// `pointer_size` is in bytes.
     ///
     /// # Errors
-    /// When the types contradict each other: see [`ModelError`].
+    /// If the types contradict each other: see [`ModelError`].
     pub fn new(types: Vec<Type>, pointer_size: u32) -> Result<TypeModel, ModelError> {
         let sizes = check::check(&types, pointer_size)?;
         let mut by_name: Vec<TypeId> = (0u32..)
@@ -384,7 +389,7 @@ impl TypeModel {
             .filter(|(_, t)| !t.name().is_empty())
             .map(|(id, _)| TypeId(id))
             .collect();
-        // By id as well, so that "the first" is the same whenever a table is read.
+        // By id as well, so that "the first" is the same for every reader of a table.
         by_name.sort_by(|a, b| {
             types[a.index()]
                 .name()
@@ -409,8 +414,8 @@ impl TypeModel {
         })
     }
 
-    /// Like [`TypeModel::new`], of debug information that says which alignments were asked for ([`Composite::alignment`],
-    /// [`Member::alignment`]), so that none is inferred from the members' places.
+    /// Like [`TypeModel::new`], for debug information with requested alignments
+    /// ([`Composite::alignment`], [`Member::alignment`]), so that none is inferred from offsets.
     ///
     /// # Errors
     /// Like [`TypeModel::new`].
@@ -420,7 +425,7 @@ impl TypeModel {
         Ok(model)
     }
 
-    /// Whether alignments that were asked for are known, not inferred.
+    /// Whether requested alignments are known instead of inferred.
     pub fn tells_alignments(&self) -> bool {
         self.tells_alignments
     }
@@ -430,7 +435,7 @@ impl TypeModel {
         self.types.len()
     }
 
-    /// Whether there is nothing but `void`.
+    /// Whether it has no type except `void`.
     pub fn is_empty(&self) -> bool {
         self.types.len() <= 1
     }
@@ -440,7 +445,7 @@ impl TypeModel {
         self.pointer_size
     }
 
-    /// The type of that id; `None` when there is none (ids of another model).
+    /// The type with that id; `None` if there is none (ids of another model).
     pub fn get(&self, id: TypeId) -> Option<&Type> {
         self.types.get(id.index())
     }
@@ -455,7 +460,8 @@ impl TypeModel {
         self.sizes.get(id.index()).copied().flatten()
     }
 
-    /// The ids of everything called `name` (structs, typedefs, functions, … share no name space), ascending.
+    /// The ids of everything called `name` (structs, typedefs, functions, … do not share a name
+    /// space), ascending.
     pub fn named(&self, name: &str) -> &[TypeId] {
         let name_of = |id: &TypeId| self.get(*id).map_or("", Type::name);
         let start = self.by_name.partition_point(|id| name_of(id) < name);
@@ -470,7 +476,7 @@ impl TypeModel {
             .find(|id| self.get(*id).is_some_and(&wanted))
     }
 
-    /// The first struct of that tag. BTF keeps several when translation units disagree about it.
+    /// The first struct with that tag. BTF keeps several if translation units disagree about it.
     pub fn struct_named(&self, name: &str) -> Option<TypeId> {
         self.composite_named(name, CompositeKind::Struct)
     }
@@ -490,9 +496,9 @@ impl TypeModel {
         self.first_named(name, |t| matches!(t, Type::Enum { .. }))
     }
 
-    /// What a user means by `name`: `struct T`, `union T`, `enum T`, `class T`, or a bare `T`, which is the struct, else the union,
-    /// else the typedef (with its target resolved), else the enum of that name, else the only type of which it is the end:
-    /// `Queue` for `app::Queue<int>`.
+    /// The type a user means by `name`: `struct T`, `union T`, `enum T`, `class T`, or a bare `T`,
+    /// which is the struct, else the union, else the typedef (with its target resolved), else the
+    /// enum of that name, else the only type whose name ends in it: `Queue` for `app::Queue<int>`.
     pub fn lookup(&self, name: &str) -> Option<TypeId> {
         let name = name.trim();
         let named = |wanted: fn(&Type) -> bool, tag: &str| {
@@ -528,7 +534,7 @@ impl TypeModel {
             .or_else(|| self.composite_named(name, CompositeKind::Union))
             .or_else(|| self.typedef_named(name).map(|id| self.strip(id)))
             .or_else(|| self.enum_named(name))
-            // Last: a shortened name must not hide a whole one.
+            // Last: a shortened name must not hide a full one.
             .or_else(|| self.short_named(name).map(|id| self.strip(id)))
     }
 
@@ -540,7 +546,7 @@ impl TypeModel {
     /// The type without typedefs, qualifiers and tags.
     pub fn strip(&self, id: TypeId) -> TypeId {
         let mut id = id;
-        // The check at construction made sure that such chains end.
+        // The check at construction ensures that such chains end.
         while let Some(Type::Typedef { target, .. } | Type::Qualified { target, .. }) = self.get(id)
         {
             id = *target;
@@ -556,7 +562,8 @@ impl TypeModel {
         }
     }
 
-    /// If a value of type `id` is a pointer: what it points to, without typedefs and qualifiers on either side of the `*`.
+    /// If a value of type `id` is a pointer: its target, without typedefs and qualifiers on either
+    /// side of the `*`.
     pub fn pointer_target(&self, id: TypeId) -> Option<TypeId> {
         match self.get(self.strip(id))? {
             Type::Pointer { target } => Some(self.strip(*target)),
@@ -572,8 +579,8 @@ impl TypeModel {
         )
     }
 
-    /// If a value of type `id` is a pointer to a defined struct or union: that type, without typedefs and
-    /// qualifiers on either side of the `*`.
+    /// If a value of type `id` is a pointer to a defined struct or union: that type, without
+    /// typedefs and qualifiers on either side of the `*`.
     pub fn pointer_to_composite(&self, id: TypeId) -> Option<TypeId> {
         let target = self.pointer_target(id)?;
         matches!(self.get(target), Some(Type::Composite(_))).then_some(target)
@@ -601,7 +608,7 @@ impl TypeModel {
         }
     }
 
-    /// The per-CPU variables, in the order of their offsets; empty when the debug information has none.
+    /// The per-CPU variables, by offset; empty if the debug information has none.
     pub fn percpu_variables(&self) -> Vec<PercpuVariable> {
         let mut found = Vec::new();
         for id in self.named(PERCPU_SECTION) {

@@ -1,4 +1,4 @@
-//! Names of types and members, shared with the string table they came from.
+//! Names of types and members, as ranges of the string table they came from.
 
 use std::fmt;
 use std::ops::Deref;
@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 /// A name; it dereferences to `str`. Empty means anonymous.
 ///
-/// It is a range of a shared table instead of a `String` because BTF stores a name once and refers to it
-/// from many places: a hostile blob could make a million types of one megabyte-long name.
+/// A name is a range of a shared table instead of a `String` because BTF stores a name once and
+/// refers to it from many places: a hostile blob could have a million types with one megabyte-long
+/// name.
 #[derive(Clone)]
 pub struct Name {
     table: Arc<str>,
@@ -16,7 +17,7 @@ pub struct Name {
 }
 
 impl Name {
-    /// The bytes `start..end` of `table`; the empty name when they are not a piece of it.
+    /// The bytes `start..end` of `table`; the empty name if they are not a piece of it.
     pub(crate) fn of_table(table: &Arc<str>, start: u32, end: u32) -> Name {
         Name {
             table: Arc::clone(table),
@@ -41,7 +42,7 @@ impl Deref for Name {
 }
 
 impl From<&str> for Name {
-    /// Names are at most 4 GiB long; what is longer becomes the empty name.
+    /// Names are at most 4 GiB long; longer ones become the empty name.
     fn from(text: &str) -> Name {
         let end = u32::try_from(text.len()).unwrap_or(0);
         Name {

@@ -1,8 +1,8 @@
-//! Prints a struct or union in pahole's form (`pahole -C T`, version 1.24, reading BTF).
+//! Prints a struct or union like pahole (`pahole -C T`, version 1.24, reading BTF).
 //!
-//! It keeps pahole's columns and comments to the byte, so that the two can be compared and existing scripts go
-//! on working. It does not keep pahole's limits: names are not cut at 127 bytes,
-//! numbers do not wrap at 16 bits, and negative values of an enum are not printed as unsigned.
+//! Columns and comments equal pahole's to the byte, so that the two can be compared and existing
+//! scripts go on working. pahole's limits do not apply: names are not cut at 127 bytes, numbers do
+//! not wrap at 16 bits, and negative values of an enum are not printed as unsigned.
 
 mod declaration;
 mod packed;
@@ -19,16 +19,17 @@ use crate::layout::{self, Alignments, Layout};
 use crate::type_name::Budget;
 use crate::{Composite, CompositeKind, Member, MemberRole, Type, TypeId, TypeModel};
 
-/// The type `id` in pahole's form, ending in a newline; `None` when it is not a struct, union, or typedef of one.
-/// Cacheline comments are for lines of `line` bytes.
+/// The type `id` as pahole prints it, ending in a newline; `None` if it is not a struct, union, or
+/// typedef of one. Cacheline comments are for lines of `line` bytes.
 pub fn print(model: &TypeModel, id: TypeId, line: LineSize) -> Option<String> {
     Printer::new(model, line).print(id)
 }
 
 /// Prints several types as one run of pahole does.
 ///
-/// pahole infers `__packed__` of an embedded struct from the outer ones that it has printed before, so the
-/// text of a type can depend on what was printed earlier by the same printer. [`print()`] uses a new one each time.
+/// pahole infers `__packed__` for an embedded struct from the outer ones it has already printed, so
+/// the text of a type can depend on what the same printer printed earlier. [`print()`] uses a new
+/// one each time.
 pub struct Printer<'a> {
     model: &'a TypeModel,
     line: LineSize,
@@ -37,12 +38,12 @@ pub struct Printer<'a> {
     packed: HashMap<TypeId, bool>,
     unions_inferred: HashSet<TypeId>,
     out: String,
-    /// The line that the last printed member of the outermost type starts in.
+    /// The line in which the last printed member of the outermost type starts.
     current_line: u64,
     budget: Budget,
 }
 
-/// What pahole hands down from a type to its members.
+/// What pahole passes down from a type to its members.
 #[derive(Clone, Debug)]
 struct Style {
     indent: usize,
@@ -60,7 +61,7 @@ struct Style {
     suffix: Option<String>,
 }
 
-/// A member, and the one that is declared before it.
+/// A member, and the one declared before it.
 struct MemberPair<'a> {
     before: &'a Member,
     place_before: layout::MemberLayout,
@@ -69,7 +70,7 @@ struct MemberPair<'a> {
     place: layout::MemberLayout,
 }
 
-/// Bytes of text and type names after which hostile types are not expanded further.
+/// The size of text and type names beyond which hostile types are not expanded further.
 const BUDGET: usize = 4 << 20;
 
 fn is_anonymous(model: &TypeModel, id: TypeId) -> bool {
@@ -88,7 +89,8 @@ fn is_tagged(model: &TypeModel, id: TypeId) -> bool {
     )
 }
 
-/// Whether member `index` begins bytes of its own, or else shares those of the member before it.
+/// Whether member `index` starts bytes of its own, rather than sharing those of the member before
+/// it.
 fn starts_unit(composite: &Composite, layout: &Layout, previous: usize, index: usize) -> bool {
     let is_bit_field = |index: usize| composite.members[index].bits.is_some();
     layout.members[previous].offset != layout.members[index].offset
@@ -145,7 +147,7 @@ impl<'a> Printer<'a> {
             prefix,
             suffix,
         };
-        // For each type: what one spent is not missing in the next.
+        // Per type: what one used up is not missing in the next.
         self.budget = Budget(BUDGET);
         self.current_line = 0;
         self.composite(target, composite, &style);
@@ -198,7 +200,7 @@ impl<'a> Printer<'a> {
             ..style.clone()
         };
         for (member, place) in composite.members.iter().zip(&layout.members) {
-            // Hostile types can stand for a text that doubles with each level.
+            // Hostile types can describe a text that doubles with each level.
             if self.budget.is_spent(self.out.len()) {
                 break;
             }
@@ -275,7 +277,7 @@ impl<'a> Printer<'a> {
         if let Some(suffix) = &style.suffix {
             self.text(format_args!(" {suffix}"));
         }
-        // What is inferred to be packed is not printed as aligned on top.
+        // What is inferred to be packed is not also printed as aligned.
         if layout.forced_alignment != 0 && !packed {
             self.text(format_args!(
                 " __attribute__((__aligned__({})))",
@@ -303,7 +305,7 @@ impl<'a> Printer<'a> {
             if !std::mem::replace(newline, true) {
                 self.out.push('\n');
             }
-            // After a member the comment follows on the member's own unfinished line.
+            // After a member, the comment follows on the member's own unfinished line.
             if index.is_some() {
                 self.out.push('\n');
             }
@@ -351,8 +353,8 @@ impl<'a> Printer<'a> {
         ));
     }
 
-    /// What pahole says where bit-fields share bytes with other members, and the unnamed bit-fields that make a
-    /// bit hole explicit.
+    /// pahole's remarks if bit-fields share bytes with other members, and the unnamed bit-fields
+    /// that make a bit hole explicit.
     fn bit_field_comments(&mut self, pair: &MemberPair<'a>, inner: &Style, newline: &mut bool) {
         let (before, place) = (&pair.place_before, &pair.place);
         let (declared_before, declared) = (pair.before, pair.member);
@@ -454,7 +456,7 @@ impl<'a> Printer<'a> {
         self.offset_comment(width, offset, place);
     }
 
-    /// A base class: a comment, because a declaration does not repeat it.
+    /// A base class is a comment, because a declaration does not repeat it.
     fn base_class(&mut self, id: TypeId, offset: u64, place: &layout::MemberLayout, style: &Style) {
         let start = self.out.len();
         self.out.push_str("/* ");

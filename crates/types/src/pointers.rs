@@ -1,4 +1,4 @@
-//! Which pointers to structs are in a struct, and the variables where following them starts.
+//! The pointers to structs in a struct, and the variables from which to start following them.
 
 use linemate_units::ByteOffset;
 
@@ -8,24 +8,25 @@ use crate::model::{CompositeKind, Type, TypeModel};
 /// The deepest nesting that is followed. The kernel's deepest struct nests 12 levels.
 const DEPTH_MAX: usize = 24;
 
-/// The most pointers of one struct that are told: `pglist_data` has 10,000.
+/// The maximum number of pointers reported for one struct: `pglist_data` has 10,000.
 const POINTERS_MAX: usize = 1 << 16;
 
-/// A variable of the kernel from which pointers are followed. BTF has no types of globals.
+/// A kernel variable from which pointers are followed. BTF has no types of globals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PointerRoot {
     pub symbol: &'static str,
     /// The struct that it is or points to.
     pub struct_name: &'static str,
-    /// How many pointers to the struct it holds at most; 0: it is the struct.
+    /// How many pointers to the struct it holds at most; 0 if it is the struct.
     pub pointers: usize,
-    /// How many elements the flexible array at the struct's end has at least.
+    /// The least number of elements of the flexible array at the struct's end.
     pub flexible: u32,
 }
 
-/// Where the kernel keeps what is reached through no other struct: its memory nodes (mm/numa.c, include/linux/mmzone.h), the root of
-/// the memory groups, whose last member has an element for each node (mm/memcontrol.c), the first task (init/init_task.c), the
-/// first network namespace (net/core/net_namespace.c). Per-CPU variables, which BTF knows, are roots, too.
+/// Where the kernel keeps what no other struct leads to: its memory nodes (mm/numa.c,
+/// include/linux/mmzone.h), the root of the memory groups, whose last member has an element for
+/// each node (mm/memcontrol.c), the first task (init/init_task.c), the first network namespace
+/// (net/core/net_namespace.c). Per-CPU variables, which BTF knows, are roots, too.
 pub const POINTER_ROOTS: [PointerRoot; 5] = [
     root("node_data", "pglist_data", 64, 0),
     root("contig_page_data", "pglist_data", 0, 0),
@@ -56,9 +57,10 @@ struct PointerSearch<'a> {
 }
 
 impl TypeModel {
-    /// Where a struct holds pointers to structs and unions, and to which, in the order of the declaration: its own and those of
-    /// structs and arrays inside of it. Not what is in unions, where another member may be the one in use. A flexible array counts
-    /// as one of `flexible` elements, after the struct's end.
+    /// Where a struct holds pointers to structs and unions, and to which, in declaration order: its
+    /// own pointers and those of embedded structs and arrays. Unions are left out, because another
+    /// member may be in use. A flexible array counts as one of `flexible` elements, after the
+    /// struct's end.
     pub fn pointers_in(&self, id: TypeId, flexible: u32) -> Vec<(ByteOffset, TypeId)> {
         let mut search = PointerSearch {
             model: self,
@@ -75,7 +77,7 @@ impl PointerSearch<'_> {
         let Some(depth) = depth.checked_sub(1) else {
             return;
         };
-        // Not followed here: what it points to is another object.
+        // Not followed here: its target is another object.
         if let Some(pointee) = self.model.pointer_to_composite(id) {
             if self.found.len() < POINTERS_MAX {
                 self.found.push((ByteOffset(at), pointee));
@@ -97,7 +99,7 @@ impl PointerSearch<'_> {
         }
     }
 
-    /// An array whose first element has no pointer has none; so a huge array costs nothing.
+    /// An array whose first element has no pointer has none, so a huge array costs nothing.
     fn add_elements(&mut self, element: TypeId, count: u32, at: u64, depth: usize) {
         let stride = self.model.size_of(element).unwrap_or(0);
         for index in 0..u64::from(count) {

@@ -1,13 +1,13 @@
 //! The kernel's symbol table, from the text of `/proc/kallsyms`.
 //!
-//! Does not know types: what is at an address is the caller's to combine with the type model.
+//! Does not know types: the caller combines symbols with the type model.
 //!
-//! Many symbols share an address with another one. Which of them an address goes by is decided here, once, by the order of
-//! the table (see [`Symbols::all`]); everybody else takes the first.
+//! Many symbols share an address with another one. Which of them names an address is decided here,
+//! once, by the order of the table (see [`Symbols::all`]); everybody else takes the first.
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Symbol {
-    /// Its address; for per-CPU variables before Linux 6.16 the offset in the per-CPU section.
+    /// Its address; for per-CPU variables before Linux 6.16, the offset in the per-CPU section.
     pub address: u64,
     /// The letter of `nm`: `T`/`t` code, `D`/`d` data, `B`/`b` zeroed data, `R`/`r` read-only data, `A` absolute, …
     pub letter: char,
@@ -24,7 +24,8 @@ impl Symbol {
     }
 }
 
-/// The function of a symbol of code: `f` for what the compiler split off or cloned from it (`f.cold`, `f.part.0`, `f.isra.0`).
+/// The function of a code symbol: `f` for what the compiler split off or cloned from it (`f.cold`,
+/// `f.part.0`, `f.isra.0`).
 pub fn function_of(symbol: &str) -> &str {
     match symbol.split('.').next() {
         Some(name) if !name.is_empty() => name,
@@ -32,7 +33,7 @@ pub fn function_of(symbol: &str) -> &str {
     }
 }
 
-/// What is wrong with a symbol table.
+/// Why a symbol table is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SymbolsError {
     /// A line that is not `address letter name [module]`.
@@ -55,11 +56,11 @@ pub struct Symbols {
     symbols: Vec<Symbol>,
     /// Indices into `symbols`, sorted by name.
     by_name: Vec<u32>,
-    /// Functions of programs with where they end, by code address.
+    /// Functions of programs with their ends, by code address.
     programs: Vec<(Symbol, u64)>,
 }
 
-/// Per-CPU offsets are small, addresses of a kernel are not: below this an `A` symbol is an offset.
+/// Per-CPU offsets are small, kernel addresses are not: below this an `A` symbol is an offset.
 const PERCPU_OFFSET_MAX: u64 = 1 << 20;
 
 impl Symbols {
@@ -106,35 +107,38 @@ impl Symbols {
         }
     }
 
-    /// The same with the functions of recorded programs: each with the address after its last byte. They are asked for apart
-    /// ([`Symbols::of_program`]): their code addresses would fall among the kernel's offsets.
+    /// The same with the functions of recorded programs: each with the address after its last byte.
+    /// They are looked up separately ([`Symbols::of_program`]), because their code addresses would
+    /// fall among the kernel's offsets.
     #[must_use]
     pub fn with_programs(mut self, mut functions: Vec<(Symbol, u64)>) -> Symbols {
         functions.sort_by(|(a, a_end), (b, b_end)| {
             (a.address, a_end, &a.name, &a.module).cmp(&(b.address, b_end, &b.name, &b.module))
         });
-        // Of several at one address the one that ends first, and of these the first by name.
+        // Of several at one address, the one that ends first, and of these the first by name.
         functions.dedup_by_key(|(symbol, _)| symbol.address);
         self.programs = functions;
         self
     }
 
-    /// The function of a program that holds the code at `address`.
+    /// The function of a program that contains the code at `address`.
     pub fn of_program(&self, address: u64) -> Option<&Symbol> {
         let after = self.programs.partition_point(|(s, _)| s.address <= address);
         let (symbol, end) = self.programs.get(after.checked_sub(1)?)?;
         (address < *end).then_some(symbol)
     }
 
-    /// All symbols, by address. Of several at one address the first is the one that the address goes by:
+    /// All symbols, by address. Of several at one address, the first names the address:
     ///
-    /// 1. an object or function before what a compiler or build step adds, and that before the linker script's marks;
-    /// 2. of equals a global symbol before a local one;
-    /// 3. of equals the first by name.
+    /// 1. an object or function before what a compiler or build step adds, and that before the
+    ///    linker script's marks;
+    /// 2. among equals a global symbol before a local one;
+    /// 3. among equals the first by name.
     ///
-    /// Two things can have one address only if one of them has no bytes (a mark between sections, an empty struct) or if they
-    /// are two names of one thing. So a name that reads like a mark is one wherever another name is to be had, and an
-    /// object called `…_end` that is alone at its address keeps its name.
+    /// Two symbols can have one address only if one of them has no bytes (a mark between sections,
+    /// an empty struct) or if they are two names of one thing. So a name that reads like a mark is
+    /// taken as one if another name is available, and an object called `…_end` that is alone at its
+    /// address keeps its name.
     pub fn all(&self) -> &[Symbol] {
         &self.symbols
     }
@@ -152,7 +156,7 @@ impl Symbols {
         &self.symbols[index as usize].name
     }
 
-    /// The address of the kernel's own symbol `name`, if there is exactly one address for it.
+    /// The address of the kernel's own symbol `name`, if there is exactly one.
     pub fn address_of(&self, name: &str) -> Option<u64> {
         let mut found = self
             .named(name)
@@ -162,20 +166,20 @@ impl Symbols {
         found.all(|other| other == first).then_some(first)
     }
 
-    /// The symbol that `address` belongs to (the nearest at or below it; of several at one address the first of
-    /// [`Symbols::all`]) and how many bytes after the symbol's start it is. `None` below the first symbol.
+    /// The symbol that `address` belongs to (the nearest at or below it; of several at one address
+    /// the first of [`Symbols::all`]) and the offset from its start. `None` below the first symbol.
     pub fn at(&self, address: u64) -> Option<(&Symbol, u64)> {
         let after = self.symbols.partition_point(|s| s.address <= address);
         let start = self.symbols.get(after.checked_sub(1)?)?.address;
-        // Back to the first of those at that address.
+        // Back to the first at that address.
         let first = self.symbols.partition_point(|s| s.address < start);
         self.symbols
             .get(first)
             .map(|symbol| (symbol, address - start))
     }
 
-    /// Bytes from `symbol` to the next higher address: an upper bound of its size, for the table has none.
-    /// `None` for the last one.
+    /// Bytes from `symbol` to the next higher address: an upper bound of its size, which the table
+    /// does not have. `None` for the last one.
     pub fn size_estimate(&self, symbol: &Symbol) -> Option<u64> {
         let next = self
             .symbols
@@ -185,11 +189,12 @@ impl Symbols {
             .map(|next| next.address - symbol.address)
     }
 
-    /// Where the per-CPU section starts in symbol addresses: 0 before Linux 6.16 (symbols are offsets),
-    /// `__per_cpu_start` from then on. A variable's symbol = this + its offset in BTF's `.data..percpu`.
+    /// Where the per-CPU section starts in symbol addresses: 0 before Linux 6.16 (symbols are
+    /// offsets), `__per_cpu_start` since. A variable's symbol = this + its offset in BTF's
+    /// `.data..percpu`.
     pub fn percpu_base(&self) -> u64 {
         match self.address_of("__per_cpu_start") {
-            // Before Linux 6.16 the symbol is there as well, as the offset 0.
+            // Before Linux 6.16 the symbol exists as well, as the offset 0.
             Some(start) if start >= PERCPU_OFFSET_MAX => start,
             _ => 0,
         }
@@ -201,17 +206,19 @@ impl Symbols {
 enum Claim {
     /// An object or a function.
     Thing,
-    /// Second names and objects without bytes.
+    /// Aliases, and objects without bytes.
     Aside,
     /// A mark of the linker script.
     Mark,
 }
 
 impl Claim {
-    /// * Second names: `__pi_…` (arch/x86/boot/startup, for code that runs before the kernel is mapped), `__BTF_ID__…` (each entry of a
-    ///   list that has a name of its own). Without bytes: `struct lock_class_key`, unless lockdep is built in.
-    /// * Marks: include/asm-generic/vmlinux.lds.h and arch/x86/kernel/vmlinux.lds.S name the ends of sections `__start_…`,
-    ///   `__stop_…`, `__end_…`, `…_start`, `…_end`, `…_begin`, or as in `_sdata`, `_etext`.
+    /// * Aliases: `__pi_…` (arch/x86/boot/startup, for code that runs before the kernel is mapped),
+    ///   `__BTF_ID__…` (each entry of a list that has a name of its own). Without bytes:
+    ///   `struct lock_class_key`, unless lockdep is built in.
+    /// * Marks: include/asm-generic/vmlinux.lds.h and arch/x86/kernel/vmlinux.lds.S name the ends
+    ///   of sections `__start_…`, `__stop_…`, `__end_…`, `…_start`, `…_end`, `…_begin`, or as in
+    ///   `_sdata`, `_etext`.
     fn of(name: &str) -> Claim {
         const PREFIXES: [&str; 3] = ["__start_", "__stop_", "__end_"];
         const SUFFIXES: [&str; 3] = ["_start", "_end", "_begin"];
@@ -328,7 +335,7 @@ ffffffffc0000000 t helper\t[nfs]
         assert_eq!(symbols.size_estimate(last), None);
     }
 
-    /// What the kernels 6.1, 6.12, 6.19 and 7.3 of Debian have at one address, and by which name it is to go.
+    /// What Debian's kernels 6.1, 6.12, 6.19 and 7.3 have at one address, and which name it gets.
     #[test]
     fn an_address_goes_by_the_object_not_by_the_mark() {
         let groups = [

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use crate::{Prototype, Qualifier, Type, TypeId, TypeModel};
 
-/// How many bytes of text may still be made. Prototypes of prototypes can make a text that doubles with each
-/// level: the budget ends that.
+/// How many more bytes of text may be made. Prototypes of prototypes can describe a text that
+/// doubles with each level: the budget ends that.
 pub(crate) struct Budget(pub(crate) usize);
 
 impl Budget {
@@ -68,7 +68,7 @@ impl TypeName<'_> {
     }
 
     fn pointer(&mut self, target: TypeId) -> String {
-        // `X * const *`: a const pointer's qualifier is after its star.
+        // `X * const *`: a const pointer's qualifier follows its star.
         if let Some(Type::Qualified {
             qualifier: Qualifier::Const,
             target: inner,
@@ -116,7 +116,8 @@ impl TypeName<'_> {
 }
 
 impl TypeModel {
-    /// The name of type `id` as C has it, e.g. `struct list_head *`; what is anonymous has only its keyword.
+    /// The name of type `id` in C, e.g. `struct list_head *`; an anonymous type has only its
+    /// keyword.
     pub fn type_name(&self, id: TypeId) -> String {
         let mut budget = Budget(1 << 16);
         let name = type_name(self, &mut budget).of(id);

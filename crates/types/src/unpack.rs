@@ -1,10 +1,10 @@
-//! Unpacks kernels: the compressions that Linux can be packed with, but LZO.
+//! Unpacks kernels: every compression that Linux supports except LZO.
 //!
 //! Output is bounded by [`MAX_UNPACKED`] whatever the input claims.
 
 use std::io::{self, Read};
 
-/// The most bytes that a kernel may unpack to: 1 GiB, ten times the largest distribution kernel.
+/// The maximum size of an unpacked kernel: 1 GiB, ten times the largest distribution kernel.
 pub const MAX_UNPACKED: u64 = 1 << 30;
 
 /// How a kernel is compressed.
@@ -20,7 +20,7 @@ pub enum Compression {
     Lzma,
     /// `CONFIG_KERNEL_XZ`
     Xz,
-    /// `CONFIG_KERNEL_LZO`: told, but not unpacked.
+    /// `CONFIG_KERNEL_LZO`: recognised, but not unpacked.
     Lzo,
     /// `CONFIG_KERNEL_LZ4`: the legacy frame.
     Lz4,
@@ -29,7 +29,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// The compression of data that starts so (lib/decompress.c); `None` when it is none of them.
+    /// The compression of data with this start (lib/decompress.c); `None` if it is none of them.
     pub fn of(bytes: &[u8]) -> Option<Compression> {
         let magics: [(&[u8], Compression); 8] = [
             (b"\x1f\x8b", Compression::Gzip),
@@ -64,12 +64,12 @@ impl Compression {
 /// Why data cannot be unpacked.
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
-    /// Broken or cut off.
+    /// Broken or truncated.
     #[error("broken or truncated {} data: {error}", compression.name())]
     Broken {
-        /// What it is compressed with.
+        /// The compression.
         compression: Compression,
-        /// What the decompressor says.
+        /// The decompressor's error.
         error: String,
     },
     /// More than [`MAX_UNPACKED`].
@@ -80,7 +80,8 @@ pub enum UnpackError {
     Unsupported(Compression),
 }
 
-/// Unpacks `bytes`. What follows the compressed data (x86 and zboot append the unpacked size) is ignored.
+/// Unpacks `bytes`. Anything after the compressed data (x86 and zboot append the unpacked size) is
+/// ignored.
 ///
 /// # Errors
 /// Broken data, an unpacked size above [`MAX_UNPACKED`], or LZO.
@@ -133,11 +134,11 @@ fn bounded(unpacked: Vec<u8>) -> Result<Vec<u8>, UnpackError> {
 }
 
 const LZ4_LEGACY: &[u8] = b"\x02\x21\x4c\x18";
-/// Every block but the last unpacks to exactly this (LZ4 legacy frame format).
+/// Every block except the last unpacks to exactly this (LZ4 legacy frame format).
 const LZ4_BLOCK: usize = 8 << 20;
 
-/// The legacy frame: magic, then blocks of a length and that many bytes, to the end. The length of the whole that
-/// kernels append cannot be told from a block's length but by its place.
+/// The legacy frame: magic, then blocks of a length and that many bytes, to the end. Only its
+/// position distinguishes the total length, which kernels append, from a block's length.
 fn lz4_legacy(bytes: &[u8]) -> Result<Vec<u8>, UnpackError> {
     let broken = |error: String| UnpackError::Broken {
         compression: Compression::Lz4,
@@ -149,7 +150,7 @@ fn lz4_legacy(bytes: &[u8]) -> Result<Vec<u8>, UnpackError> {
     while rest.len() > 4 {
         let (length, tail) = rest.split_at(4);
         if length == LZ4_LEGACY {
-            // Concatenated frames, as `lz4 -l` makes of concatenated input.
+            // Concatenated frames, as `lz4 -l` produces from concatenated input.
             rest = tail;
             continue;
         }

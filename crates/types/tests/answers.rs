@@ -1,4 +1,5 @@
-//! What a type model answers about made-up types: names like a misspelt one, the pointers inside a type.
+//! What a type model answers about synthetic types: names close to a misspelt one, the pointers
+//! inside a type.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -85,7 +86,8 @@ fn structs_without_a_name_are_found_by_their_members() {
     let int = t.int("int", 4);
     let ab = |first, second| [member("a", first, 0), member("b", second, 8)];
     let first = t.structure("", 16, &ab(long, long));
-    // A pointer's target or a type of the same place makes no other layout; another offset does.
+    // A pointer's target or a type of the same size does not change the layout; another offset
+    // does.
     let second = t.structure("", 16, &ab(long, int));
     t.structure("c1", 24, &[member("a", long, 0), member("c", long, 8)]);
     t.structure("c2", 24, &[member("a", long, 0), member("c", long, 16)]);
@@ -100,7 +102,7 @@ fn structs_without_a_name_are_found_by_their_members() {
     let variants = vec![first, second];
     let id = first;
     assert_eq!(find(&["b", "a"]), Ok(FoundType { id, variants }));
-    // Two layouts, the second of which two structs have.
+    // Two layouts; two structs have the second.
     assert_eq!(find(&["c"]), Err(NotFound::Ambiguous(2)));
     assert_eq!(find(&["d"]), Err(NotFound::Absent(Vec::new())), "no union");
     assert_eq!(model.declared("pair_t"), Some(typedef));
@@ -127,7 +129,7 @@ fn members_of_what_has_no_name_are_the_enclosing_types() {
     let expected = [("n", 0), ("a", 8), ("b", 8), ("c", 12), ("pairs", 16)];
     assert_eq!(places, expected);
     assert!(named_members(&model, int, LineSize::B64).is_err());
-    // By path, the elements of an array are one.
+    // By path, the elements of an array are the same field.
     let flat = FlatType::new(&model, outer).unwrap();
     let at = |path| flat.leaf(flat.leaf_by_path(path)?).map(|leaf| leaf.offset);
     assert_eq!(at("c"), Some(ByteOffset(12)));
@@ -191,7 +193,8 @@ fn a_struct_around_one_named_scalar_is_one_field() {
     assert_eq!(paths, expected);
 }
 
-/// A bit-field was a member of a type of its own before Linux 5.0: an integer of some bits, from some bit on.
+/// Before Linux 5.0, a bit-field was a member with an integer type of its own, with a width and a
+/// bit offset.
 #[test]
 fn bit_fields_of_old_compilers_are_bit_fields() {
     let mut t = TypeList::default();

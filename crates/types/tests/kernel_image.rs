@@ -56,7 +56,8 @@ fn every_container_gives_the_same_btf() {
 
 #[test]
 fn a_cut_image_is_refused_at_every_length() {
-    // A cut flat image or ELF file can still hold all of the BTF, and bzip2 and LZ4 blocks are whole or not there.
+    // A truncated flat image or ELF file can still hold all of the BTF, and bzip2 and LZ4 blocks
+    // are complete or absent.
     for name in ["gzip", "xz", "zstd", "zboot"] {
         let bytes = seed(&format!("kernel_image/{name}"));
         for length in 0..bytes.len() {

@@ -1,7 +1,8 @@
 //! Compares the printed layout of every struct and union of whole kernels with pahole's own output, byte for byte.
 //!
-//! What is printed is the form of pahole 1.24; what a newer one remarks besides is taken out of its text first (`remarks`).
-//! Needs pahole (package `dwarves`) and the kernels that `make setup` puts into the cache; a missing one fails.
+//! The expected form is pahole 1.24's; remarks that newer versions add are removed from their text
+//! first (`remarks`). Needs pahole (package `dwarves`) and the kernels that `make setup` puts into
+//! the cache; a missing one fails.
 
 #![allow(
     clippy::unwrap_used,
@@ -28,14 +29,14 @@ struct KernelBtf {
     btf: PathBuf,
 }
 
-/// A file that is not there yet. Tests run at the same time: each has files of its own.
+/// A file that does not exist yet. Tests run in parallel, so each has its own files.
 fn file(name: &str) -> PathBuf {
     let number = FILES.fetch_add(1, Ordering::Relaxed);
     let name = format!("{name}-{}-{number}.btf", std::process::id());
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// Reads a kernel and leaves its BTF in a file of its own for pahole.
+/// Reads a kernel and writes its BTF to a file for pahole.
 fn kernel(series: &str) -> KernelBtf {
     kernel_at(&kernels::image(series))
 }
@@ -83,7 +84,7 @@ impl KernelBtf {
     }
 }
 
-/// pahole's output, one piece for each type.
+/// pahole's output, one piece per type.
 fn pieces(text: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let (mut start, mut at) = (0, 0);
@@ -102,7 +103,7 @@ fn head(piece: &str) -> &str {
     piece.lines().next().unwrap()
 }
 
-/// Compares all named structs and unions, and gives the number of structs and of unions compared.
+/// Compares all named structs and unions, and returns the number of structs and of unions compared.
 fn compare_all(kernel: &KernelBtf, line: LineSize) -> (usize, usize) {
     let text = kernel.pahole(&["-c", &line.bytes().to_string()]);
     let mut expected = pieces(&text).into_iter().peekable();
@@ -118,14 +119,14 @@ fn compare_all(kernel: &KernelBtf, line: LineSize) -> (usize, usize) {
         }
         let wanted = format!("{} {} {{", composite.kind.keyword(), composite.name);
         if expected.peek().is_none_or(|piece| head(piece) != wanted) {
-            // pahole prints one of several types that have the same name and members of the same names.
+            // pahole prints only one of several types with the same name and the same member names.
             assert!(
                 seen.contains(&wanted),
                 "pahole does not print {wanted}, type {id}"
             );
             continue;
         }
-        // pahole calls all floating-point numbers of BTF "single", doubles too.
+        // pahole calls all floating-point numbers in BTF "single", even doubles.
         let piece = expected
             .next()
             .unwrap()
@@ -226,7 +227,7 @@ fn a_type_alone_prints_as_pahole_prints_it_alone() {
         let printed = pahole::print(&kernel.model, id, LineSize::B64).unwrap();
         let expected = kernel.pahole(&["-c", "64", "-C", name]);
         if printed.starts_with("typedef ") && remarks::pahole_is_newer() {
-            // 1.30 gives the types of its members eight columns less than 1.24 does.
+            // 1.30 pads the types of members to eight columns fewer than 1.24 does.
             let words = |text: &str| {
                 text.split_whitespace()
                     .map(str::to_owned)
@@ -371,7 +372,7 @@ fn odd_structs_print_as_pahole_prints_them() {
 
 #[test]
 fn what_a_newer_pahole_remarks_is_taken_out_and_nothing_else() {
-    // As 1.30 prints it, of a made-up type.
+    // As 1.30 prints it, for a synthetic type.
     let newer = "\
 struct a {
 \tstruct b                   b;                    /*     0     8 */
@@ -422,7 +423,7 @@ struct a {
     assert_eq!(remarks::without_newer(newer), older);
     assert_eq!(remarks::without_newer(older), older);
     assert_eq!(remarks::without_newer(&format!("{newer}\n")), older);
-    // What nobody has seen yet stays.
+    // Remarks that are not known yet stay.
     for unknown in [
         "\t/* XXX last struct has 3 surprises */",
         "\t/* XXX last struct has 1 holes */",

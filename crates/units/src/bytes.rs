@@ -1,4 +1,4 @@
-//! Bytes and bits: how many, and from where.
+//! Bytes and bits: counts and positions.
 
 use std::fmt;
 use std::iter::Sum;
@@ -11,7 +11,7 @@ use crate::line::{LineIndex, LineSize};
 pub struct ByteOffset(pub u64);
 
 impl ByteOffset {
-    /// The line of the outermost type (which is taken to start at a line's start) that this byte is in.
+    /// The line that holds this byte, if the outermost type starts at a line's start.
     #[inline]
     pub fn line(self, size: LineSize) -> LineIndex {
         LineIndex(u32::try_from(self.0 / size.bytes()).unwrap_or(u32::MAX))
@@ -33,7 +33,7 @@ impl ByteOffset {
         self.0 & (align.0 - 1) == 0
     }
 
-    /// How far it is after `start`; `None` when it is before.
+    /// The distance from `start`; `None` if it is before `start`.
     #[inline]
     pub fn after(self, start: ByteOffset) -> Option<ByteSize> {
         self.0.checked_sub(start.0).map(ByteSize)
@@ -64,7 +64,7 @@ impl AddAssign<ByteSize> for ByteOffset {
 impl Sub for ByteOffset {
     type Output = ByteSize;
 
-    /// How far it is after `start`, which must not be after it.
+    /// The distance from `start`, which must not be after it.
     #[inline]
     fn sub(self, start: ByteOffset) -> ByteSize {
         ByteSize(self.0 - start.0)
@@ -84,13 +84,13 @@ pub struct ByteSize(pub u64);
 impl ByteSize {
     pub const ZERO: ByteSize = ByteSize(0);
 
-    /// Where what starts at 0 and is that long ends.
+    /// The end of something of this size that starts at 0.
     #[inline]
     pub fn end(self) -> ByteOffset {
         ByteOffset(self.0)
     }
 
-    /// The least multiple of `align` that is not smaller.
+    /// The size rounded up to a multiple of `align`.
     #[inline]
     pub fn align_up(self, align: ByteAlign) -> ByteSize {
         ByteSize(round_up(self.0, align))
@@ -102,7 +102,7 @@ impl ByteSize {
         self.0 & (align.0 - 1) == 0
     }
 
-    /// What is left of it without `other`; 0 where `other` is larger.
+    /// The rest without `other`; 0 if `other` is larger.
     #[inline]
     pub fn saturating_sub(self, other: ByteSize) -> ByteSize {
         ByteSize(self.0.saturating_sub(other.0))
@@ -160,10 +160,10 @@ impl fmt::Display for ByteSize {
 pub struct ByteAlign(u64);
 
 impl ByteAlign {
-    /// That of a byte: everything has it.
+    /// The alignment of a byte, which everything has.
     pub const ONE: ByteAlign = ByteAlign(1);
 
-    /// That of a `long`: 8 bytes.
+    /// The alignment of a `long`: 8 bytes.
     pub const WORD: ByteAlign = ByteAlign(8);
 
     /// An alignment to `bytes`; `None` unless that is a power of two.
@@ -176,7 +176,7 @@ impl ByteAlign {
         }
     }
 
-    /// The largest alignment of which `size` is a multiple; that of a byte for 0.
+    /// The largest alignment that divides `size`; that of a byte for 0.
     #[inline]
     pub fn of_size(size: ByteSize) -> ByteAlign {
         match size.0 {

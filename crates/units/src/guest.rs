@@ -4,7 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Bytes of a page: the least that an x86-64 or arm64 kernel maps, as all recorded kernels have it.
+/// Bytes of a page: the smallest that an x86-64 or arm64 kernel maps, and what every recorded
+/// kernel uses.
 pub const PAGE: u64 = 4096;
 
 /// A guest address: virtual for kernel mappings; for an access through a user mapping, the kernel's direct-map alias of the page, so
@@ -12,7 +13,7 @@ pub const PAGE: u64 = 4096;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct GuestAddr(pub u64);
 
-/// An address as an ELF file has it: where the linker put it, before the program is loaded anywhere.
+/// An address as in an ELF file: where the linker put it, before the program is loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ElfAddr(pub u64);
 

@@ -1,7 +1,7 @@
-//! Quantities that every part of linemate means the same by: bytes, lines, pages, addresses, CPUs.
+//! Quantities that mean the same in every part of linemate: bytes, lines, pages, addresses, CPUs.
 //!
-//! No arithmetic beyond what keeps units straight. The crates whose borders they cross hand them on: layouts are in `types`' lines and
-//! bytes, events in `recording`'s addresses and CPUs.
+//! Only the arithmetic that keeps units straight. Crates re-export the units in their interfaces:
+//! `types` its lines and bytes, `recording` its addresses and CPUs.
 
 mod bytes;
 mod guest;

@@ -14,7 +14,7 @@ pub enum LineSize {
     B128,
 }
 
-/// Not a line size that linemate knows.
+/// Not a line size that linemate supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0} is not a line size: must be 64 or 128")]
 pub struct LineSizeError(pub u64);

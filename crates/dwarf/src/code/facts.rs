@@ -1,10 +1,11 @@
-//! What code says, as values.
+//! What code shows, as values.
 
 use std::ops::Range;
 
 use linemate_types::{ByteOffset, ElfAddr, Name, SourceLine, TypeId};
 
-/// A register by its number in DWARF, which for x86-64 is that of the psABI, not the one in machine code.
+/// A register by its number in DWARF, which for x86-64 is that of the psABI, not that of machine
+/// code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Register(pub u16);
 
@@ -41,13 +42,13 @@ pub enum Storage {
 /// A variable with static storage: global, `static`, or of a class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Global {
-    /// Its name, with its scopes where its symbol has them.
+    /// Its name, with its scopes if its symbol has them.
     pub name: String,
-    /// Its symbol, where that is another than the name.
+    /// Its symbol, if that differs from the name.
     pub linkage_name: Option<String>,
     pub storage: Storage,
     pub type_id: TypeId,
-    /// Bytes; 0 where its type does not say it.
+    /// Bytes; 0 if its type does not say.
     pub size: u64,
     /// Where it is declared.
     pub declared: Option<SourceLine>,
@@ -61,14 +62,14 @@ pub struct FunctionParameter {
     pub type_id: TypeId,
 }
 
-/// A function that has code of its own.
+/// A function with code of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
     /// Its name, demangled, without parameters.
     pub name: String,
-    /// Its symbol, where that is another than the name.
+    /// Its symbol, if that differs from the name.
     pub linkage_name: Option<String>,
-    /// Where its code is, ascending; several where the compiler put rare parts elsewhere.
+    /// Where its code is, ascending; several ranges if the compiler put rare parts elsewhere.
     pub ranges: Vec<Range<ElfAddr>>,
     /// Where it is declared.
     pub declared: Option<SourceLine>,
@@ -76,24 +77,25 @@ pub struct Function {
     pub parameters: Vec<FunctionParameter>,
 }
 
-/// What a register points to.
+/// The target of a register.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PointedTo {
     /// The struct, union or class.
     pub type_id: TypeId,
-    /// How far the register is after the start of the object; negative before it. Nearly always 0.
+    /// How far the register is past the start of the object; negative before it. Nearly always 0.
     pub offset: i64,
-    /// The variable that says so.
+    /// The variable that shows it.
     pub variable: Name,
-    /// How many scopes are around the variable: inlined functions are deeper than what they are inlined into.
+    /// How many scopes enclose the variable: inlined functions are deeper than the functions they
+    /// are inlined into.
     pub depth: u32,
 }
 
-/// A variable on the stack, or wherever a register leads to.
+/// A variable on the stack, or wherever a register points.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VariableAt {
     pub variable: Name,
     pub type_id: TypeId,
-    /// Which of its bytes is meant.
+    /// Which of its bytes it is.
     pub offset: ByteOffset,
 }

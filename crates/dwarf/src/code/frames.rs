@@ -17,11 +17,11 @@ pub(crate) struct FrameTable<'d> {
 struct Section<S: UnwindSection<R>, R: gimli::Reader = <S as HasReader>::R> {
     section: S,
     bases: BaseAddresses,
-    /// First address, end, and where the description is, by address.
+    /// First address, end, and position of the description, by address.
     entries: Vec<(u64, u64, S::Offset)>,
 }
 
-/// The reader of a section, to name it once.
+/// The reader of a section, named once.
 trait HasReader {
     type R: gimli::Reader;
 }
@@ -35,7 +35,7 @@ impl<'d> HasReader for DebugFrame<DwarfBytes<'d>> {
 }
 
 impl<'d> FrameTable<'d> {
-    /// Reads where the descriptions are.
+    /// Finds the descriptions.
     pub(crate) fn new(files: &'d ProgramFiles<'_>) -> FrameTable<'d> {
         let (bytes, bases) = files.eh_frame();
         let mut eh_frame = EhFrame::from(bytes);
@@ -49,9 +49,10 @@ impl<'d> FrameTable<'d> {
         }
     }
 
-    /// The register that the canonical frame address is counted from when the instruction at `pc` starts, and what to add.
+    /// The register that the canonical frame address is relative to when the instruction at `pc`
+    /// starts, and the offset.
     pub(crate) fn cfa(&self, pc: ElfAddr) -> Option<(Register, i64)> {
-        // A program may have either for a function, or both: they say the same.
+        // A program may have either section for a function, or both: they agree.
         self.debug_frame.cfa(pc).or_else(|| self.eh_frame.cfa(pc))
     }
 }
@@ -60,7 +61,7 @@ impl<'d, S: UnwindSection<DwarfBytes<'d>> + HasReader<R = DwarfBytes<'d>>> Secti
     fn new(section: S, bases: BaseAddresses) -> Self {
         let mut found = Vec::new();
         let mut entries = section.entries(&bases);
-        // What is after something broken is not known: nothing tells where it starts.
+        // Everything after a broken description is lost: nothing shows where the next one starts.
         while let Ok(Some(entry)) = entries.next() {
             let CieOrFde::Fde(partial) = entry else {
                 continue;
@@ -85,7 +86,7 @@ impl<'d, S: UnwindSection<DwarfBytes<'d>> + HasReader<R = DwarfBytes<'d>>> Secti
 
     fn cfa(&self, pc: ElfAddr) -> Option<(Register, i64)> {
         let index = self.entries.partition_point(|(start, _, _)| *start <= pc.0);
-        // Functions do not overlap, so only the one that starts last before `pc` can hold it.
+        // Functions do not overlap, so only the last one that starts before `pc` can contain it.
         let (_, end, offset) = self.entries.get(index.checked_sub(1)?)?;
         if *end <= pc.0 {
             return None;

@@ -17,7 +17,7 @@ use crate::{DieKey, DwarfError, ProgramTypes, demangled};
 
 /// How many entries may be between one that has code and the one that has its name.
 pub(super) const HOPS: usize = 8;
-/// Addresses of code that the linker threw away: the last ones.
+/// Addresses of code that the linker discarded: the highest ones.
 const TOMBSTONES: u64 = u64::MAX - 2;
 
 type DieEntry<'a, 'd> = DebuggingInformationEntry<'a, 'a, DwarfBytes<'d>>;
@@ -35,7 +35,7 @@ pub(crate) struct FoundCode {
     pub(crate) globals: Vec<Global>,
 }
 
-/// What an entry and those that it refers to say.
+/// What an entry and those it refers to contain.
 #[derive(Default)]
 pub(crate) struct EntryDescription<'d> {
     pub(crate) name: Option<Cow<'d, str>>,
@@ -61,21 +61,22 @@ pub(crate) fn read(units: &Units<'_>, types: &ProgramTypes) -> Result<FoundCode,
     found
         .globals
         .sort_by(|a, b| (a.storage, &a.name).cmp(&(b.storage, &b.name)));
-    // What a header declares and several units describe is one.
+    // A function or variable that a header declares and several units describe is one.
     found
         .globals
         .dedup_by(|a, b| a.storage == b.storage && a.name == b.name);
     Ok(found)
 }
 
-/// The ranges of all functions by address; where two overlap, the one that starts first has the bytes.
+/// The ranges of all functions by address; if two overlap, the one that starts first gets the
+/// bytes.
 pub(crate) fn by_address(functions: &[Function]) -> Vec<(Range<ElfAddr>, usize)> {
     let mut all: Vec<(Range<ElfAddr>, usize)> = Vec::new();
     for (index, function) in functions.iter().enumerate() {
         all.extend(function.ranges.iter().map(|range| (range.clone(), index)));
     }
-    // Lookups search by start alone. Overlaps are of functions that the linker folded into one, or
-    // of a broken file.
+    // Lookups search by start only. Overlaps come from functions that the linker folded into one,
+    // or from a broken file.
     all.sort_by_key(|(range, index)| (range.start, range.end, *index));
     let mut end = ElfAddr(0);
     all.retain_mut(|(range, _)| {
@@ -87,7 +88,7 @@ pub(crate) fn by_address(functions: &[Function]) -> Vec<(Range<ElfAddr>, usize)>
     all
 }
 
-/// The ranges of code of an entry, without what the linker threw away.
+/// The code ranges of an entry, without code that the linker discarded.
 pub(crate) fn ranges(
     units: &Units<'_>,
     unit: usize,
@@ -97,7 +98,7 @@ pub(crate) fn ranges(
     let dwarf = units.dwarf_of(unit);
     let mut found = Vec::new();
     let mut add = |start: u64, end: u64| {
-        // Zero is what some linkers leave of a section that they threw away.
+        // Some linkers leave zero for a section they discard.
         if start != 0 && start < TOMBSTONES && start < end {
             found.push(ElfAddr(start)..ElfAddr(end));
         }
@@ -109,7 +110,7 @@ pub(crate) fn ranges(
             }
         }
     } else if let Some(low) = entry.attr_value(dw::DW_AT_low_pc)? {
-        // By hand: what the library has for it overflows where a hostile file wants it.
+        // By hand: the library's version overflows on a hostile file.
         let low = dwarf.attr_address(one, low)?.unwrap_or(0);
         let end = match entry.attr_value(dw::DW_AT_high_pc)? {
             Some(AttributeValue::Udata(size)) => low.checked_add(size),
@@ -126,7 +127,7 @@ pub(crate) fn ranges(
     Ok(found)
 }
 
-/// What an entry says of itself, and where it refers to others, they.
+/// The attributes of an entry, completed by the entries it refers to.
 pub(crate) fn describe<'d>(
     units: &Units<'d>,
     unit: usize,
@@ -134,7 +135,7 @@ pub(crate) fn describe<'d>(
 ) -> Result<EntryDescription<'d>, DwarfError> {
     let mut found = EntryDescription::default();
     let mut at = (unit, offset);
-    // A bound, as the references of a hostile file can lead in a circle.
+    // A bound, because references in a hostile file can form a cycle.
     for _ in 0..HOPS {
         let (unit, offset) = at;
         let broken = |source| units.error(unit, source);
@@ -145,7 +146,7 @@ pub(crate) fn describe<'d>(
         while let Some(attribute) = attributes.next().map_err(broken)? {
             let value = attribute.value();
             match attribute.name() {
-                // The nearest entry's word counts: what it refers to fills in what it leaves out.
+                // The nearest entry wins: entries it refers to fill in what it leaves out.
                 dw::DW_AT_name if found.name.is_none() => {
                     found.name = Some(units.text(unit, value)?);
                 }
@@ -168,7 +169,7 @@ pub(crate) fn describe<'d>(
                 _ => {}
             }
         }
-        // File and line of one entry: a line of another would be of another file.
+        // File and line come from one entry: another entry's line would be of another file.
         if let (None, Some(file)) = (found.declared, file) {
             found.declared = Some((unit, file, line.unwrap_or(0)));
         }
@@ -180,7 +181,7 @@ pub(crate) fn describe<'d>(
     Ok(found)
 }
 
-/// Where an expression without a list says that an entry's variable is.
+/// The location of an entry's variable, if it is an expression and not a list.
 pub(crate) fn fixed_place(
     units: &Units<'_>,
     unit: usize,
@@ -233,8 +234,7 @@ impl CodeReader<'_, '_> {
                 dw::DW_TAG_variable => self.global(one, unit, offset)?,
                 _ => {}
             }
-            // What is wanted of an entry is read through a cursor of its own: most entries are none
-            // of these three.
+            // Attributes are read through a separate cursor: most entries are none of these three.
             entries
                 .skip_attributes(abbreviation.attributes())
                 .map_err(broken)?;
@@ -298,7 +298,7 @@ impl CodeReader<'_, '_> {
         let location = entry.attr_value(dw::DW_AT_location).map_err(broken)?;
         let place = location.and_then(|value| fixed_place(self.units, unit, &value));
         let storage = match place {
-            // As for code: what the linker threw away is at no address.
+            // As for code: what the linker discarded has no address.
             Some(Where::Static(address)) if address.0 != 0 && address.0 < TOMBSTONES => {
                 Storage::Static(address)
             }
@@ -315,7 +315,7 @@ impl CodeReader<'_, '_> {
             linkage_name,
             storage,
             type_id,
-            // Without a size no byte is of it: `global_at` finds none.
+            // A global without a size has no bytes: `global_at` does not find it.
             size: self.types.model().size_of(type_id).unwrap_or(0),
             declared: self.declared(&described)?,
         };
@@ -349,7 +349,7 @@ impl CodeReader<'_, '_> {
     }
 }
 
-/// What it is called, and its symbol where that is another.
+/// Its name, and its symbol if that differs.
 pub(super) fn names(described: &EntryDescription<'_>) -> (String, Option<String>) {
     let plain = described.name.as_deref().unwrap_or("");
     match described.linkage.as_deref() {
@@ -367,7 +367,7 @@ fn shown(text: &str) -> String {
 }
 
 impl<'d> Units<'d> {
-    /// The unit and place of an entry; `None` when no unit has it.
+    /// The unit and offset of an entry; `None` if it is in no unit.
     pub(crate) fn locate(&self, key: DieKey) -> Option<(usize, UnitOffset)> {
         let starts = |index: &usize| self.list[*index].start();
         let order = self.by_place();
@@ -386,7 +386,7 @@ impl<'d> Units<'d> {
             }
         };
         let found = section.to_unit_offset(&one.unit)?;
-        // The unit that starts before the entry need not reach to it, or be of its part.
+        // The unit that starts before the entry need not extend to it, or belong to its part.
         (key_in(&one.unit, found, one.part) == key).then_some((unit, found))
     }
 }

@@ -1,4 +1,4 @@
-//! Which functions are inlined where, and what the type parameters of functions are.
+//! Which functions are inlined where, and the functions' type parameters.
 
 use std::ops::Range;
 
@@ -10,18 +10,19 @@ use crate::key::key_in;
 use crate::units::{Names, Units};
 use crate::{DieKey, DwarfError, ProgramTypes};
 
-/// The most inlined pieces that are kept of a function: no compiler makes as many of one.
+/// The maximum number of inlined pieces stored per function: no compiler makes as many.
 const PIECES_MAX: usize = 1 << 20;
 
-/// A function as it is compiled: with the types that its parameters stand for.
+/// A function as compiled: with the types that its parameters stand for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionInstance {
     pub name: String,
-    /// The language that it is written in, if that is one of C, C++ and Rust.
+    /// The language it is written in, if that is C, C++ or Rust.
     pub language: Option<Language>,
-    /// What it returns; void where the debug information does not say it.
+    /// Its return type; void if the debug information does not say.
     pub result: TypeId,
-    /// Its type parameters, those of what it is a method of among them in Rust, with the types that they stand for.
+    /// Its type parameters, in Rust including those of the type it is a method of, with the types
+    /// they stand for.
     pub type_parameters: Vec<TypeParameter>,
 }
 
@@ -29,20 +30,20 @@ pub struct FunctionInstance {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypeParameter {
     pub name: Name,
-    /// The type that it stands for.
+    /// The type it stands for.
     pub type_id: TypeId,
 }
 
-/// Code of a function that is inlined into another.
+/// Code of a function inlined into another.
 #[derive(Clone, Debug)]
 pub(crate) struct Inlined {
     range: Range<ElfAddr>,
-    /// How many entries are around it.
+    /// How many entries enclose it.
     depth: isize,
     function: DieKey,
 }
 
-/// The functions of `inlined` whose code is at `pc`, the innermost first.
+/// The functions of `inlined` whose code is at `pc`, innermost first.
 pub(crate) fn at(inlined: &[Inlined], pc: ElfAddr) -> Vec<DieKey> {
     let here = inlined.iter().filter(|piece| piece.range.contains(&pc));
     let mut here: Vec<&Inlined> = here.collect();
@@ -98,13 +99,13 @@ pub(crate) fn read(units: &Units<'_>, entry: &EntryPlace) -> Result<Box<[Inlined
     Ok(found.into_boxed_slice())
 }
 
-/// Where the entry of a function is among those of all units.
+/// The position of a function's entry among those of all units.
 pub(crate) fn key(units: &Units<'_>, entry: &EntryPlace) -> DieKey {
     let one = &units.list[entry.unit];
     key_in(&one.unit, entry.offset, one.part)
 }
 
-/// What the entry at `key`, and those that it refers to, say of a function.
+/// What the entry at `key`, and those it refers to, say about a function.
 pub(crate) fn instance(
     units: &Units<'_>,
     types: &ProgramTypes,
@@ -129,7 +130,7 @@ pub(crate) fn instance(
                 type_id: type_id(parameter.type_ref),
             });
         }
-        // One that refers to another has those of the other.
+        // An entry that refers to another takes that one's attributes.
         match (type_parameters.is_empty(), referred(units, at)?) {
             (true, Some(next)) => at = next,
             _ => break,
@@ -144,11 +145,11 @@ pub(crate) fn instance(
     }))
 }
 
-/// The entry that one refers to as what it is an instance or the definition of.
+/// The entry that this one is an instance or the definition of.
 fn referred(units: &Units<'_>, at: EntryPlace) -> Result<Option<EntryPlace>, DwarfError> {
     let broken = |source| units.error(at.unit, source);
     let entry = units.list[at.unit].unit.entry(at.offset).map_err(broken)?;
-    // An instance first refers to its abstract function, that one to what declares it.
+    // An instance refers first to its abstract function, which refers to its declaration.
     for name in [dw::DW_AT_abstract_origin, dw::DW_AT_specification] {
         if let Some(value) = entry.attr_value(name).map_err(broken)? {
             let next = units.reference(at.unit, &value)?;
@@ -169,7 +170,7 @@ fn type_parameters_of(
     let mut entries = one.entries_raw(Some(at.offset)).map_err(broken)?;
     let function = entries.next_depth();
     let mut found = Vec::new();
-    // They may be after all that is inlined into it.
+    // They may follow everything inlined into it.
     while !entries.is_empty() {
         let (offset, depth) = (entries.next_offset(), entries.next_depth());
         if depth <= function && offset != at.offset {

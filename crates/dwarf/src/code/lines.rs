@@ -1,4 +1,4 @@
-//! Which line of the source an instruction belongs to.
+//! Which source line an instruction belongs to.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -13,28 +13,29 @@ use crate::sections::DwarfBytes;
 use crate::split::SplitUnits;
 use crate::{DwarfError, ProgramFiles, demangled};
 
-/// A place in the source, and the function there.
+/// A place in the source, and its function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceFrame {
-    /// The function, demangled, without parameters; inlined ones have their own. `None` where no function is known.
+    /// The function, demangled, without parameters; inlined ones have their own. `None` if no
+    /// function is known.
     pub function: Option<String>,
-    /// The file, with its folder where that is known.
+    /// The file, with its folder if that is known.
     pub file: Option<String>,
-    /// From 1; 0 where it is not known.
+    /// From 1; 0 if unknown.
     pub line: u32,
 }
 
-/// The tables of lines of a program. That of a unit is read when it is first asked about.
+/// The line tables of a program. A unit's table is read at the first lookup.
 pub struct SourceLines<'d> {
     context: addr2line::Context<DwarfBytes<'d>>,
     split: SplitUnits<'d>,
     loads: RefCell<Loads>,
 }
 
-/// What was read of split units.
+/// The split units read so far.
 struct Loads {
     abbreviations: Abbreviations,
-    /// How many more bytes are read: skeletons without end can name one unit.
+    /// How many more bytes may be read: any number of skeletons can name one unit.
     left: u64,
 }
 
@@ -42,7 +43,7 @@ impl<'d> SourceLines<'d> {
     /// Finds the units of `files`.
     ///
     /// # Errors
-    /// When the debug information is broken.
+    /// If the debug information is broken.
     pub fn read(files: &'d ProgramFiles<'_>) -> Result<SourceLines<'d>, DwarfError> {
         let dwarf = files.dwarf();
         let mut abbreviations = Abbreviations::new(files);
@@ -57,28 +58,29 @@ impl<'d> SourceLines<'d> {
         })
     }
 
-    /// The sections of the unit that a skeleton names; `None` where it is missing or broken, which costs the names of functions.
+    /// The sections of the unit that a skeleton names; `None` if it is missing or broken, which
+    /// loses the names of functions.
     fn load(&self, load: &SplitDwarfLoad<DwarfBytes<'d>>) -> Option<Arc<Dwarf<DwarfBytes<'d>>>> {
         let mut loads = self.loads.borrow_mut();
         let found = self
             .split
             .sections_of(load.dwo_id, &load.parent, &mut loads.abbreviations);
         let (dwarf, length) = found.ok()??;
-        // Counted each time: the library keeps a unit by its skeleton, not by its id.
+        // Counted each time: the library caches a unit by its skeleton, not by its id.
         loads.left = loads.left.checked_sub(length)?;
         Some(dwarf)
     }
 
-    /// Where the instruction at `pc` is in the source: the innermost inlined function first, last the function that has the code.
-    /// Empty where nothing is known.
+    /// The source position of the instruction at `pc`: the innermost inlined function first, and
+    /// last the function that contains the code. Empty if nothing is known.
     ///
     /// # Errors
-    /// When the table of lines of its unit is broken.
+    /// If the line table of its unit is broken.
     pub fn source(&self, pc: ElfAddr) -> Result<Vec<SourceFrame>, DwarfError> {
-        // Deeper is nothing that a compiler inlines.
+        // No compiler inlines deeper than this.
         const DEEPEST: usize = 1000;
         let mut lookup = self.context.find_frames(pc.0);
-        // The library asks for each split unit that it comes to, and is resumed with it.
+        // The library asks for each split unit that it reaches, and resumes with it.
         let mut frames = loop {
             match lookup {
                 LookupResult::Output(frames) => break frames?,

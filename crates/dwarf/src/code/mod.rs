@@ -1,4 +1,5 @@
-//! What a program's code says about its accesses: functions, globals, source lines, and which struct a register points to.
+//! What a program's code shows about its accesses: functions, globals, source lines, and which
+//! struct a register points to.
 
 mod facts;
 mod frames;
@@ -26,14 +27,14 @@ pub use self::facts::{
 pub use self::instances::{FunctionInstance, TypeParameter};
 pub use self::lines::{SourceFrame, SourceLines};
 
-/// What the code of a program says. What it says about the variables of a function is read when it is first asked about.
+/// A program's code. The variables of a function are read at the first lookup.
 pub struct ProgramCode<'d> {
     units: Units<'d>,
     types: &'d ProgramTypes,
     functions: Vec<Function>,
-    /// By function: where its entry is.
+    /// By function: the position of its entry.
     entries: Vec<functions::EntryPlace>,
-    /// All ranges of functions by where they start, and whose they are. They do not overlap.
+    /// All ranges of functions by start, with their function. They do not overlap.
     ranges: Vec<(Range<ElfAddr>, usize)>,
     globals: Vec<Global>,
     frames: FrameTable<'d>,
@@ -46,7 +47,7 @@ impl<'d> ProgramCode<'d> {
     /// Reads the functions and globals of all units of `files`, whose types are `types`.
     ///
     /// # Errors
-    /// When the debug information is split, or broken: see [`DwarfError`].
+    /// If the debug information is split, or broken: see [`DwarfError`].
     pub fn read(
         files: &'d ProgramFiles<'_>,
         types: &'d ProgramTypes,
@@ -54,8 +55,8 @@ impl<'d> ProgramCode<'d> {
         let units = Units::new(files)?;
         let found = functions::read(&units, types)?;
         let (functions, entries): (Vec<Function>, Vec<_>) = found.functions.into_iter().unzip();
-        // Read on demand: most functions of a program are never asked about, and several threads
-        // ask.
+        // Read on demand: most functions of a program are never looked up, and several threads look
+        // up.
         let variables = functions.iter().map(|_| OnceLock::new()).collect();
         let inlined = functions.iter().map(|_| OnceLock::new()).collect();
         Ok(ProgramCode {
@@ -77,9 +78,9 @@ impl<'d> ProgramCode<'d> {
         &self.globals
     }
 
-    /// The global that the byte at `address` is of, and which byte of it that is.
+    /// The global that the byte at `address` belongs to, and which of its bytes that is.
     pub fn global_at(&self, address: ElfAddr) -> Option<(&Global, ByteOffset)> {
-        // `Static` sorts before `ThreadLocal`, so what is per thread is after every address.
+        // `Static` sorts before `ThreadLocal`, so thread-local variables come after every address.
         let is_before = |global: &Global| global.storage <= Storage::Static(address);
         let index = self.globals.partition_point(is_before).checked_sub(1)?;
         let global = self.globals.get(index)?;
@@ -95,7 +96,7 @@ impl<'d> ProgramCode<'d> {
         &self.functions
     }
 
-    /// The function whose code is at `pc`; not one that is inlined there.
+    /// The function that contains the code at `pc`; not one that is inlined there.
     pub fn function_at(&self, pc: ElfAddr) -> Option<&Function> {
         self.functions.get(self.function_index(pc)?)
     }
@@ -109,19 +110,19 @@ impl<'d> ProgramCode<'d> {
     /// Where the instruction at `pc` is in the source: [`SourceLines::source`].
     ///
     /// # Errors
-    /// When the table of lines of its unit is broken.
+    /// If the line table of its unit is broken.
     pub fn source(&self, pc: ElfAddr) -> Result<Vec<SourceFrame>, DwarfError> {
         self.lines.source(pc)
     }
 
-    /// The functions whose code is at `pc`, for [`ProgramCode::instance`]: the innermost inlined one first, last the one that the code is
-    /// of. Empty where no function is known.
+    /// The functions whose code is at `pc`, for [`ProgramCode::instance`]: innermost inlined one
+    /// first, and last the one that contains the code. Empty if no function is known.
     pub fn instances_at(&self, pc: ElfAddr) -> Vec<DieKey> {
         let Some(function) = self.function_index(pc) else {
             return Vec::new();
         };
         let entry = &self.entries[function];
-        // What is broken in one function costs what is known of it and nothing else.
+        // If one function is broken, only what is known about that function is lost.
         let inlined = self.inlined[function]
             .get_or_init(|| instances::read(&self.units, entry).unwrap_or_default());
         let mut found = instances::at(inlined, pc);
@@ -129,19 +130,19 @@ impl<'d> ProgramCode<'d> {
         found
     }
 
-    /// The function at an entry that [`ProgramCode::instances_at`] gives.
+    /// The function at an entry from [`ProgramCode::instances_at`].
     ///
     /// # Errors
-    /// When the entry, or one that it refers to, is broken.
+    /// If the entry, or one that it refers to, is broken.
     pub fn instance(&self, entry: DieKey) -> Result<Option<FunctionInstance>, DwarfError> {
         instances::instance(&self.units, self.types, entry)
     }
 
-    /// The variables that are somewhere known when the instruction at `pc` starts.
+    /// The variables with a known location when the instruction at `pc` starts.
     fn variables_at(&self, pc: ElfAddr) -> impl Iterator<Item = &Interval> {
         let known = self.function_index(pc).map(|function| {
             self.variables[function].get_or_init(|| {
-                // What is broken in one function costs what is known of it and nothing else.
+                // If one function is broken, only what is known about that function is lost.
                 variables::read(&self.units, self.types, &self.entries[function])
                     .unwrap_or_default()
             })
@@ -151,14 +152,14 @@ impl<'d> ProgramCode<'d> {
             .filter(move |interval| interval.range.contains(&pc))
     }
 
-    /// All structs that `register` points to or into when the instruction at `pc` starts, by the variables that are there: the
-    /// innermost scope first.
+    /// All structs that `register` points to or into when the instruction at `pc` starts, according
+    /// to the variables in it: innermost scope first.
     pub fn pointers_in(&self, pc: ElfAddr, register: Register) -> Vec<PointedTo> {
         let model = self.types.model();
         let found = self.variables_at(pc).filter_map(|interval| {
             let (type_id, offset) = match interval.place {
                 Where::Register(r) if r == register => (pointed_to(model, interval.type_id)?, 0),
-                // The variable is the register and so much more: the register is as much before the
+                // The variable is the register plus an offset: the register is that far before the
                 // object.
                 Where::Sum(r, more) if r == register => {
                     (pointed_to(model, interval.type_id)?, more.checked_neg()?)
@@ -181,11 +182,12 @@ impl<'d> ProgramCode<'d> {
         found
     }
 
-    /// The struct, union or class that `register` points to the start of when the instruction at `pc` starts: that of the variable in the
-    /// innermost scope. `None` when there is no such variable, or several of one scope disagree.
+    /// The struct, union or class whose start `register` points to when the instruction at `pc`
+    /// starts, according to the variable in the innermost scope. `None` if there is no such
+    /// variable, or several of one scope disagree.
     pub fn pointer_in(&self, pc: ElfAddr, register: Register) -> Option<TypeId> {
         let mut all = self.pointers_in(pc, register);
-        // Of other offsets the type at the register is a member's, if any.
+        // At other offsets, the type at the register is a member's, if any.
         all.retain(|pointer| pointer.offset == 0);
         let first = all.first()?;
         let mut others = all.iter().take_while(|other| other.depth == first.depth);
@@ -194,14 +196,15 @@ impl<'d> ProgramCode<'d> {
             .then_some(first.type_id)
     }
 
-    /// The number, enum or pointer that `register` points to when the instruction at `pc` starts, or to another one of the array: what the
-    /// variable in the innermost scope is declared to point to. `None` when that is a struct or not known, or several of one scope disagree.
+    /// The number, enum or pointer that `register` points to when the instruction at `pc` starts,
+    /// or to another element of its array: the declared target of the variable in the innermost
+    /// scope. `None` if that is a struct or unknown, or several of one scope disagree.
     pub fn scalar_in(&self, pc: ElfAddr, register: Register) -> Option<TypeId> {
         let model = self.types.model();
         let pointers = self
             .variables_at(pc)
             .filter(|interval| match interval.place {
-                // A loop that was unrolled counts its pointer up once for many elements.
+                // An unrolled loop advances its pointer once for many elements.
                 Where::Register(r) | Where::Sum(r, _) => r == register,
                 _ => false,
             })
@@ -210,8 +213,7 @@ impl<'d> ProgramCode<'d> {
         for (depth, target) in pointers {
             innermost = match innermost {
                 Some((deepest, _)) if deepest > depth => innermost,
-                // Two of one scope must agree; one that does not leaves nothing known for this
-                // depth.
+                // Two in one scope must agree; otherwise nothing is known for this depth.
                 Some((deepest, known)) if deepest == depth => {
                     Some((depth, known.filter(|known| *known == target)))
                 }
@@ -221,8 +223,9 @@ impl<'d> ProgramCode<'d> {
         innermost?.1.filter(|target| model.is_scalar(*target))
     }
 
-    /// The variable that the byte at `register` + `displacement` is of when the instruction at `pc` starts: one on the stack, found by the
-    /// call frame information, or one that the register is told to lead to.
+    /// The variable that the byte at `register` + `displacement` belongs to when the instruction at
+    /// `pc` starts: one on the stack, found by the call frame information, or one whose location is
+    /// relative to the register.
     pub fn variable_at(
         &self,
         pc: ElfAddr,
@@ -238,14 +241,14 @@ impl<'d> ProgramCode<'d> {
                 (Where::Cfa(start), Some((r, cfa))) if r == register => cfa.checked_add(start)?,
                 _ => continue,
             };
-            // A variable without a size is at no byte.
+            // A variable without a size has no bytes.
             let size = model.size_of(interval.type_id).unwrap_or(0);
             let offset = displacement.checked_sub(start);
             let offset = offset.and_then(|offset| u64::try_from(offset).ok());
             let Some(offset) = offset.filter(|offset| *offset < size) else {
                 continue;
             };
-            // Slots are used again: the innermost of those that are alive is the one of this code.
+            // Stack slots are reused: the innermost live variable is the one of this code.
             if best
                 .as_ref()
                 .is_none_or(|(depth, _)| *depth < interval.depth)
@@ -261,8 +264,8 @@ impl<'d> ProgramCode<'d> {
         best.map(|(_, found)| found)
     }
 
-    /// The canonical frame address when the instruction at `pc` starts: a register and what to add to it. `None` where the call frame
-    /// information does not say it, or says it with an expression.
+    /// The canonical frame address when the instruction at `pc` starts: a register and an offset.
+    /// `None` if the call frame information does not have it, or has it as an expression.
     pub fn cfa(&self, pc: ElfAddr) -> Option<(Register, i64)> {
         self.frames.cfa(pc)
     }

@@ -1,4 +1,4 @@
-//! Where a variable is: what an expression says, as far as it is one register, one address or one offset.
+//! A variable's location: an expression, as far as it is one register, one address or one offset.
 
 use gimli::{Encoding, Expression, Operation};
 
@@ -11,23 +11,23 @@ use crate::sections::DwarfBytes;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Where {
     Register(Register),
-    /// It is a value: what the register has, and so much more.
+    /// It is a value: the register's contents plus an offset.
     Sum(Register, i64),
-    /// In memory, so far from where the register points.
+    /// In memory, at an offset from where the register points.
     Based(Register, i64),
-    /// In memory, so far from the function's frame base.
+    /// In memory, at an offset from the function's frame base.
     Frame(i64),
-    /// In memory, so far from the canonical frame address.
+    /// In memory, at an offset from the canonical frame address.
     Cfa(i64),
     Static(ElfAddr),
-    /// So far into the thread's block of this program.
+    /// At this offset in the thread's block of this program.
     ThreadLocal(u64),
 }
 
-/// Most pieces of a variable that are looked at.
+/// The maximum number of pieces of a variable that are examined.
 const PIECES_MAX: usize = 64;
 
-/// What each register has of a variable in pieces, by where in the variable that is: whole registers that it is in.
+/// The registers that hold a variable in pieces, by offset in the variable: only whole registers.
 pub(crate) fn pieces(
     expression: Expression<DwarfBytes<'_>>,
     encoding: Encoding,
@@ -40,7 +40,7 @@ pub(crate) fn pieces(
                 size_in_bits,
                 bit_offset: None,
             })) => {
-                // Whole registers only: a part of one is no pointer.
+                // Only whole registers: a part of one is not a pointer.
                 if let ([Operation::Register { register }], 64) = (&held[..], size_in_bits) {
                     found.push((bits / 8, Where::Register((*register).into())));
                 }
@@ -48,7 +48,7 @@ pub(crate) fn pieces(
                 held.clear();
             }
             Ok(Some(operation)) => held.push(operation),
-            // What is before something broken or unusual is not believed.
+            // Anything before something broken or unusual is not trusted.
             Err(_) => return Vec::new(),
             Ok(None) => break,
         }
@@ -56,15 +56,16 @@ pub(crate) fn pieces(
     found
 }
 
-/// What an expression says; `None` for what is in pieces ([`pieces`]), computed, optimised away, or was true at the function's entry. `address`
-/// looks an index up in the table of addresses.
+/// What an expression means; `None` for a variable that is in pieces ([`pieces`]), computed,
+/// optimised away, or was valid only at the function's entry. `address` looks an index up in the
+/// table of addresses.
 pub(crate) fn place(
     expression: Expression<DwarfBytes<'_>>,
     encoding: Encoding,
     address: impl Fn(gimli::DebugAddrIndex) -> Option<u64>,
 ) -> Option<Where> {
     let mut operations = expression.operations(encoding);
-    // What is a single place has at most three operations, whatever comes after them.
+    // A single location has at most three operations, whatever follows them.
     let mut next = || operations.next().ok();
     let first = next()??;
     let second = next()?;
@@ -103,7 +104,7 @@ pub(crate) fn place(
         (Operation::AddressIndex { index }, None, _) => {
             address(index).map(ElfAddr).map(Where::Static)
         }
-        // Compilers push the offset as a constant of some size, or as an index of a table.
+        // Compilers push the offset as a constant of some size, or as an index into a table.
         (offset, Some(Operation::TLS), None) => constant(&offset).map(Where::ThreadLocal),
         (Operation::Address { address }, Some(Operation::PlusConstant { value }), None) => {
             Some(Where::Static(ElfAddr(address.wrapping_add(value))))

@@ -11,25 +11,25 @@ use crate::sections::DwarfBytes;
 use crate::units::{Names, Units};
 use crate::{DwarfError, ProgramTypes};
 
-/// The most that is kept of a function: no compiler makes as much of one.
+/// The maximum stored per function: no compiler makes as much.
 const INTERVALS_MAX: usize = 1 << 20;
 
-/// The longest piece of code in which a variable stays at a place: GCC 12 writes lengths below zero in split units of DWARF 4, for places that
-/// end at the byte before they start.
+/// The longest range of code in which a variable stays at one location: GCC 12 writes negative
+/// lengths in split units of DWARF 4, for ranges that end at the byte before they start.
 const LENGTH_MAX: u64 = i32::MAX as u64;
 
-/// Where a variable is while the program is within a range.
+/// A variable's location within a range of code.
 #[derive(Clone, Debug)]
 pub(crate) struct Interval {
     pub(crate) range: Range<ElfAddr>,
     pub(crate) place: Where,
     pub(crate) type_id: TypeId,
     pub(crate) name: Name,
-    /// How many scopes are around it.
+    /// How many scopes enclose it.
     pub(crate) depth: u32,
 }
 
-/// Where a variable is, or the pointer that is so far into it.
+/// Where a variable is, or the pointer at this offset in it.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     place: Where,
@@ -42,7 +42,7 @@ struct Scope {
     ranges: Vec<Range<ElfAddr>>,
 }
 
-/// Reads the variables of the function at `entry`, those of what is inlined into it among them.
+/// Reads the variables of the function at `entry`, including those of inlined functions.
 pub(crate) fn read(
     units: &Units<'_>,
     types: &ProgramTypes,
@@ -124,7 +124,7 @@ impl<'d> VariableReader<'_, 'd> {
             .entry(offset)
             .map_err(broken)?;
         let mut ranges = ranges(self.units, self.unit, &entry).map_err(broken)?;
-        // A block without addresses is a part of what is around it.
+        // A block without addresses is part of its enclosing scope.
         if let (true, Some(outer)) = (ranges.is_empty(), self.scopes.last()) {
             ranges.clone_from(&outer.ranges);
         }
@@ -149,7 +149,7 @@ impl<'d> VariableReader<'_, 'd> {
                         .exprloc_value()
                         .map_or_else(Vec::new, |expression| in_pieces(expression, one.encoding())),
                 };
-                // A place without a list is true wherever the scope is.
+                // A location without a list holds throughout the scope.
                 let scope = self.scopes.last();
                 let ranges = scope.map_or(&[][..], |scope| &scope.ranges);
                 for range in ranges {
@@ -191,7 +191,7 @@ impl<'d> VariableReader<'_, 'd> {
                 depth,
             });
         }
-        // Checked after each variable: the lists of one are bounded by themselves.
+        // Checked after each variable: the lists of one variable are bounded by themselves.
         match self.found.len() {
             length if length > INTERVALS_MAX => Err(DwarfError::Bloated {
                 what: "locations of variables",
@@ -202,7 +202,7 @@ impl<'d> VariableReader<'_, 'd> {
         }
     }
 
-    /// The places of a list.
+    /// The locations in a list.
     fn listed(
         &self,
         location: AttributeValue<DwarfBytes<'d>>,
@@ -220,7 +220,7 @@ impl<'d> VariableReader<'_, 'd> {
                 dwarf.address(one, index).ok()
             });
             let (start, end) = (entry.range.begin, entry.range.end);
-            // One that is not is left out alone; the rest of the list is right.
+            // An unreadable one is left out alone; the rest of the list is right.
             let is_sound = start < end && end - start <= LENGTH_MAX;
             if !is_sound || places.len() > INTERVALS_MAX {
                 continue;
@@ -235,15 +235,16 @@ impl<'d> VariableReader<'_, 'd> {
         Ok(())
     }
 
-    /// What is counted from the function's frame base, counted from what that is. Globals are found by their address.
+    /// Replaces a location relative to the frame base by what the frame base is relative to.
+    /// Globals are found by their address.
     fn settled(&self, place: Where) -> Option<Where> {
         let offset = match place {
             Where::Frame(offset) => offset,
             Where::Static(_) | Where::ThreadLocal(_) => return None,
             place => return Some(place),
         };
-        // Most functions of GCC count from the canonical frame address, those of Clang from `rbp`
-        // or `rsp`.
+        // Most functions compiled by GCC count from the canonical frame address, by Clang from
+        // `rbp` or `rsp`.
         match self.frame_base? {
             Where::Cfa(base) => Some(Where::Cfa(base.checked_add(offset)?)),
             Where::Register(register) => Some(Where::Based(register, offset)),
@@ -261,11 +262,12 @@ fn in_pieces(expression: Expression<DwarfBytes<'_>>, encoding: Encoding) -> Vec<
     pieces(expression, encoding).into_iter().map(held).collect()
 }
 
-/// Types of Rust's library whose pointer does not point to what it is declared to point to: a vector's is one to bytes whatever its elements
-/// are, a hash table's to behind the element.
+/// Types of Rust's library whose pointer does not point to its declared target: a vector's points
+/// to bytes whatever its elements are, a hash table's points past the element.
 const UNTRUE: [&str; 2] = ["alloc::raw_vec::RawVec", "hashbrown::raw::"];
 
-/// The pointer that is so far into a value of a type: a slice's, a string's. None of a union, of which only one member is there.
+/// The pointer at this offset in a value of a type: a slice's, a string's. None in a union, only
+/// one member of which is valid.
 fn pointer_in(model: &TypeModel, id: TypeId, offset: u64) -> Option<TypeId> {
     let (mut id, mut offset) = (model.strip(id), offset);
     // As deep as a model's types may nest.
@@ -278,8 +280,8 @@ fn pointer_in(model: &TypeModel, id: TypeId, offset: u64) -> Option<TypeId> {
                     return None;
                 }
                 let mut members = composite.members.iter();
-                // The first that holds the place: in a struct whose members do not overlap it is
-                // the only one.
+                // The first that contains the offset: in a struct whose members do not overlap it
+                // is the only one.
                 (id, offset) = members.find_map(|member| {
                     let within = offset.checked_sub(member.offset.0 / 8)?;
                     let holds = within < model.size_of(member.type_id)?;

@@ -1,9 +1,11 @@
-//! Bases: virtual ones get their places, and what a base is without them gets a type of its own.
+//! Bases: virtual ones get their offsets, and a base without its virtual bases gets a type of its
+//! own.
 //!
-//! Debug information says of a virtual base how the running program finds it. In an object of exactly one type its place is known: after
-//! everything else, in the order in which the bases are told (Itanium C++ ABI, 2.4). And a base whose last bytes the derived class uses,
-//! or whose virtual bases are elsewhere, holds less than an object of its type: then its member is of a type of the same name and
-//! members, but shorter, so that no two members share bytes.
+//! For a virtual base, debug information says how the running program finds it. In an object of
+//! exactly one type its offset is known: after everything else, in declaration order of the bases
+//! (Itanium C++ ABI, 2.4). And a base whose last bytes the derived class uses, or whose virtual
+//! bases are elsewhere, holds less than an object of its type: then its member gets a type with the
+//! same name and members, but shorter, so that no two members share bytes.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -14,22 +16,23 @@ const DEPTH_MAX: u32 = 32;
 /// How many bases a class may have, directly and indirectly.
 const BASES_MAX: usize = 1 << 10;
 
-/// The direct virtual bases of classes, in the order in which they are told.
+/// The direct virtual bases of classes, in declaration order.
 pub(crate) type VirtualBases = HashMap<TypeId, Vec<TypeId>>;
 
-/// A virtual base, and where it is.
+/// A virtual base, and its offset.
 struct Placed {
     base: TypeId,
     start: u64,
     size: u64,
 }
 
-/// Places the virtual bases of all classes in `types`, and shortens bases; tells how many virtual bases could not be placed.
+/// Places the virtual bases of all classes in `types`, and shortens bases; returns how many virtual
+/// bases could not be placed.
 pub(crate) fn place(types: &mut Vec<Type>, told: &VirtualBases) -> usize {
     let mut left_out = 0;
     let mut placed: BTreeMap<TypeId, Vec<Placed>> = BTreeMap::new();
     let mut known = HashMap::new();
-    // All places first: shortening a base makes types, and a place is computed from whole ones.
+    // All offsets first: shortening a base makes types, and an offset is computed from whole ones.
     for (id, t) in (0u32..).map(TypeId).zip(types.iter()) {
         if told.is_empty() || !matches!(t, Type::Composite(_)) {
             continue;
@@ -60,7 +63,7 @@ pub(crate) fn place(types: &mut Vec<Type>, told: &VirtualBases) -> usize {
     left_out
 }
 
-/// The class that `id` stands for.
+/// The class that `id` refers to.
 fn composite(types: &[Type], id: TypeId) -> Option<&Composite> {
     let mut id = id;
     for _ in 0..DEPTH_MAX {
@@ -73,20 +76,21 @@ fn composite(types: &[Type], id: TypeId) -> Option<&Composite> {
     None
 }
 
-/// The virtual bases of `id` and of all its bases, each once, in the order of the inheritance graph.
+/// The virtual bases of `id` and of all its bases, each once, in the order of the inheritance
+/// graph.
 fn virtual_bases(types: &[Type], told: &VirtualBases, id: TypeId) -> Vec<TypeId> {
     let mut all = Vec::new();
     let mut seen = HashSet::new();
     let mut open = vec![(id, false)];
     while let Some((id, is_virtual)) = open.pop() {
-        // Also ends where a broken file has a class that is its own base.
+        // Also ends if a broken file has a class that is its own base.
         if seen.len() > BASES_MAX || !seen.insert(id) {
             continue;
         }
         if is_virtual {
             all.push(id);
         }
-        // The first base is to be taken next: it goes onto the stack last.
+        // The first base is taken next, so it is pushed last.
         if let Some(composite) = composite(types, id) {
             let bases = composite.members.iter().rev();
             let bases = bases.filter(|m| m.role == MemberRole::Base);
@@ -107,7 +111,7 @@ struct OwnExtent {
 
 type Known = HashMap<TypeId, OwnExtent>;
 
-/// Each type is looked into once; recursion: at most `depth`.
+/// Each type is visited once; recursion: at most `depth`.
 fn own(types: &[Type], id: TypeId, known: &mut Known, depth: u32) -> OwnExtent {
     let mut found = OwnExtent {
         end: 0,
@@ -124,13 +128,12 @@ fn own(types: &[Type], id: TypeId, known: &mut Known, depth: u32) -> OwnExtent {
         let start = member.offset.0 / 8;
         let inner = match member.role {
             MemberRole::Field => extent(types, member.type_id, known, depth - 1),
-            // A base without its virtual bases: these are the derived class's, wherever it puts
-            // them.
+            // A base without its virtual bases: the derived class places those.
             _ => own(types, member.type_id, known, depth - 1),
         };
         let end = match member.bits {
-            // The byte where the bit-field ends, not where its storage unit does: what follows may
-            // begin there.
+            // The byte where the bit-field ends, not where its storage unit does: the next member
+            // may start there.
             Some(bits) => (member.offset.0 + u64::from(bits)).div_ceil(8),
             None => start.saturating_add(inner.end),
         };
@@ -145,7 +148,7 @@ fn own(types: &[Type], id: TypeId, known: &mut Known, depth: u32) -> OwnExtent {
 fn extent(types: &[Type], id: TypeId, known: &mut Known, depth: u32) -> OwnExtent {
     let scalar = |size: u32| OwnExtent {
         end: u64::from(size),
-        // Of x86-64: no scalar asks for more than 16.
+        // On x86-64 no scalar needs more than 16.
         alignment: u64::from(size).clamp(1, 16),
     };
     if depth == 0 {
@@ -168,15 +171,16 @@ fn extent(types: &[Type], id: TypeId, known: &mut Known, depth: u32) -> OwnExten
         }
         Some(Type::Composite(composite)) => OwnExtent {
             end: u64::from(composite.size),
-            // DWARF says a struct's alignment only where it was asked for; else it is that of its
-            // members.
+            // DWARF has a struct's alignment only if the source requested it; otherwise it is that
+            // of its members.
             alignment: own(types, id, known, depth - 1).alignment,
         },
         _ => scalar(0),
     }
 }
 
-/// Where the virtual bases `all` of `id` are. `None` when with them the class does not end where it does.
+/// The offsets of the virtual bases `all` of `id`. `None` if the class with them does not end where
+/// it should.
 fn places(types: &[Type], id: TypeId, all: &[TypeId], known: &mut Known) -> Option<Vec<Placed>> {
     let mut placed = Vec::new();
     if all.is_empty() {
@@ -198,7 +202,7 @@ fn places(types: &[Type], id: TypeId, all: &[TypeId], known: &mut Known) -> Opti
             size: inner.end,
         });
     }
-    // The class's own size is the proof: a wrong place would be worse than none.
+    // The class's own size is the proof: a wrong offset would be worse than none.
     let is_filled = end.checked_next_multiple_of(alignment)? == u64::from(class.size);
     is_filled.then_some(placed)
 }
@@ -211,7 +215,7 @@ struct Shortened {
 }
 
 impl Shortened {
-    /// Gives bases that reach into what is after them a shorter type.
+    /// Gives bases that extend into the next member a shorter type.
     fn bases(&mut self, types: &mut Vec<Type>, placed: &BTreeMap<TypeId, Vec<Placed>>) {
         for (index, id) in (0..types.len()).zip((0u32..).map(TypeId)) {
             let Type::Composite(composite) = &types[index] else {
@@ -226,7 +230,7 @@ impl Shortened {
             let mut shorter = Vec::new();
             for (number, member) in composite.members.iter().enumerate() {
                 let start = member.offset.0 / 8;
-                // The next member that starts later: an empty base shares its place with others.
+                // The next member that starts later: an empty base shares its offset with others.
                 let next = starts.partition_point(|other| *other <= start);
                 if let (MemberRole::Base, Some(next)) = (member.role, starts.get(next)) {
                     shorter.push((number, member.type_id, next - start));
@@ -241,7 +245,7 @@ impl Shortened {
         }
     }
 
-    /// The type `id`, or where it is longer than `room`, a type like it without what does not fit.
+    /// The type `id`, or if it is longer than `room`, a copy without what does not fit.
     fn shorter(&mut self, types: &mut Vec<Type>, id: TypeId, room: u64) -> TypeId {
         let Some(whole) = composite(types, id) else {
             return id;
@@ -262,7 +266,7 @@ impl Shortened {
                 None => extent(types, member.type_id, lengths, DEPTH_MAX).end * 8,
             };
             let fits = member.offset.0.saturating_add(length) <= u64::from(size) * 8;
-            // Its place is that of an object of exactly the base's type, which this is not.
+            // Its offset is that in an object of exactly the base's type, which this is not.
             fits && member.role != MemberRole::VirtualBase
         });
         let Ok(number) = u32::try_from(types.len()) else {

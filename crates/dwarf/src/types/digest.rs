@@ -1,7 +1,8 @@
-//! Which of the types are the same: a digest of each, by which a type that many units tell is found again.
+//! Which types are equal: a digest of each, to recognise a type that many units describe.
 //!
-//! A type that is held by value counts with all that it holds. A type behind a pointer counts by its name and the names and places
-//! of its members: that is where the cycles of lists and trees end. The walk has a stack of its own.
+//! A type held by value counts with everything it holds. A type behind a pointer counts by its name
+//! and the names and offsets of its members: that ends the cycles of lists and trees. The walk has
+//! an explicit stack.
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
@@ -15,7 +16,7 @@ use crate::{DieKey, DwarfError};
 /// How much of a type counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mode {
-    /// All that it holds.
+    /// Everything it holds.
     Whole,
     /// Its name and outer shape.
     Named,
@@ -25,25 +26,25 @@ enum Mode {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Digest {
     pub(crate) hash: u128,
-    /// `sizeof`, for what has one that is believable.
+    /// `sizeof`, if it is plausible.
     pub(crate) size: Option<u64>,
-    /// How deep the types that it holds by value are nested.
+    /// How deep the types it holds by value are nested.
     pub(crate) depth: u32,
     /// The alignment that it has by itself.
     pub(crate) alignment: u64,
 }
 
-/// The nodes that are types of their own, and their digests.
+/// The nodes that are distinct types, and their digests.
 pub(crate) struct Digests {
-    /// The digest of each node with all that it refers to.
+    /// The digest of each node with everything it refers to.
     pub(crate) whole: Vec<Digest>,
-    /// By node: the node that stands for it, which is another for declarations and aliases.
+    /// By node: the node that represents it, which differs for declarations and aliases.
     pub(crate) same: Vec<usize>,
     pub(crate) index: FxHashMap<DieKey, usize>,
 }
 
 impl Digests {
-    /// The node that `target` means; `None` for `void`.
+    /// The node that `target` refers to; `None` for `void`.
     pub(crate) fn node(&self, target: Target) -> Option<usize> {
         let key = target?;
         self.index.get(&key).map(|index| self.same[*index])
@@ -60,10 +61,10 @@ enum State {
 /// Digests all nodes.
 ///
 /// # Errors
-/// When one refers to what is not a type.
+/// If one refers to something that is not a type.
 pub(crate) fn digest(nodes: &[Node], pointer_size: u32) -> Result<Digests, DwarfError> {
     let index: FxHashMap<DieKey, usize> = nodes.iter().map(|n| n.key).zip(0..).collect();
-    // All at once and first: the walk then follows no reference that leads nowhere.
+    // All at once and first: the walk then follows no dangling reference.
     for node in nodes {
         check(node, &index)?;
     }
@@ -86,7 +87,7 @@ pub(crate) fn digest(nodes: &[Node], pointer_size: u32) -> Result<Digests, Dwarf
     Ok(walk.digests)
 }
 
-/// Every reference is to a type.
+/// Whether every reference is to a type.
 fn check(node: &Node, index: &FxHashMap<DieKey, usize>) -> Result<(), DwarfError> {
     let mut broken = None;
     for_each_target(&node.raw, &mut |target| {
@@ -136,7 +137,8 @@ pub(crate) fn for_each_target(raw: &RawType, visit: &mut dyn FnMut(Target)) {
     }
 }
 
-/// By node, which node stands for it: the definition of what it declares, the type unit that it names, else itself.
+/// By node, the node that represents it: the definition of a declaration, the type unit it names,
+/// else itself.
 fn stand_ins(nodes: &[Node], index: &FxHashMap<DieKey, usize>) -> Vec<usize> {
     // By kind and name: the only definition, or none if there are several that differ.
     let mut definitions: HashMap<(bool, &str), Option<(usize, u128)>> = HashMap::new();
@@ -145,7 +147,7 @@ fn stand_ins(nodes: &[Node], index: &FxHashMap<DieKey, usize>) -> Vec<usize> {
         let RawType::Composite(composite) = &node.raw else {
             continue;
         };
-        // A declaration tells nothing of the shape.
+        // A declaration says nothing about the shape.
         if composite.size.is_none() {
             continue;
         }
@@ -156,7 +158,7 @@ fn stand_ins(nodes: &[Node], index: &FxHashMap<DieKey, usize>) -> Vec<usize> {
             let shape = shape(composite);
             let key = (composite.is_union, composite.name.as_str());
             let entry = definitions.entry(key).or_insert(Some((number, shape)));
-            // Two structs of one name in two files: which is declared here cannot be known.
+            // Two structs of one name in two files: which one is declared here cannot be known.
             if entry.is_some_and(|(_, known)| known != shape) {
                 *entry = None;
             }
@@ -171,8 +173,8 @@ fn stand_ins(nodes: &[Node], index: &FxHashMap<DieKey, usize>) -> Vec<usize> {
                 let found = definitions.get(&key).copied().flatten();
                 found.map(|(number, _)| number)
             };
-            // The entry that refers back is certain; a name is a guess that holds while it is the
-            // only one.
+            // The entry that refers back is certain; a name is a guess that is right while it is
+            // unique.
             specified.or_else(named).unwrap_or(number)
         }
         _ => number,
@@ -181,7 +183,7 @@ fn stand_ins(nodes: &[Node], index: &FxHashMap<DieKey, usize>) -> Vec<usize> {
     (0..nodes.len()).map(|n| step(step(step(n)))).collect()
 }
 
-/// The name of a composite and the names and places of its members.
+/// The name of a composite and the names and offsets of its members.
 fn shape(composite: &RawComposite) -> u128 {
     let mut hash = Hashing::default();
     hash.add(&composite.name.as_str());
@@ -193,7 +195,8 @@ fn shape(composite: &RawComposite) -> u128 {
     hash.whole()
 }
 
-/// A hash of 128 bits: enough for types that nobody made to collide, and collisions only make two types one.
+/// A hash of 128 bits: enough unless somebody constructs collisions, and a collision only merges
+/// two types.
 #[derive(Default)]
 struct Hashing(Vec<u8>);
 
@@ -235,8 +238,8 @@ impl Walk<'_> {
                 let digest = self.combine(node, mode);
                 self.states[mode as usize][node] = State::Done(digest);
             } else if state == State::New {
-                // On a circle the node is met again in this state and not entered twice; `known`
-                // gives nothing for it.
+                // On a cycle the node is met again in this state and not entered twice; `known` has
+                // nothing for it.
                 self.states[mode as usize][node] = State::Entered;
                 stack.push((node, mode, true));
                 self.for_each_part(node, mode, &mut |part, mode| {
@@ -247,7 +250,8 @@ impl Walk<'_> {
         self.known(root, Mode::Whole)
     }
 
-    /// The digest of a part; nothing for a type that holds itself, which no compiler makes and the model refuses.
+    /// The digest of a part; nothing for a type that holds itself, which no compiler makes and the
+    /// model refuses.
     fn known(&self, node: usize, mode: Mode) -> Digest {
         match self.states[mode as usize][node] {
             State::Done(digest) => digest,
@@ -259,8 +263,8 @@ impl Walk<'_> {
     fn for_each_part(&self, node: usize, mode: Mode, visit: &mut dyn FnMut(usize, Mode)) {
         let raw = &self.nodes[node].raw;
         let inner = match (raw, mode) {
-            // Here cycles end. One without a name has nothing else to be known by, so it is looked
-            // into.
+            // Cycles end here. A type without a name has nothing else to be identified by, so it is
+            // walked.
             (RawType::Composite(c), Mode::Named) if !c.name.is_empty() => return,
             (
                 RawType::Pointer(_) | RawType::MemberPointer { .. } | RawType::Prototype { .. },
@@ -287,7 +291,7 @@ impl Walk<'_> {
         self.for_each_part(node, mode, &mut |part, inner| {
             let digest = self.known(part, inner);
             hash.add(&digest.hash);
-            // What is behind a pointer is not held by value: it neither nests nor aligns.
+            // The target of a pointer is not held by value: it neither nests nor aligns.
             if inner == Mode::Whole {
                 depth = depth.max(digest.depth);
                 alignment = alignment.max(digest.alignment);
@@ -324,12 +328,12 @@ impl Walk<'_> {
             RawType::Array { element, counts } => counts
                 .iter()
                 .try_fold(of(*element)?, |size, count| size.checked_mul(*count))
-                // What the model refuses has no size, so that nothing that holds it gets a
-                // believable one.
+                // What the model refuses has no size, so that nothing containing it gets a
+                // plausible one.
                 .filter(|size| *size <= linemate_types::MAX_SIZE),
             RawType::Composite(composite) => composite.size,
             RawType::Enum { size, storage, .. } => size.or_else(|| of(*storage)),
-            // A function of a class is told by its address and what to add to `this`.
+            // A pointer to a member function is its address and an adjustment of `this`.
             RawType::MemberPointer { member, .. } => {
                 let node = self.digests.node(*member).map(|node| &self.nodes[node].raw);
                 let is_function = matches!(node, Some(RawType::Prototype { .. }));
@@ -340,7 +344,7 @@ impl Walk<'_> {
     }
 }
 
-/// What a type says itself, without the types that it refers to.
+/// The type's own attributes, without the types it refers to.
 fn own(raw: &RawType, hash: &mut Hashing) {
     match raw {
         RawType::Int { size, encoding, .. } => hash.add(&(size, encoding)),

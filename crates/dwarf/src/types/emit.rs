@@ -1,4 +1,5 @@
-//! From the digested entries to the types of the model: one for each digest, in the order in which they are first told.
+//! From the digested entries to the types of the model: one per digest, in order of first
+//! description.
 
 use std::collections::HashMap;
 
@@ -13,10 +14,11 @@ use super::digest::Digests;
 use super::node::{MemberPlace, Node, RawComposite, RawMember, RawType, Target};
 use crate::{DieKey, DwarfError};
 
-/// By value, types are nested less deeply than the model can take: arrays of several dimensions need types of their own.
+/// By value, types nest less deeply than the model allows: arrays of several dimensions need types
+/// of their own.
 const DEPTH_MAX: u32 = MAX_DEPTH / 2;
 
-/// The types of the model, without the check.
+/// The types of the model, before the check.
 pub(crate) struct Emitted {
     pub(crate) types: Vec<Type>,
     pub(crate) ids: FxHashMap<DieKey, TypeId>,
@@ -26,7 +28,7 @@ pub(crate) struct Emitted {
 /// Makes the types.
 ///
 /// # Errors
-/// When they are more than can be numbered.
+/// If they are more than can be numbered.
 pub(crate) fn emit(nodes: &[Node], digests: &Digests) -> Result<Emitted, DwarfError> {
     let mut emitter = Emitter {
         nodes,
@@ -37,12 +39,12 @@ pub(crate) fn emit(nodes: &[Node], digests: &Digests) -> Result<Emitted, DwarfEr
         tails: Vec::new(),
         left_out: 0,
     };
-    // Ids before types: a type may refer to one that is told later.
+    // Ids before types: a type may refer to one that is described later.
     let first = emitter.number()?;
     for node in first {
         emitter.add(node);
     }
-    // After the numbered ones, as these types have no node.
+    // After the numbered ones, because these types have no node.
     emitter.add_tails()?;
     // Last, when every type has its members.
     let not_placed = bases::place(&mut emitter.types, &emitter.virtual_bases);
@@ -65,7 +67,7 @@ struct Emitter<'n> {
     left_out: usize,
 }
 
-/// A member where the debug information has it.
+/// A member as the debug information places it.
 struct PlacedMember {
     member: Member,
     /// The first bit after it.
@@ -78,7 +80,7 @@ struct Tail {
     member: Member,
 }
 
-/// How many ids a type takes: an array one for each dimension.
+/// How many ids a type takes: an array takes one per dimension.
 fn ids_of(raw: &RawType) -> usize {
     match raw {
         RawType::Array { counts, .. } => counts.len().max(1),
@@ -87,7 +89,7 @@ fn ids_of(raw: &RawType) -> usize {
 }
 
 impl Emitter<'_> {
-    /// Gives every node its id, and tells the first node of each type.
+    /// Gives every node its id, and returns the first node of each type.
     fn number(&mut self) -> Result<Vec<usize>, DwarfError> {
         let mut known: HashMap<u128, TypeId> = HashMap::new();
         let mut first = Vec::new();
@@ -132,8 +134,8 @@ impl Emitter<'_> {
                     bit_offset: 0,
                     encoding: *encoding,
                 },
-                // The model counts bits in a byte, so at most 31 bytes: what is longer is bytes
-                // without a meaning, as a float is.
+                // The model counts bits in a byte, so at most 31 bytes: anything longer is opaque
+                // bytes, like a float.
                 Err(_) => float(name, *size),
             },
             RawType::Float { name, size } => float(name, *size),
@@ -148,7 +150,7 @@ impl Emitter<'_> {
                 };
                 let member = name_of(*member).unwrap_or("void");
                 let name = format!("{member} {}::*", name_of(*class).unwrap_or(""));
-                // The model has no pointer to a member: a value of that size and name.
+                // The model has no pointer to member: it becomes an integer of that size and name.
                 let size = self.digests.whole[node].size.unwrap_or(0);
                 float(&Name::from(name.as_str()), size)
             }
@@ -181,7 +183,7 @@ impl Emitter<'_> {
                     .collect(),
                 variadic: *variadic,
             }),
-            // Only of itself: a broken one.
+            // It refers only to itself: broken.
             RawType::Alias(_) => Type::Typedef {
                 name: Name::default(),
                 target: TypeId::VOID,
@@ -200,7 +202,7 @@ impl Emitter<'_> {
                 // The next dimension is the next type. It fits: they were numbered.
                 false => TypeId(self.types.len() as u32 + 1),
             };
-            // All or none: the inner dimensions alone could have a size that is believed.
+            // All or none: the inner dimensions alone could have a plausible size.
             let count = u32::try_from(*count).ok().filter(|_| believable);
             self.types.push(Type::Array {
                 element,
@@ -238,8 +240,8 @@ impl Emitter<'_> {
                 continue;
             }
             match self.member(raw) {
-                // The model refuses a type whose member reaches over its end; only that member is
-                // lost.
+                // The model refuses a type whose member extends past its end; so only that member
+                // is lost.
                 Some(placed) if placed.end <= u64::from(size) * 8 => members.push(placed.member),
                 Some(placed) if is_unsized_tail(composite, raw) => self.tails.push(Tail {
                     composite: TypeId(self.types.len() as u32),
@@ -248,7 +250,8 @@ impl Emitter<'_> {
                 _ => self.left_out += 1,
             }
         }
-        // Rust puts members where it likes, and tells them as they are declared. Readers go by their places.
+        // Rust places members as it likes, and lists them in declaration order. Readers go by
+        // offset.
         let is_rust = composite.language == Some(Language::Rust);
         if is_rust && !composite.is_union {
             members.sort_by_key(|member| member.offset);
@@ -258,7 +261,7 @@ impl Emitter<'_> {
             Some(self.digests.whole[node].alignment)
         });
         let natural = alignments.max().unwrap_or(1);
-        // Rust tells every type's alignment, whether its source asks for one or not.
+        // Rust gives every type's alignment, whether the source requests it or not.
         let is_asked_for = !is_rust || u64::from(composite.alignment) > natural;
         Type::Composite(Composite {
             keyword: composite.keyword,
@@ -269,10 +272,11 @@ impl Emitter<'_> {
         })
     }
 
-    /// Gives each unsized tail the type that it has in C, an array without a length, and its struct the tail as its last member.
+    /// Gives each unsized tail its type in C, an array without a length, and its struct the tail as
+    /// its last member.
     ///
     /// # Errors
-    /// When the types are too many to number.
+    /// If there are too many types to number.
     fn add_tails(&mut self) -> Result<(), DwarfError> {
         let mut arrays: HashMap<TypeId, TypeId> = HashMap::new();
         for Tail {
@@ -298,7 +302,7 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// The member; `None` where its place is computed by the program, or no number can hold it.
+    /// The member; `None` if the program computes its offset, or no number can hold it.
     fn member(&self, raw: &RawMember) -> Option<PlacedMember> {
         let size = self.size(raw.target);
         let node = self.digests.node(raw.target);
@@ -314,7 +318,7 @@ impl Emitter<'_> {
                 width,
                 storage,
             } => {
-                // It can begin before its storage unit, counted from the top: in packed structs.
+                // It can start before its storage unit, counted from the top: in packed structs.
                 let unit = storage.or(size)?.checked_mul(8)?;
                 // `from_top` counts from the unit's most significant bit to the field's, so its end
                 // is that far below the unit's.
@@ -324,7 +328,7 @@ impl Emitter<'_> {
             }
             MemberPlace::Dynamic => return None,
         };
-        // Only integers and enums have bits: the model checks it.
+        // Only integers and enums have bits, as the model checks.
         let bits = bits.filter(|bits| u64::from(*bits) <= size.unwrap_or(0).saturating_mul(8));
         let length = bits.map_or(size.unwrap_or(0).checked_mul(8)?, u64::from);
         Some(PlacedMember {
@@ -347,7 +351,7 @@ impl Emitter<'_> {
             };
             match &self.nodes[node].raw {
                 RawType::Qualified(_, inner) | RawType::Typedef(_, inner) => target = *inner,
-                // As in `add`: longer ones are no integers of the model.
+                // As in `add`: longer ones are not integers of the model.
                 RawType::Int { size, .. } => return *size < 32,
                 raw => return matches!(raw, RawType::Enum { .. }),
             }
@@ -356,14 +360,15 @@ impl Emitter<'_> {
     }
 }
 
-/// Whether a member that reaches over the end of its type is the unsized tail of a Rust struct, as `data` of `ArcInner<[u64]>`: the
-/// struct's size counts none of its elements, and the compiler writes the type of one.
+/// Whether a member that extends past the end of its type is the unsized tail of a Rust struct,
+/// such as `data` of `ArcInner<[u64]>`: the struct's size counts none of its elements, and the
+/// compiler writes the type of one.
 fn is_unsized_tail(composite: &RawComposite, raw: &RawMember) -> bool {
     let start = |member: &RawMember| match member.place {
         MemberPlace::Byte(byte) => Some(byte),
         _ => None,
     };
-    // Only of the last member: one in the middle that reaches too far is broken.
+    // Only the last member: one in the middle that extends too far is broken.
     composite.language == Some(Language::Rust)
         && !composite.is_union
         && start(raw).is_some()

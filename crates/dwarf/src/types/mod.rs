@@ -23,18 +23,19 @@ pub struct ProgramTypes {
 impl ProgramTypes {
     /// Reads the types of all units.
     ///
-    /// A struct that several units tell is one type when its name, size and the names and places of its members are the same. A
-    /// declaration is the type that it declares, where the program has exactly one of that name.
+    /// A struct that several units describe is one type if its name, size and the names and offsets
+    /// of its members are equal. A declaration is the type it declares, if the program has exactly
+    /// one of that name.
     ///
     /// # Errors
-    /// When the debug information is split, or broken: see [`DwarfError`].
+    /// If the debug information is split, or broken: see [`DwarfError`].
     pub fn read(files: &ProgramFiles<'_>) -> Result<ProgramTypes, DwarfError> {
         ProgramTypes::of_units(&Units::new(files)?)
     }
 
     pub(crate) fn of_units(units: &Units<'_>) -> Result<ProgramTypes, DwarfError> {
         let nodes = read::read(units)?;
-        // Every header's types are told by every unit that includes it: the digest makes them one.
+        // Every unit that includes a header describes its types: the digest merges them.
         let digested = digest::digest(&nodes, units.pointer_size())?;
         let emitted = emit::emit(&nodes, &digested)?;
         Ok(ProgramTypes {
@@ -52,12 +53,13 @@ impl ProgramTypes {
         self.model
     }
 
-    /// The type that an entry tells; `None` when the entry tells no type.
+    /// The type that an entry describes; `None` if it describes none.
     pub fn type_of(&self, key: DieKey) -> Option<TypeId> {
         self.ids.get(&key).copied()
     }
 
-    /// How many members have no place in the model: they do not fit into their type, or are nested too deeply.
+    /// How many members the model leaves out: they do not fit into their type, or are nested too
+    /// deeply.
     pub fn left_out(&self) -> usize {
         self.left_out
     }

@@ -1,10 +1,10 @@
-//! Types as the entries say them: not yet checked, each as often as it is told.
+//! Types as in the entries: not yet checked, each as often as it is described.
 
 use linemate_types::{IntEncoding, Keyword, Language, MemberRole, Name, Qualifier, SourceLine};
 
 use crate::DieKey;
 
-/// What an entry refers to; `None` is `void`.
+/// The target of a reference; `None` is `void`.
 pub(crate) type Target = Option<DieKey>;
 
 #[derive(Clone, Debug)]
@@ -13,7 +13,7 @@ pub(crate) struct Node {
     pub(crate) raw: RawType,
 }
 
-/// What an entry says about its type.
+/// An entry's description of its type.
 #[derive(Clone, Debug)]
 pub(crate) enum RawType {
     Int {
@@ -64,7 +64,7 @@ pub(crate) struct RawComposite {
     /// `None`: it is only declared.
     pub(crate) size: Option<u64>,
     pub(crate) alignment: u32,
-    /// Rust lays it out as it likes, and says the alignment of everything.
+    /// Rust lays it out as it likes, and gives the alignment of everything.
     pub(crate) language: Option<Language>,
     pub(crate) declared: Option<SourceLine>,
     /// The entry whose name and scope it has.
@@ -82,23 +82,24 @@ pub(crate) struct RawMember {
     pub(crate) role: MemberRole,
 }
 
-/// Where a member is.
+/// A member's offset and width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum MemberPlace {
     Byte(u64),
-    /// A bit-field, told by its first bit and width.
+    /// A bit-field, given by its first bit and width.
     Bits {
         first: u64,
         width: u32,
     },
-    /// A bit-field as DWARF 3 and older tell it: from the other end of its storage unit, whose size can be its type's.
+    /// A bit-field as in DWARF 3 and older: counted from the other end of its storage unit, whose
+    /// size can be its type's.
     BitsFromTop {
         byte: u64,
         from_top: i64,
         width: u32,
         storage: Option<u64>,
     },
-    /// Where the running program says: a virtual base.
+    /// Computed at run time: a virtual base.
     Dynamic,
 }
 

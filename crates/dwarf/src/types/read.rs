@@ -1,4 +1,4 @@
-//! Reads the entries of all units into [`Node`]s: one pass, with a stack of its own.
+//! Reads the entries of all units into [`Node`]s: one pass, with an explicit stack.
 
 use std::collections::HashMap;
 
@@ -13,15 +13,15 @@ use crate::sections::DwarfBytes;
 use crate::units::{Names, Units};
 use crate::{DieKey, DwarfError};
 
-/// Names longer than this are not put before the names of what is inside: no program has them.
+/// Names longer than this do not become scopes of the names inside: no program has them.
 const SCOPE_MAX: usize = 4096;
 
 /// An entry whose children are being read.
 struct Scope {
     depth: isize,
-    /// What its children belong to.
+    /// The type that its children belong to.
     owner: Owner,
-    /// What goes before the names of its children, with the `::`.
+    /// The prefix of its children's names, with the `::`.
     prefix: std::rc::Rc<str>,
 }
 
@@ -38,7 +38,8 @@ enum Owner {
 pub(crate) fn read(units: &Units<'_>) -> Result<Vec<Node>, DwarfError> {
     let mut nodes = Vec::new();
     let mut names = Names::default();
-    // A type in a unit of its own has its scopes where it is declared, so those units are read last.
+    // A type in a unit of its own has its scopes where it is declared, so those units are read
+    // last.
     let (types, programs): (Vec<usize>, Vec<usize>) =
         (0..units.list.len()).partition(|unit| units.list[*unit].is_type);
     let mut full_names = FxHashMap::default();
@@ -62,7 +63,7 @@ struct UnitReader<'u, 'd> {
     unit: usize,
     nodes: &'u mut Vec<Node>,
     names: &'u mut Names,
-    /// The names of types in units of their own, by entry, where they are declared with their scopes.
+    /// The names of types in units of their own, by entry, if they are declared with their scopes.
     full_names: &'u mut FxHashMap<DieKey, Name>,
     files: Files,
     scopes: Vec<Scope>,
@@ -107,7 +108,7 @@ impl<'d> UnitReader<'_, 'd> {
             .map_or(Owner::Nobody, |scope| scope.owner)
     }
 
-    /// What goes before the names of what is inside this entry.
+    /// The prefix of the names inside this entry.
     fn prefix_inside(
         &mut self,
         tag: DwTag,
@@ -127,7 +128,7 @@ impl<'d> UnitReader<'_, 'd> {
                 | dw::DW_TAG_subprogram
                 | dw::DW_TAG_module
         );
-        // C has one scope for types: a struct that is declared within another is not its member's.
+        // C has one scope for types: a struct declared inside another is not its member.
         if self.units.list[self.unit].is_c || !names_a_scope {
             return Ok(outer);
         }
@@ -153,7 +154,7 @@ impl<'d> UnitReader<'_, 'd> {
         }
     }
 
-    /// The name of a type, with its namespaces; empty when it has none.
+    /// The name of a type, with its namespaces; empty if it has none.
     fn full_name(&mut self, attributes: &Attributes<'d>) -> Result<Name, DwarfError> {
         let name = self.name(attributes)?;
         match self.scopes.last() {
@@ -165,7 +166,7 @@ impl<'d> UnitReader<'_, 'd> {
         }
     }
 
-    /// Takes an entry, and tells what its children belong to.
+    /// Reads an entry, and returns what its children belong to.
     fn entry(
         &mut self,
         key: DieKey,
@@ -181,7 +182,7 @@ impl<'d> UnitReader<'_, 'd> {
             dw::DW_TAG_variant_part | dw::DW_TAG_variant => {
                 return Ok(self.variants(tag));
             }
-            // A subrange outside of an array is a type of its own: it goes on below.
+            // A subrange outside an array is a type of its own, handled below.
             dw::DW_TAG_enumerator | dw::DW_TAG_subrange_type if self.detail(tag, attributes)? => {
                 return Ok(Owner::Nobody);
             }
@@ -190,7 +191,7 @@ impl<'d> UnitReader<'_, 'd> {
                 return Ok(Owner::Nobody);
             }
             dw::DW_TAG_base_type => self.base(attributes)?,
-            // `decltype(nullptr)`, Rust's `!`: a name without a value that has a place.
+            // `decltype(nullptr)`, Rust's `!`: a name without a value that takes space.
             dw::DW_TAG_unspecified_type => RawType::Typedef(self.name(attributes)?, None),
             dw::DW_TAG_pointer_type
             | dw::DW_TAG_reference_type
@@ -267,14 +268,14 @@ impl<'d> UnitReader<'_, 'd> {
     ) -> Result<RawType, DwarfError> {
         if let Some(definition) = attributes.signature {
             let name = self.full_name(attributes)?;
-            // One without scopes must not be the first: it would be the name for all.
+            // One without scopes must not come first: it would name all of them.
             if name.contains("::") {
                 self.full_names.entry(definition).or_insert(name);
             }
             return Ok(RawType::Alias(definition));
         }
         let is_class = matches!(tag, dw::DW_TAG_class_type | dw::DW_TAG_interface_type);
-        // A declaration may carry a size, and still has no members.
+        // A declaration may have a size, but still has no members.
         let size = attributes.byte_size.filter(|_| !attributes.declaration);
         Ok(RawType::Composite(RawComposite {
             name: self.full_name(attributes)?,
@@ -298,7 +299,7 @@ impl<'d> UnitReader<'_, 'd> {
         Ok(file.map(|file| SourceLine { file, line }))
     }
 
-    /// Whether an enumerator or a dimension belonged to a type that is being read.
+    /// Whether an enumerator or a dimension belonged to a type being read.
     fn detail(&mut self, tag: DwTag, attributes: &Attributes<'d>) -> Result<bool, DwarfError> {
         let Owner::Type(owner) = self.owner() else {
             return Ok(tag == dw::DW_TAG_enumerator);
@@ -339,12 +340,12 @@ impl<'d> UnitReader<'_, 'd> {
         Ok(())
     }
 
-    /// Rust's enums: the variants' members and what tells them apart are on top of each other.
+    /// Rust's enums: the variants' members and the discriminant overlap.
     fn variants(&mut self, tag: DwTag) -> Owner {
         match (tag, self.owner()) {
             (dw::DW_TAG_variant_part, Owner::Type(owner)) => {
                 if let RawType::Composite(composite) = &mut self.nodes[owner].raw {
-                    // The model has no variants; a union has all of them at their places.
+                    // The model has no variants; a union has all of them at their offsets.
                     composite.is_union = true;
                     composite.keyword = Some(Keyword::Enum);
                 }
@@ -367,7 +368,7 @@ impl<'d> UnitReader<'_, 'd> {
         let RawType::Composite(composite) = &mut self.nodes[owner].raw else {
             return Ok(());
         };
-        // Static members are variables: declared here, placed elsewhere.
+        // Static members are variables: declared here, defined elsewhere.
         let is_static = tag == dw::DW_TAG_member
             && (attributes.declaration || attributes.external)
             && attributes.location.is_none()
@@ -390,7 +391,7 @@ impl<'d> UnitReader<'_, 'd> {
             name,
             target: attributes.type_ref,
             place,
-            // Rust says it of every member, and none can ask for it.
+            // Rust gives it for every member, and none can request it.
             alignment: match self.units.list[self.unit].language == Some(Language::Rust) {
                 true => 0,
                 false => small(attributes.alignment),
@@ -401,7 +402,7 @@ impl<'d> UnitReader<'_, 'd> {
     }
 }
 
-/// A number that does not matter when it is absurd.
+/// Any number will do for an absurd value.
 fn small(value: Option<u64>) -> u32 {
     value.map_or(0, |value| u32::try_from(value).unwrap_or(0))
 }
@@ -430,7 +431,7 @@ fn place(attributes: &Attributes<'_>) -> MemberPlace {
             width,
             storage: attributes.byte_size,
         },
-        // The first field of its byte: compilers leave an offset of zero out.
+        // The first field of its byte: compilers omit an offset of zero.
         (None, None) => MemberPlace::Bits {
             first: byte.saturating_mul(8),
             width,
@@ -438,7 +439,7 @@ fn place(attributes: &Attributes<'_>) -> MemberPlace {
     }
 }
 
-/// The offset that an expression always adds: how DWARF 2 says a number.
+/// The constant that an expression adds: how DWARF 2 writes an offset.
 fn constant_offset(expression: gimli::Expression<DwarfBytes<'_>>) -> Option<u64> {
     let bytes = expression.0;
     let encoding = gimli::Encoding {

@@ -16,7 +16,7 @@ pub(crate) mod package;
 
 static FILES: AtomicU32 = AtomicU32::new(0);
 
-/// A compiled program, gone when it is dropped.
+/// A compiled program, deleted when dropped.
 pub(crate) struct Program {
     pub(crate) path: PathBuf,
 }
@@ -27,7 +27,7 @@ impl Drop for Program {
     }
 }
 
-/// A path for a file of this test alone.
+/// A path for a file of this test only.
 pub(crate) fn scratch(name: &str) -> PathBuf {
     let number = FILES.fetch_add(1, Ordering::Relaxed);
     let name = format!("{name}-{}-{number}", std::process::id());
@@ -52,7 +52,7 @@ pub(crate) fn compile(compiler: &str, sources: &[&str], flags: &[&str]) -> Progr
     Program { path }
 }
 
-/// Runs a command that has to work, and gives what it prints.
+/// Runs a command that must succeed, and returns its output.
 pub(crate) fn run(command: &mut Command) -> String {
     let output = command
         .output()
@@ -65,7 +65,7 @@ pub(crate) fn run(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The types of a program that has all its debug information itself.
+/// The types of a program that contains all its debug information.
 pub(crate) fn types(path: &Path) -> ProgramTypes {
     let bytes = std::fs::read(path).unwrap();
     let files = ProgramFiles::new(&bytes, None, None).unwrap();

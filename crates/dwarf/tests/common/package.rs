@@ -1,5 +1,5 @@
-//! Packages of DWARF 5, which the binutils' `dwp` does not make before 2.41: `.debug_cu_index` and `.debug_tu_index` by the standard
-//! (7.3.5).
+//! Packages of DWARF 5, which the binutils' `dwp` cannot make before 2.41: `.debug_cu_index` and
+//! `.debug_tu_index` by the standard (7.3.5).
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +9,7 @@ use object::{Endianness, Object, ObjectSection};
 
 use super::run;
 
-/// The sections that have columns, with their numbers, that of the units first.
+/// The sections that have columns, with their numbers, units first.
 const COLUMNS: [(&str, u32); 6] = [
     (".debug_info.dwo", 1),
     (".debug_abbrev.dwo", 3),
@@ -19,7 +19,7 @@ const COLUMNS: [(&str, u32); 6] = [
     (".debug_rnglists.dwo", 8),
 ];
 
-/// A unit, by its id or signature, and where its contributions to the columns are: offset and length.
+/// A unit, by its id or signature, and its contributions to the columns: offset and length.
 struct Row {
     id: u64,
     places: [(u32, u32); 6],
@@ -42,7 +42,7 @@ pub(crate) fn of(folder: &Path, objects: &[&[u8]]) -> Vec<u8> {
         for (number, (name, _)) in COLUMNS.iter().enumerate().skip(1) {
             let mut piece = pieces(name).concat();
             if *name == ".debug_str_offsets.dwo" {
-                // After the header, offsets of strings, which are after those of the objects before.
+                // After the header, offsets of strings, which follow those of the earlier objects.
                 for offset in piece[8..].chunks_exact_mut(4) {
                     let old = u32::from_le_bytes(offset.try_into().unwrap());
                     let new = old + u32::try_from(strings.len()).unwrap();

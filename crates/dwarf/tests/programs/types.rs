@@ -1,4 +1,5 @@
-//! Types of every kind. The program prints the size of each, and where its members are, as the compiler has it.
+//! Types of every kind. The program prints the size of each and the offsets of its members,
+//! according to the compiler.
 
 use std::mem::{offset_of, size_of};
 use std::num::NonZeroU32;

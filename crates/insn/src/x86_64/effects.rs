@@ -1,4 +1,4 @@
-//! What an instruction reads and writes, implied operands and all.
+//! What an instruction reads and writes, including implied operands.
 
 use iced_x86::{InstructionInfo, InstructionInfoFactory, OpAccess, Register};
 
@@ -21,7 +21,7 @@ pub struct Use {
 }
 
 impl Use {
-    /// `None` for an address that is computed and not accessed.
+    /// `None` for an address that is computed but not accessed.
     fn of(access: OpAccess) -> Option<Use> {
         let (reads, writes) = match access {
             OpAccess::None | OpAccess::NoMemAccess => return None,
@@ -47,15 +47,16 @@ pub struct RegisterUse {
 pub struct MemoryUse {
     pub base: Option<Base>,
     pub index: Option<Base>,
-    /// Whether a register is added that is no general one: the instruction's own address, or a vector.
+    /// Whether something other than a general register is added: the instruction's own address, or
+    /// a vector.
     pub indexed: bool,
     pub displacement: i64,
-    /// 0 where the instruction does not say.
+    /// 0 if the instruction has none.
     pub bytes: usize,
     pub used: Use,
 }
 
-/// Finds what instructions read and write. Holds the memory that this takes.
+/// Finds what instructions read and write. Owns the memory that this takes, for reuse.
 #[derive(Debug)]
 pub struct Effects(InstructionInfoFactory);
 
@@ -85,7 +86,7 @@ pub struct InstructionEffects<'e> {
 }
 
 impl InstructionEffects<'_> {
-    /// General registers; a part of one is all of it.
+    /// General registers; a part counts as the whole register.
     pub fn registers(&self) -> impl Iterator<Item = RegisterUse> {
         self.info.used_registers().iter().filter_map(|used| {
             Some(RegisterUse {

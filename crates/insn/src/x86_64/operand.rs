@@ -1,4 +1,4 @@
-//! What an instruction reaches memory by.
+//! How an instruction addresses memory.
 
 use iced_x86::{Mnemonic, OpKind, Register};
 use linemate_units::ElfAddr;
@@ -15,7 +15,7 @@ impl Base {
     /// `rsp`
     pub const STACK: Base = Base(7);
 
-    /// The register that a part of it (`eax`, `al`) is of; `None` for other registers.
+    /// The full register of a part such as `eax` or `al`; `None` for other registers.
     #[inline]
     pub(super) fn of(register: Register) -> Option<Base> {
         let number = match register.full_register() {
@@ -40,7 +40,7 @@ impl Base {
         Some(Base(number))
     }
 
-    /// For tables by register: below 16.
+    /// Below 16, for tables by register.
     #[inline]
     pub fn index(self) -> usize {
         usize::from(self.0)
@@ -50,28 +50,28 @@ impl Base {
 /// How a memory operand is addressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operand {
-    /// It has none, or several.
+    /// It has no memory operand, or several.
     None,
-    /// A place that the linker knows: relative to the instruction.
+    /// An address that the linker knows, relative to the instruction.
     Place(ElfAddr),
-    /// A register and a number.
+    /// A register plus a constant.
     Based {
         base: Base,
-        /// What is added to it.
+        /// The constant.
         displacement: i64,
         /// A second register is added, too.
         indexed: bool,
     },
-    /// The thread's own storage, and a number: `%fs:displacement`.
+    /// Thread-local storage plus a constant: `%fs:displacement`.
     Thread {
-        /// What is added to the thread pointer.
+        /// The constant added to the thread pointer.
         displacement: i64,
     },
     Other,
 }
 
 impl Instruction {
-    /// How its one memory operand is addressed; none of `lea`, which accesses nothing.
+    /// How its one memory operand is addressed; none for `lea`, which accesses nothing.
     pub fn operand(&self) -> Operand {
         let memory = (0..self.0.op_count())
             .filter(|n| self.0.op_kind(*n) == OpKind::Memory)
@@ -82,7 +82,7 @@ impl Instruction {
         }
     }
 
-    /// The same of `lea`, too: what its operand would be.
+    /// The same, but also for `lea`: how its operand would be addressed.
     pub fn addressed(&self) -> Operand {
         if self.is_relative() {
             return Operand::Place(ElfAddr(self.0.ip_rel_memory_address()));
@@ -98,7 +98,8 @@ impl Instruction {
             };
         }
         match self.0.memory_base() {
-            // An absolute address: the linker knew it, which it does in programs that are loaded where they were linked.
+            // An absolute address: the linker knows it in programs that are loaded where they were
+            // linked.
             Register::None if !indexed => Operand::Place(ElfAddr(displacement as u64)),
             base => Base::of(base).map_or(Operand::Other, |base| Operand::Based {
                 base,
@@ -118,7 +119,7 @@ impl Instruction {
         self.0.segment_prefix() != Register::None
     }
 
-    /// What an index is multiplied by.
+    /// The scale of an index register.
     pub fn index_scale(&self) -> u64 {
         u64::from(self.0.memory_index_scale())
     }
@@ -129,12 +130,13 @@ impl Instruction {
         self.0.memory_size().size()
     }
 
-    /// Whether it has a memory operand, as opposed to memory that its kind implies (`push`, `movs`).
+    /// Whether it has an explicit memory operand, as opposed to memory that its opcode implies
+    /// (`push`, `movs`).
     pub fn has_operand(&self) -> bool {
         (0..self.0.op_count()).any(|i| self.0.op_kind(i) == OpKind::Memory)
     }
 
-    /// `lock` prefix, or `xchg` with memory: its load and its store are one.
+    /// `lock` prefix, or `xchg` with memory: its load and its store are one access.
     pub fn is_atomic(&self) -> bool {
         // `xchg` with memory locks without a prefix (Intel SDM, LOCK).
         self.has_operand() && (self.0.has_lock_prefix() || self.0.mnemonic() == Mnemonic::Xchg)

@@ -31,7 +31,10 @@ impl Recordings {
     pub(crate) fn two(&self) -> anyhow::Result<[&InFile; 2]> {
         match self.paths() {
             [a, b] => Ok([a, b]),
-            paths => bail!("diff compares two recordings, not {}: name two", paths.len()),
+            paths => bail!(
+                "diff compares two recordings, not {}: name two",
+                paths.len()
+            ),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Which leaves no access can tell apart: members of a union at the same place, and bit-fields of one storage unit.
+//! Leaves that no access can tell apart: members of a union at the same place, and bit-fields of
+//! one storage unit.
 
 use std::collections::HashMap;
 
@@ -7,15 +8,15 @@ use linemate_units::ByteOffset;
 use super::{Leaf, LeafId};
 use crate::TypeModel;
 
-/// The arrays around a leaf, as [`Leaf::arrays`] has them.
+/// The arrays around a leaf, as in [`Leaf::arrays`].
 type Arrays<'a> = &'a [(u64, u64)];
 
-/// By leaf: the first leaf, in declaration order, of those that have its bytes in common.
+/// By leaf: the first leaf, in declaration order, that shares its bytes.
 pub(super) fn first_of_each(model: &TypeModel, leaves: &[Leaf]) -> Vec<LeafId> {
     let mut firsts: Vec<LeafId> = (0u32..).take(leaves.len()).map(LeafId).collect();
     let mut known: HashMap<(ByteOffset, u64, Arrays<'_>), LeafId> = HashMap::new();
     for (leaf, first) in leaves.iter().zip(&mut firsts) {
-        // Bit-fields go by storage units, below.
+        // Bit-fields are grouped by storage unit, below.
         if leaf.bits.is_none() {
             *first = *known
                 .entry((leaf.offset, leaf.size, leaf.arrays.as_slice()))
@@ -32,8 +33,9 @@ pub(super) fn first_of_each(model: &TypeModel, leaves: &[Leaf]) -> Vec<LeafId> {
     firsts
 }
 
-/// The bit-fields, by storage unit: the bytes of the declared type around them, aligned as the System V ABI has it. Compilers read and
-/// write whole bytes or words of a unit. Units that overlap (bit-fields of several types in a row, of several members of a union) are one.
+/// The bit-fields, by storage unit: the bytes of the declared type around them, aligned as in the
+/// System V ABI. Compilers read and write whole bytes or words of a unit. Units that overlap
+/// (adjacent bit-fields of several types, or of several members of a union) are merged.
 fn units(model: &TypeModel, leaves: &[Leaf]) -> Vec<Vec<LeafId>> {
     let mut fields: Vec<(Arrays<'_>, u64, u64, LeafId)> = (0u32..)
         .map(LeafId)

@@ -5,15 +5,15 @@ use crate::type_name::type_name;
 use crate::{Enumerator, Prototype, Qualifier, Type, TypeId};
 
 impl Printer<'_> {
-    /// A declaration of `name` as type `id`, without the semicolon. Recursion: at most MAX_DEPTH types, and
-    /// the budget.
+    /// A declaration of `name` as type `id`, without the semicolon. Recursion: at most MAX_DEPTH
+    /// types, within the budget.
     pub(super) fn type_text(&mut self, id: TypeId, name: Option<&str>, mut style: Style) {
         let model = self.model;
         let mut id = id;
         let mut name = name.map(str::to_owned);
         style.prefix = "";
         style.suffix = name.clone().filter(|n| !n.is_empty());
-        // pahole forgets to switch them off after a `const`.
+        // pahole forgets to turn them off after a `const`.
         style.statistics &= !is_tagged(model, id);
         loop {
             let plain = name.as_deref().unwrap_or("");
@@ -159,7 +159,8 @@ impl Printer<'_> {
     }
 }
 
-/// `text` filled up with blanks to `width` bytes; C's printf takes a negative width as its absolute value.
+/// `text` padded with blanks to `width` bytes; C's printf takes a negative width as its absolute
+/// value.
 fn pad(text: &str, width: i64) -> String {
     let blanks = (length(0) + width.abs() - length(text.len())).max(0);
     let blanks = usize::try_from(blanks).unwrap_or(0);

@@ -1,10 +1,11 @@
-//! What must be `__packed__`: neither BTF nor DWARF says it, the offsets show it.
+//! Which structs must be `__packed__`: neither BTF nor DWARF says so, the offsets show it.
 
 use super::Printer;
 use crate::{Composite, CompositeKind, Member, Type, TypeId};
 
 impl Printer<'_> {
-    /// Whether a struct must be packed: it has no room left, and members where they would not be otherwise.
+    /// Whether a struct must be packed: it has no room left, and members at offsets they could not
+    /// have otherwise.
     pub(super) fn infer_packed(&mut self, id: TypeId, composite: &Composite) -> bool {
         if let Some(known) = self.packed.get(&id) {
             return *known;
@@ -12,7 +13,7 @@ impl Printer<'_> {
         let layout = self.layout(id);
         let packed = if layout.padding != 0 || layout.holes != 0 {
             self.infer_packed_members(composite);
-            // The walk over the members can have found this very type only if it contained itself.
+            // The walk over the members can only have found this very type if it contains itself.
             false
         } else {
             let mut largest = 1;

@@ -1,11 +1,11 @@
-//! The sums at the end of a struct.
+//! The sums that pahole prints at the end of a struct.
 
 use std::fmt::Write;
 
 use super::{Printer, Style};
 use crate::{Composite, Layout};
 
-/// What is added up while the members are printed.
+/// The sums collected while members are printed.
 #[derive(Default)]
 pub(super) struct LayoutSums {
     pub(super) bytes: u64,
@@ -102,8 +102,8 @@ impl Printer<'_> {
         self.alert(composite, layout, sums, inner);
     }
 
-    /// The unnamed bit-fields with which pahole fills up a struct that is larger than its members, where it knows that no
-    /// alignment makes it so.
+    /// The unnamed bit-fields with which pahole fills up a struct that is larger than its members,
+    /// if it knows that no alignment explains the size.
     pub(super) fn forced_padding(&mut self, composite: &Composite, layout: &Layout, inner: &Style) {
         let model = self.model;
         let Some(last) = composite.members.last() else {

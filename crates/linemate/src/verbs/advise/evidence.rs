@@ -308,7 +308,10 @@ mod tests {
         let said = says(&one, original.clone(), vec![group(&["a", "b"], &["c"])]);
         assert!(said.contains(beside) && !said.contains(address), "{said}");
         let said = says(&one, original, Vec::new());
-        assert_eq!(said, "A different order of the members of struct s costs less.");
+        assert_eq!(
+            said,
+            "A different order of the members of struct s costs less."
+        );
         let two = shape(16);
         let original = Candidate::original(&two);
         let said = says(&two, original.clone(), vec![group(&["a", "p"], &[])]);
