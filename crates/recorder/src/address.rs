@@ -9,11 +9,12 @@ pub(crate) fn is_kernel(address: u64) -> bool {
 /// Whether a value can be a pointer to a kernel object: the upper half, and not an error code.
 pub(crate) fn is_kernel_pointer(value: u64) -> bool {
     // `ERR_PTR` has the last 4095 values (MAX_ERRNO). Canonical with four levels of page tables, as
-    // guests are given them.
+    // guests have them.
     value >> 47 == 0x1_ffff && value < u64::MAX - 4095
 }
 
-/// Whether a value can be a pointer to an object of a program: the lower half, and not in the pages that are never mapped.
+/// Whether a value can be a pointer to an object of a program: the lower half, and not in the pages
+/// that are never mapped.
 pub(crate) fn is_user_pointer(value: u64) -> bool {
     // `mmap_min_addr` is 64 KiB by default: smaller values are numbers.
     value >> 47 == 0 && value >= 0x10_000

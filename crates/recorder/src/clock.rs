@@ -1,17 +1,18 @@
 //! Virtual time from counted instructions.
 //!
-//! A block's instructions are counted when the block is entered. An instruction's own time is the count less the
-//! instructions from itself to the block's end. A block that is left early by a fault was counted whole, so time may
-//! run ahead of the instructions by less than a block per fault; it never runs back.
+//! A block's instructions are counted when the block is entered. An instruction's own time is the
+//! count minus the instructions from itself to the block's end. A block that is left early by a
+//! fault was counted whole, so time may run ahead of the instructions by less than a block per
+//! fault; it never runs back.
 
 use linemate_recording::VirtualTime;
 
-/// Instructions in all blocks that the CPUs of one lane had entered, less those of the last block from a certain one
-/// (itself included) on. Less than zero in the first block of all at most.
+/// Instructions in all blocks that the CPUs of one lane have entered, minus those of the last block
+/// from a certain one (inclusive) on. Negative only in the very first block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct InstructionCount(pub(crate) i64);
 
-/// When an event came, and on which CPU.
+/// When an event happened, and on which CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct When {
     pub(crate) count: InstructionCount,
@@ -23,7 +24,7 @@ pub(crate) struct When {
 pub(crate) struct Clock {
     /// The count when recording started.
     origin: InstructionCount,
-    /// The latest time given out.
+    /// The latest time returned.
     last: u64,
 }
 
@@ -37,13 +38,13 @@ impl Clock {
     #[inline]
     pub(crate) fn at(&mut self, count: InstructionCount) -> VirtualTime {
         let elapsed = u64::try_from(count.0 - self.origin.0).unwrap_or(0);
-        // Readers take time as ascending within a lane; a fault in a block would otherwise set it
+        // Readers rely on ascending time within a lane; a fault in a block would otherwise set it
         // back.
         self.last = self.last.max(elapsed);
         VirtualTime(self.last)
     }
 
-    /// The latest time given out.
+    /// The latest time returned.
     pub(crate) fn now(&self) -> VirtualTime {
         VirtualTime(self.last)
     }

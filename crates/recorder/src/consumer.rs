@@ -1,5 +1,5 @@
-//! What turns a lane's records into events, encodes them and hands them to the writing thread: on a thread of its own, or on
-//! the one that adds them.
+//! Turns a lane's records into events, encodes them and hands them to the writing thread: on a
+//! separate thread, or on the one that adds them.
 
 use std::io::{self, Write};
 use std::panic::{self, AssertUnwindSafe};
@@ -15,7 +15,7 @@ use crate::queue::{Drain, Queue};
 use crate::tap::{MARKS, TURN, part};
 use crate::watch::{Entered, Left};
 
-/// What takes the numbers of instructions that are translated, besides events.
+/// Receives the numbers of translated instructions, in addition to events.
 pub(crate) trait Announce {
     /// Instructions below `known` may be used from now on.
     fn translated(&mut self, known: u32);
@@ -25,14 +25,14 @@ pub(crate) trait Announce {
 struct Consumer<S> {
     lane: Lane<S>,
     cpu: u16,
-    /// Instructions in the counter's whole turns.
+    /// Instructions in the counter's complete turns.
     turns: i64,
     vmemmap: u64,
 }
 
-/// Where a lane's records are taken.
+/// Where a lane's records are consumed.
 pub(crate) enum Encoding<S, const WORDS: usize> {
-    /// On a thread of its own.
+    /// On a separate thread.
     Thread(JoinHandle<Lane<S>>),
     /// On the thread that adds them.
     Here(Arc<Mutex<Option<Taking<S, WORDS>>>>),
@@ -44,10 +44,10 @@ pub(crate) struct Taking<S, const WORDS: usize> {
     consumer: Consumer<S>,
 }
 
-/// Starts the thread that takes `records`, up to their end.
+/// Starts the thread that consumes `records`, up to their end.
 ///
 /// # Errors
-/// When there is no thread to be had.
+/// If no thread can be started.
 pub(crate) fn start<S: Sink + Announce + Send + 'static, const WORDS: usize>(
     records: &'static Queue<WORDS>,
     lane: Lane<S>,
@@ -65,7 +65,8 @@ pub(crate) fn start<S: Sink + Announce + Send + 'static, const WORDS: usize>(
     Ok(Encoding::Thread(handle))
 }
 
-/// Has `records` taken on the thread that adds them: for a host with one processor, where threads would only take turns.
+/// Consumes `records` on the thread that adds them: for a host with one processor, where threads
+/// would only take turns.
 pub(crate) fn start_here<S: Sink + Announce + Send + 'static, const WORDS: usize>(
     records: &'static Queue<WORDS>,
     lane: Lane<S>,
@@ -78,11 +79,11 @@ pub(crate) fn start_here<S: Sink + Announce + Send + 'static, const WORDS: usize
     Encoding::Here(shared)
 }
 
-/// Takes what has come. One that fails is dropped, so that the guest goes on unrecorded.
+/// Consumes the available records. One that fails is dropped, so that the guest goes on unrecorded.
 fn take_all<S: Sink + Announce, const WORDS: usize>(shared: &Mutex<Option<Taking<S, WORDS>>>) {
     let mut taking = shared.lock().unwrap_or_else(PoisonError::into_inner);
     let failed = taking.as_mut().is_some_and(|taking| {
-        // Nobody looks at what it leaves. A panic must not go on through QEMU.
+        // Nobody looks at its remains. A panic must not unwind through QEMU.
         let all = AssertUnwindSafe(|| {
             let _told = TellPanic;
             while taking.records.take() {
@@ -97,7 +98,8 @@ fn take_all<S: Sink + Announce, const WORDS: usize>(shared: &Mutex<Option<Taking
 }
 
 impl<S: Sink + Announce, const WORDS: usize> Encoding<S, WORDS> {
-    /// Takes the rest of the records, after their end, and gives the lane back; `None` if the encoder has failed.
+    /// Consumes the remaining records, up to their end, and returns the lane; `None` if the encoder
+    /// has failed.
     pub(crate) fn join(self) -> Option<Lane<S>> {
         match self {
             Encoding::Thread(handle) => handle.join().ok(),
@@ -123,7 +125,7 @@ impl<S: Sink + Announce, const WORDS: usize> Taking<S, WORDS> {
         }
     }
 
-    /// Takes the records that have come.
+    /// Consumes the available records.
     #[inline(never)]
     fn batch(&mut self) {
         let Self { records, consumer } = self;
@@ -138,7 +140,7 @@ impl<S: Sink + Announce, const WORDS: usize> Taking<S, WORDS> {
     }
 }
 
-/// Says so if the encoder ends before its time; the queue lets the guest go on.
+/// Reports if the encoder ends early; the queue then lets the guest go on.
 struct TellPanic;
 
 impl Drop for TellPanic {
@@ -163,7 +165,7 @@ impl<S: Sink + Announce> Consumer<S> {
         }
     }
 
-    /// The count in a head, on the CPU that runs.
+    /// The count in a head, on the running CPU.
     #[inline(always)]
     fn when(&self, head: u64) -> When {
         When {
@@ -177,7 +179,8 @@ impl<S: Sink + Announce> Consumer<S> {
         let when = self.when(head);
         let addr = records.next();
         let value = (head & kind::VALUE != 0).then(|| records.next());
-        // Nearly all are not part of an atomic one: a way of their own, as the general one has more values than a processor has registers.
+        // Nearly all are not part of an atomic one: they have their own path, because the general
+        // one has more values than a processor has registers.
         if head & kind::ATOMIC == kind::ATOMIC
             || !self.lane.plain(when, Plain { head, addr, value })
         {
@@ -199,7 +202,7 @@ impl<S: Sink + Announce> Consumer<S> {
         } else {
             Instruction::from_bits(head & u64::from(u32::MAX))
         };
-        // At most eight bytes; what is above them is meaningless.
+        // At most eight bytes; anything above them is meaningless.
         let mask = u64::MAX >> (64 - (8u32 << size_log2.min(3)));
         let value = value.map(|value| u128::from(value & mask));
         self.lane.touch(when, instruction, touch, value);
@@ -243,7 +246,7 @@ impl<S: Sink + Announce> Consumer<S> {
                 self.lane.mark(self.when(head), Mark::Turn, 0);
             }
             kind::TURN => self.turns = whole(records.next()),
-            // Through the queue like events: which instructions a chunk announces depends on the
+            // Through the queue like events: the instructions that a chunk announces depend on the
             // order of records, not on how far the guest is ahead.
             kind::TRANSLATED => self.lane.sink().translated(records.next() as u32),
             kind::START => {
@@ -323,7 +326,7 @@ mod tests {
     const CHUNK: u32 = 10_000;
     const ROUNDS: u64 = 20_000;
 
-    /// Memory that takes `room` bytes and then says that the disk is full.
+    /// Memory that accepts `room` bytes and then reports a full disk.
     #[derive(Clone)]
     struct Disk {
         bytes: Arc<Mutex<Vec<u8>>>,
@@ -358,7 +361,8 @@ mod tests {
         tap
     }
 
-    /// One round of a made-up guest: plain loads and stores, an atomic, a wide one, a call, a return, another CPU.
+    /// One round of a synthetic guest: plain loads and stores, an atomic, a wide one, a call, a
+    /// return, another CPU.
     fn round(tap: &Tap, unannounced: &Unannounced, number: u64) {
         let new = number % 100 == 0;
         if new {
@@ -437,7 +441,7 @@ mod tests {
         }
     }
 
-    /// A whole recording on a disk with `room`; `guest` and `encoder` are asked to dawdle.
+    /// A whole recording on a disk with `room`; `guest` and `encoder` say where to be slow.
     fn record(room: usize, paces: (Pace, Pace)) -> (Vec<u8>, Result<Writer, Error>) {
         record_by(room, paces, |records, lane| {
             start(records, lane, 0).unwrap()
@@ -524,7 +528,7 @@ mod tests {
         }
     }
 
-    /// Dawdles at some of the numbers that it is called with.
+    /// Is slow at some of the numbers that it is called with.
     type Pace = fn(u64);
 
     fn never(_number: u64) {}
@@ -598,7 +602,7 @@ mod tests {
         }
     }
 
-    /// Notes the times of marks.
+    /// Records the times of marks.
     struct Times(Vec<u64>);
 
     impl Announce for Times {
@@ -629,7 +633,7 @@ mod tests {
         }
         tap.stop();
         let times = std::mem::take(&mut thread.join().unwrap().sink().0);
-        // The second of each pair is back in time, which never is.
+        // The second of each pair is back in time, which never happens.
         let expected: Vec<u64> = (1..=20).map(|n| n * u64::from(block) - 1).collect();
         assert_eq!(
             times.iter().step_by(2).copied().collect::<Vec<_>>(),

@@ -1,10 +1,10 @@
-//! What an instruction's bytes say before it runs: how its memory callbacks belong together, and whether it
-//! returns, jumps, halts, or clears memory in bulk. Nothing here runs per access.
+//! What an instruction's bytes show before it runs: how its memory callbacks belong together, and
+//! whether it returns, jumps, halts, or clears memory in bulk. Nothing here runs per access.
 
 use linemate_insn::x86_64::{Flow, Instruction};
 use linemate_units::ElfAddr;
 
-/// How the memory callbacks of one execution make accesses.
+/// How the memory callbacks of one execution form accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AccessShape {
     /// Each callback is an access.
@@ -15,7 +15,7 @@ pub(crate) enum AccessShape {
     Wide { bytes: u8 },
 }
 
-/// What an instruction does besides touching memory.
+/// What an instruction does apart from accessing memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExitKind {
     /// Nothing that the recorder watches.
@@ -27,14 +27,15 @@ pub(crate) enum ExitKind {
     Halt,
 }
 
-/// What is known of an instruction from its bytes.
+/// What an instruction's bytes show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct InstructionFacts {
-    /// How its callbacks make accesses.
+    /// How its callbacks form accesses.
     pub(crate) shape: AccessShape,
     /// Its place in the control flow.
     pub(crate) flow: ExitKind,
-    /// It may load or store. Doubtful ones (privileged instructions, far transfers, segment loads) count.
+    /// It may load or store. Doubtful ones (privileged instructions, far transfers, segment loads)
+    /// count.
     pub(crate) may_touch_memory: bool,
     /// `rep stos` and `rep movs`: how the kernel clears and copies whole pages.
     pub(crate) bulk_store: bool,
@@ -42,14 +43,15 @@ pub(crate) struct InstructionFacts {
 
 /// The largest access of a recording.
 const MAX_ACCESS: usize = 64;
-/// The widest load or store that QEMU emulates in one piece everywhere.
+/// The widest load or store that QEMU emulates in one piece on every host.
 const WIDEST_PIECE: usize = 8;
 
-/// The no-op by which guest code talks to the recorder: `nopl 0x6bcafeKK(%rax,%rax,1)`.
+/// The no-op with which guest code signals the recorder: `nopl 0x6bcafeKK(%rax,%rax,1)`.
 const MARK_HEAD: [u8; 4] = [0x0f, 0x1f, 0x84, 0x00];
 const MARK_TAIL: [u8; 3] = [0xfe, 0xca, 0x6b];
 
-/// Whether the code that ends with these bytes may end with a call. `true` where there are too few bytes to tell.
+/// Whether the code that ends with these bytes may end with a call. `true` if there are too few
+/// bytes to decide.
 ///
 /// Encodings: Intel 64 and IA-32 Architectures Software Developer's Manual, CALL: `e8` with four bytes, `ff /2` with its operand.
 pub(crate) fn may_follow_call(before: &[u8]) -> bool {
@@ -66,11 +68,11 @@ pub(crate) fn may_follow_call(before: &[u8]) -> bool {
     (2..=LONGEST).any(ends_with)
 }
 
-/// `KK` of the marking no-op where recording starts.
+/// `KK` of the no-op that starts recording.
 pub(crate) const START: u8 = 1;
-/// The same where it stops.
+/// The same for the one that stops it.
 pub(crate) const STOP: u8 = 2;
-/// The same where a guest is held that is to be saved.
+/// The same for the one at which a guest is held to be saved.
 pub(crate) const HOLD: u8 = 3;
 
 /// The number `KK` in a marking no-op, or `None` for every other instruction.
@@ -80,8 +82,8 @@ pub(crate) fn mark_number(bytes: &[u8]) -> Option<u8> {
     (head == MARK_HEAD && tail == MARK_TAIL).then_some(*number)
 }
 
-/// Decodes one 64-bit instruction. Bytes that are not instruction give the plainest facts: QEMU has the last word
-/// on what they do.
+/// Decodes one 64-bit instruction. Invalid bytes give the plainest facts: QEMU decides what they
+/// do.
 pub(crate) fn facts(bytes: &[u8], pc: u64) -> InstructionFacts {
     let instruction = Instruction::decode(bytes, ElfAddr(pc));
     InstructionFacts {
@@ -98,8 +100,8 @@ fn shape(instruction: &Instruction) -> AccessShape {
     if instruction.is_atomic() {
         return AccessShape::Atomic { bytes };
     }
-    // A gather's elements are accesses of their own. Sizes that no access can have (a 10-byte descriptor, the
-    // 512 bytes of fxsave) stay in pieces.
+    // A gather's elements are accesses of their own. Sizes that no access can have (a 10-byte
+    // descriptor, the 512 bytes of fxsave) stay in pieces.
     let fits = size > WIDEST_PIECE && size <= MAX_ACCESS && size.is_power_of_two();
     if instruction.has_operand() && fits && !instruction.is_gather() {
         return AccessShape::Wide { bytes };

@@ -6,7 +6,7 @@ use linemate_recording::Register;
 
 use crate::watch::Cpu;
 
-/// What a test sets, a watched instruction sees.
+/// What a test sets is what a watched instruction sees.
 #[derive(Clone, Default)]
 pub(crate) struct FakeCpu {
     pub(crate) arguments: [u64; 6],
@@ -18,7 +18,7 @@ pub(crate) struct FakeCpu {
 }
 
 impl FakeCpu {
-    /// Writes memory. What shares a word with it and was not written is 0.
+    /// Writes memory. Bytes that share a word with it and were not written are 0.
     pub(crate) fn put(&mut self, at: u64, bytes: &[u8]) {
         for (at, byte) in (at..).zip(bytes) {
             self.memory.entry(at & !7).or_default()[(at & 7) as usize] = *byte;

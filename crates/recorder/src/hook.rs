@@ -2,20 +2,20 @@
 
 use crate::watch::Watched;
 
-/// What to do before an instruction runs.
+/// The action before an instruction runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Report the entry of a function.
     Enter(Watched),
     /// Report the return of a function.
     Leave(Watched),
-    /// Report what a program's function has returned, if this is where one returns to.
+    /// Report the return value of a program's function, if the caller continues here.
     Back,
-    /// See what a program asks the kernel for.
+    /// Note a program's system call.
     Ask,
-    /// See what came of it, if this is where the kernel returns to.
+    /// Note its result, if the kernel returns here.
     Answer,
-    /// Report that the CPU is going to wait.
+    /// Report that the CPU is about to wait.
     Idle,
     Start,
     Stop,
@@ -27,6 +27,6 @@ pub(crate) struct Hooked {
     pub(crate) action: Action,
     /// Instructions from this one (included) to the end of its block.
     pub(crate) back: u32,
-    /// It is the kernel's.
+    /// The instruction belongs to the kernel.
     pub(crate) kernel: bool,
 }

@@ -1,4 +1,4 @@
-//! Kinds of records, and what else is in a head's low byte.
+//! Kinds of records, and the other contents of a head's low byte.
 
 pub(crate) const ACCESS: u64 = 1;
 /// Of an access: it stores.
@@ -11,14 +11,15 @@ pub(crate) const VALUE: u64 = 1 << 5;
 pub(crate) const USER: u64 = 1 << 6;
 /// Of an access: a repeated string instruction makes it.
 pub(crate) const BULK: u64 = 1 << 7;
-/// Of an access: it is half of an atomic one of the same size. (What repeated string instructions store is not looked at.)
+/// Of an access: it is half of an atomic one of the same size. (Stores of repeated string
+/// instructions are not looked at.)
 pub(crate) const ATOMIC: u64 = BULK | VALUE;
 
 /// A call; above it a mask of its values.
 pub(crate) const CALL: u64 = 1 << 1;
 pub(crate) const CALL_SHIFT: u32 = 2;
 
-/// Any other: bits 0 and 1 clear.
+/// Any other record: bits 0 and 1 clear.
 pub(crate) const PART: u64 = 1 << 2;
 pub(crate) const RETURN: u64 = 2 << 2;
 pub(crate) const PAGES: u64 = 3 << 2;

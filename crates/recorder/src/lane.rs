@@ -1,7 +1,7 @@
 //! A lane: the callbacks of one QEMU thread, in order, turned into a stream of events.
 //!
-//! In deterministic mode all CPUs run in turns on one thread and share a lane. It runs behind a queue on a thread of its own
-//! (see [`crate::consumer`]); where events go is the [`Sink`]'s business.
+//! In deterministic mode all CPUs run in turns on one thread and share a lane. The lane runs behind
+//! a queue on a separate thread (see [`crate::consumer`]); the [`Sink`] decides where events go.
 
 use linemate_recording::{AccessKind, Call, CpuId, GuestAddr, Mark, Marker, Return, VirtualTime};
 
@@ -12,21 +12,23 @@ use crate::pairing::{MemoryCallback, Pairing, Whole};
 use crate::shadow::Shadow;
 use crate::watch::{Entered, Left, page_range};
 
-/// Takes the finished events of a lane.
+/// Receives the finished events of a lane.
 pub(crate) trait Sink {
     fn access(&mut self, access: &Whole);
     /// A watched function was entered.
     fn call(&mut self, call: &Call);
     /// A watched function returns.
     fn return_(&mut self, return_: &Return);
-    /// A point of the run.
+    /// A mark in the run.
     fn mark(&mut self, marker: &Marker);
 }
 
-/// What a memory callback must know of its instruction, in the 64 bits that QEMU hands to it: no look-up, no cache miss.
+/// What a memory callback needs to know about its instruction, in the 64 bits that QEMU passes to
+/// it: no look-up, no cache miss.
 ///
-/// The lower half is the head of a record (see [`crate::tap`]) but for the time; above it how many instructions it is
-/// before the end of its block, its shape, and whether it needs the slow path.
+/// The lower half is the head of a record (see [`crate::tap`]) without the time; above it are the
+/// distance in instructions from the end of its block, its shape, and whether it needs the slow
+/// path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct Instruction(u64);
@@ -39,14 +41,15 @@ impl Instruction {
     const SHAPE_SHIFT: u32 = Self::BACK_SHIFT + Self::BACK_BITS;
     const ATOMIC: u64 = 1;
     const WIDE: u64 = 2;
-    /// Not plain: its accesses may be of several parts.
+    /// Not plain: its accesses may have several parts.
     const SLOW: u64 = 1 << 63;
 
-    /// `id` numbers it in the recording; it is `back` instructions before the end of its block, itself included;
-    /// `bulk_store`: what it stores is not tracked (see [`Shadow`]). `None` if a number is too large.
+    /// `id` is its number in the recording; it is `back` instructions before the end of its block,
+    /// including itself; `bulk_store`: its stores are not tracked (see [`Shadow`]). `None` if a
+    /// number is too large.
     pub(crate) fn new(id: u32, back: u32, shape: AccessShape, bulk_store: bool) -> Option<Self> {
-        // Beyond them an instruction is not recorded, which `translate` reports: 64 bits are all
-        // that a callback is given.
+        // An instruction beyond them is not recorded, which `translate` reports: a callback gets
+        // only 64 bits.
         if id >> Self::ID_BITS != 0 || back >> Self::BACK_BITS != 0 {
             return None;
         }
@@ -68,17 +71,17 @@ impl Instruction {
         ))
     }
 
-    /// Keeps it off the fast path.
+    /// Excludes it from the fast path.
     pub(crate) fn slowed(self) -> Self {
         Self(self.0 | Self::SLOW)
     }
 
-    /// As it is handed to QEMU.
+    /// As passed to QEMU.
     pub(crate) fn to_bits(self) -> u64 {
         self.0
     }
 
-    /// From what QEMU hands back.
+    /// As QEMU passes it back.
     #[inline(always)]
     pub(crate) fn from_bits(bits: u64) -> Self {
         Self(bits)
@@ -90,7 +93,7 @@ impl Instruction {
         self.0 & u64::from(u32::MAX)
     }
 
-    /// Whether each of its callbacks is an access, and nothing is known against the fast path.
+    /// Whether each of its callbacks is an access, and nothing excludes the fast path.
     #[inline(always)]
     pub(crate) fn is_plain(self) -> bool {
         self.0 & Self::SLOW == 0
@@ -101,7 +104,7 @@ impl Instruction {
         (self.0 >> Self::ID_SHIFT & ((1 << Self::ID_BITS) - 1)) as u32
     }
 
-    /// Instructions to the end of its block, itself included.
+    /// Instructions to the end of its block, including itself.
     #[inline(always)]
     pub(crate) fn back(self) -> u32 {
         (self.0 >> Self::BACK_SHIFT & ((1 << Self::BACK_BITS) - 1)) as u32
@@ -158,13 +161,13 @@ pub(crate) struct Touch {
     pub(crate) user_mapping: bool,
 }
 
-/// An access by a plain instruction, as its record has it.
+/// An access by a plain instruction, as in its record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plain {
     pub(crate) head: u64,
     /// The address to record.
     pub(crate) addr: u64,
-    /// What is stored, if it is looked at; what is above its size is meaningless.
+    /// The stored value, if it is looked at; anything above its size is meaningless.
     pub(crate) value: Option<u64>,
 }
 
@@ -198,7 +201,7 @@ impl<S: Sink> Lane<S> {
         &mut self.sink
     }
 
-    /// The latest time given out.
+    /// The latest time returned.
     pub(crate) fn now(&self) -> VirtualTime {
         self.clock.now()
     }
@@ -210,11 +213,12 @@ impl<S: Sink> Lane<S> {
         self.clock = Clock::new(count);
     }
 
-    /// [`Lane::touch`] for a plain access. `false`: nothing was done, the other has to be called.
+    /// [`Lane::touch`] for a plain access. `false`: nothing was done, and the general function has
+    /// to be called.
     #[inline(always)]
     pub(crate) fn plain(&mut self, when: When, plain: Plain) -> bool {
-        // What remains has no state but the clock and the shadow: the fast path must not pass by an
-        // access that waits for its rest.
+        // The fast path has no state but the clock and the shadow: it must not overtake an access
+        // that waits for its rest.
         if Some(when.cpu) != self.current || self.pairing.is_open() {
             return false;
         }
@@ -222,7 +226,7 @@ impl<S: Sink> Lane<S> {
         let store = plain.head & kind::STORE != 0;
         let silent = match (&mut self.shadow, plain.value) {
             (Some(shadow), Some(value)) => shadow.learn_word(plain.addr, size_log2, value),
-            // A store whose value is not looked at makes the bytes unknown; one outside of tracked
+            // A store whose value is not looked at makes the bytes unknown; one outside tracked
             // memory changes nothing that is known.
             (Some(shadow), None) if store && plain.head & (kind::USER | kind::BULK) != 0 => {
                 shadow.forget(plain.addr, 1 << size_log2);
@@ -248,7 +252,7 @@ impl<S: Sink> Lane<S> {
         true
     }
 
-    /// A memory callback. `value` is what was loaded or stored, where it matters.
+    /// A memory callback. `value` is what was loaded or stored, if it matters.
     #[inline]
     pub(crate) fn touch(
         &mut self,
@@ -307,7 +311,8 @@ impl<S: Sink> Lane<S> {
             user_mapping: touch.user_mapping,
         };
         if matches!(shape, AccessShape::Atomic { .. }) {
-            // Its load half tells the old value, so that nothing need be known of memory; but others may want to know.
+            // Its load half shows the old value, so the contents of memory need not be known here;
+            // but later stores may need them.
             piece.value = value.unwrap_or(0);
             self.is_silent(instruction, &touch, value);
         } else if touch.store {
@@ -318,9 +323,11 @@ impl<S: Sink> Lane<S> {
             .push(shape, &piece, &mut |whole| add(sink, &whole));
     }
 
-    /// Compares what is stored (or, for an atomic instruction, loaded) with what is known of memory, and learns it.
+    /// Compares what is stored (or, for an atomic instruction, loaded) with the known contents of
+    /// memory, and updates them.
     ///
-    /// Plain loads would teach the contents too, at a tenth of the whole cost of recording, for few silent stores more.
+    /// Plain loads would show the contents too, but at a tenth of the whole cost of recording, for
+    /// few more silent stores.
     #[inline]
     fn is_silent(&mut self, instruction: Instruction, touch: &Touch, value: Option<u128>) -> bool {
         let Some(shadow) = &mut self.shadow else {
@@ -355,7 +362,7 @@ impl<S: Sink> Lane<S> {
         self.pairing.flush(&mut |whole| add(sink, &whole));
     }
 
-    /// Prepares for an event that may come between the parts of an access; gives its time.
+    /// Prepares for an event that may come between the parts of an access; returns its time.
     fn between(&mut self, when: When) -> VirtualTime {
         let time = self.clock.at(when.count);
         if Some(when.cpu) != self.current {
@@ -364,7 +371,7 @@ impl<S: Sink> Lane<S> {
         time
     }
 
-    /// Prepares for an event other than an access; gives its time.
+    /// Prepares for an event other than an access; returns its time.
     pub(crate) fn step(&mut self, when: When) -> VirtualTime {
         let time = self.between(when);
         self.finish_access();
@@ -404,7 +411,7 @@ impl<S: Sink> Lane<S> {
         }
     }
 
-    /// Start, stop, idle, or what programs need.
+    /// Start, stop, idle, or a mark about programs.
     pub(crate) fn mark(&mut self, when: When, mark: Mark, value: u64) {
         // A page's mark comes between the pieces of an access to it, and must not end that.
         let time = if mark == Mark::Page {
@@ -422,7 +429,7 @@ impl<S: Sink> Lane<S> {
             if let Some(idle) = self.idle.get_mut(usize::from(when.cpu)) {
                 *idle = true;
             }
-            // Its next event is told apart by the switch that it causes.
+            // Its next event is preceded by a switch.
             self.current = None;
         }
     }
@@ -438,7 +445,7 @@ impl<S: Sink> Lane<S> {
     }
 }
 
-/// [`Sink::access`] where it is not worth a copy of its own.
+/// [`Sink::access`] out of line.
 #[inline(never)]
 fn add<S: Sink>(sink: &mut S, whole: &Whole) {
     sink.access(whole);
@@ -450,7 +457,7 @@ mod tests {
 
     const MAP: u64 = 0xffff_8880_0000_0000;
 
-    /// What came out, in words.
+    /// The resulting events, in words.
     #[derive(Debug, Default)]
     struct LaneLog(Vec<String>);
 
@@ -483,7 +490,8 @@ mod tests {
         lane
     }
 
-    /// `instruction` touches memory on `cpu` in a block that ends when `count` instructions have been counted.
+    /// `instruction` accesses memory on `cpu` in a block that ends when `count` instructions have
+    /// been counted.
     fn touch(
         lane: &mut Lane<LaneLog>,
         (count, cpu, instruction): (i64, u16, Instruction),
@@ -544,7 +552,7 @@ mod tests {
         touch(&mut lane, (5, 0, plain), kernel(true, 64, 8), 8);
         touch(&mut lane, (5, 0, atomic), kernel(false, 64, 8), 8);
         touch(&mut lane, (5, 0, atomic), kernel(true, 64, 8), 9);
-        // The store half taught the new value.
+        // The store half showed the new value.
         touch(&mut lane, (5, 0, plain), kernel(true, 64, 8), 9);
         assert_eq!(
             lane.sink().0,

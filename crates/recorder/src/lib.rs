@@ -1,24 +1,24 @@
 //! QEMU plugin that records a guest kernel's memory accesses and the calls of watched functions.
 //!
-//! Dumb and fast: it obeys the function table at the head of the recording without knowing a type, and appends
-//! chunks of events to the same file. Nothing on the access path locks or allocates. What it cannot see is listed in
-//! `docs/reference/recorder-plugin.md`.
+//! Simple and fast: it obeys the function table at the head of the recording without knowing a
+//! type, and appends chunks of events to the same file. Nothing on the access path locks or
+//! allocates. `docs/reference/recorder-plugin.md` lists what it cannot see.
 //!
 //! | module | knows |
 //! |---|---|
 //! | `ffi` | QEMU's plugin interface; all `unsafe` |
-//! | `view` | what of the guest the rest may look at, which `ffi` answers |
+//! | `view` | what the rest may see of the guest, implemented by `ffi` |
 //! | `recorder`, `translate`, `hook` | what to do in which callback |
-//! | `tap`, `kind`, `queue` | what callbacks leave: small records in a bounded queue to another thread |
+//! | `tap`, `kind`, `queue` | callbacks leave small records in a bounded queue to another thread |
 //! | `consumer` | that thread: records → lane |
 //! | `lane`, `clock`, `pairing`, `shadow` | records → events: time, RMW, wide operands, silent stores |
-//! | `running` | which CPU it is, where QEMU does not say |
+//! | `running` | which CPU is running, if QEMU does not say |
 //! | `watch`, `decode`, `address` | the function table; instruction bytes; kernel and user addresses |
 //! | `programs` | code by its contents, address spaces, mapped pages |
-//! | `refusals` | system calls made in vain, told on standard error |
-//! | `options`, `output` | the command line; the way to the file |
+//! | `refusals` | failed system calls, reported on standard error |
+//! | `options`, `output` | the command line; the path to the file |
 
-// QEMU alone calls the plugin's entry points: from the tests' side everything behind them is unused.
+// Only QEMU calls the plugin's entry points: in tests everything behind them is unused.
 #![cfg_attr(test, allow(dead_code))]
 
 mod address;

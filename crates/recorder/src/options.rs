@@ -1,21 +1,23 @@
-//! The plugin's options, as `-plugin FILE,key=value,…` hands them over. All are checked before anything runs.
+//! The plugin's options, as in `-plugin FILE,key=value,…`. All are checked before anything runs.
 
 use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// Where x86-64 Linux maps all physical memory, with 4-level page tables and no address randomisation.
+/// Where x86-64 Linux maps all physical memory, with 4-level page tables and no address
+/// randomisation.
 const DIRECT_MAP: u64 = 0xffff_8880_0000_0000;
-/// Where it keeps the `struct page` array.
+/// Where it has the `struct page` array.
 const VMEMMAP: u64 = 0xffff_ea00_0000_0000;
-/// More guest memory than any x86-64 machine addresses: a slip of the unit.
+/// More guest memory than any x86-64 machine addresses: a mistaken unit.
 const MAX_MEMORY: u64 = 1 << 46;
 
-/// What the plugin is loaded for.
+/// The purpose of loading the plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
     Record(RecorderOptions),
-    /// To hold the guest at the hold mark until the host has written to this named pipe. Nothing is recorded.
+    /// Hold the guest at the hold mark until the host has written to this named pipe. Nothing is
+    /// recorded.
     Hold(PathBuf),
 }
 
@@ -23,7 +25,7 @@ impl Task {
     /// Parses `key=value` arguments.
     ///
     /// # Errors
-    /// As [`RecorderOptions::parse`], and for `hold=` beside anything else.
+    /// As [`RecorderOptions::parse`], and `hold=` combined with anything else.
     pub(crate) fn parse(arguments: &[&str]) -> Result<Self, OptionError> {
         let hold = |argument: &&str| argument.strip_prefix("hold=").map(str::to_owned);
         match (arguments.iter().find_map(hold), arguments) {
@@ -34,24 +36,25 @@ impl Task {
     }
 }
 
-/// What to record, and where to.
+/// What to record, and where to write it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RecorderOptions {
-    /// The descriptor of the recording, open for reading and writing: its head is already written; events are appended.
+    /// The descriptor of the recording, open for reading and writing: its head is already written;
+    /// events are appended.
     pub(crate) descriptor: i32,
     /// Bytes of guest memory.
     pub(crate) memory: u64,
     /// Record user-mode code too.
     pub(crate) user: bool,
-    /// Tell user-mode code by its contents, and address spaces and mappings of pages.
+    /// Identify user-mode code by its contents, and record address spaces and page mappings.
     pub(crate) program: bool,
-    /// Leave out which stores change nothing, and so what memory holds.
+    /// Do not find silent stores, nor track the contents of memory.
     pub(crate) contents_unknown: bool,
     /// Record from the first instruction on, not from the start mark.
     pub(crate) whole_boot: bool,
     /// The CPUs run in threads of their own.
     pub(crate) parallel: bool,
-    /// Callbacks encode what they have recorded, without a thread for it.
+    /// Callbacks encode their records themselves, without a separate thread.
     pub(crate) encode_here: bool,
     /// Address of physical address 0 in the kernel's direct map.
     pub(crate) direct_map: u64,
@@ -74,18 +77,18 @@ pub(crate) enum OptionError {
     /// A required key is missing.
     #[error("option {0}= is missing")]
     Missing(&'static str),
-    /// Holding and recording are two things.
+    /// Holding and recording exclude each other.
     #[error("option hold allows no other option: a run that is held records nothing")]
     HoldAlone,
-    /// Programs are told by the accesses of user-mode code, and by the order of all events.
+    /// Recording programs needs user-mode accesses, and a global order of events.
     #[error("option program=on needs user=on, and no parallel=on")]
     ProgramNeeds,
-    /// A value that does not fit its key.
+    /// A value that its key does not accept.
     #[error("option {key}={value:?} is not {expected}")]
     Value {
         key: String,
         value: String,
-        /// What would have fitted.
+        /// What it accepts.
         expected: &'static str,
     },
 }
@@ -94,7 +97,8 @@ impl RecorderOptions {
     /// Parses `key=value` arguments.
     ///
     /// # Errors
-    /// The first argument that is malformed, unknown, repeated or out of range; then the first missing one.
+    /// The first argument that is malformed, unknown, repeated or out of range; then the first
+    /// missing one.
     pub(crate) fn parse<'a>(arguments: impl Iterator<Item = &'a str>) -> Result<Self, OptionError> {
         let (mut descriptor, mut memory) = (None, None);
         let (mut user, mut program, mut whole_boot, mut parallel) = (None, None, None, None);
@@ -235,7 +239,8 @@ mod tests {
             "direct_map=0xff11000000000000",
             "vmemmap=0xffd4000000000000",
         ]);
-        // Five-level addresses are refused: the recorder's kernel test and the guest's `la57=off` agree on four.
+        // Five-level addresses are refused: the recorder's kernel test and the guest's `la57=off`
+        // agree on four.
         assert_eq!(
             options,
             Err(bad(

@@ -12,11 +12,11 @@ use crate::consumer::Announce;
 use crate::lane::Sink;
 use crate::pairing::Whole;
 
-/// Events in a chunk. A chunk stands alone, so small ones cost bytes; large ones cost memory and are lost when the
-/// host's power is.
+/// Events in a chunk. A chunk is self-contained, so small ones cost bytes; large ones cost memory,
+/// and are lost on a power failure.
 pub(crate) const CHUNK_EVENTS: u32 = 2 << 20;
-/// Instructions that an encoder's tables have room for from the start: more than a kernel runs under one workload. They
-/// grow beyond it.
+/// Instructions that an encoder's tables have room for from the start: more than a kernel runs
+/// under one workload. Beyond that they grow.
 const RESERVE: u32 = 1 << 17;
 
 /// Addresses of instructions that have a number but are not in the file yet.
@@ -41,7 +41,8 @@ impl Unannounced {
         self.lock().addresses.push(pc);
     }
 
-    /// Hands over those below `known`. The lock is held meanwhile, so that no other lane's events can overtake them.
+    /// Hands over those below `known`, holding the lock so that no other lane's events can overtake
+    /// them.
     fn announce(&self, known: u32, writer: &LaneWriter) {
         let mut waiting = self.lock();
         let count = known.saturating_sub(waiting.announced) as usize;
@@ -54,14 +55,14 @@ impl Unannounced {
     }
 }
 
-/// The encoder of one lane and its way to the file.
+/// The encoder of one lane and its path to the file.
 #[derive(Debug)]
 pub(crate) struct Output {
     encoder: Encoder,
     writer: LaneWriter,
     unannounced: Arc<Unannounced>,
-    /// Instructions below it were translated before the latest event: what goes into the file depends on the events alone, not
-    /// on how far the guest has got meanwhile.
+    /// Instructions below it were translated before the latest event: the contents of the file
+    /// depend only on the events, not on how far the guest has run meanwhile.
     known: u32,
     /// Filled after the encoder's own.
     spare: RawChunk,
@@ -69,7 +70,8 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Prepares lane `lane`, whose chunks have `chunk_events`, for events of `cpus` CPUs and `functions` functions.
+    /// Prepares lane `lane`, whose chunks have `chunk_events`, for events of `cpus` CPUs and
+    /// `functions` functions.
     pub(crate) fn new(
         lane: LaneId,
         chunk_events: u32,
@@ -101,9 +103,9 @@ impl Output {
         if self.encoder.is_empty() {
             return;
         }
-        // Before the chunk: a reader has the instructions' addresses when events name them.
+        // Before the chunk: a reader needs the instructions' addresses before events that use them.
         self.unannounced.announce(self.known, &self.writer);
-        // Two chunks change places, so that no chunk's columns are allocated while the guest runs.
+        // Two chunks are swapped, so that no chunk's columns are allocated while the guest runs.
         let full = self.encoder.take(std::mem::take(&mut self.spare));
         self.spare = self.writer.events(full);
     }
@@ -118,7 +120,8 @@ impl Output {
         );
     }
 
-    /// Pieces of masked operands and of user mappings can have a size that no access has: they are told in two or more.
+    /// Pieces of masked operands and of user mappings can have a size that no access has: they are
+    /// split.
     #[cold]
     fn in_pieces(&mut self, mut piece: RawAccess, size: u8) {
         let mut left = size;

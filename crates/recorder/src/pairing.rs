@@ -1,7 +1,8 @@
-//! From QEMU's memory callbacks to accesses as a programmer counts them: halves of an atomic instruction become one
-//! RMW, adjoining pieces of a wide operand one access.
+//! From QEMU's memory callbacks to accesses as a programmer counts them: halves of an atomic
+//! instruction become one RMW, adjoining pieces of a wide operand one access.
 //!
-//! A pure state machine over the callbacks of one lane, in their order. It knows neither QEMU nor addresses' meaning.
+//! A pure state machine over the callbacks of one lane, in their order. It knows neither QEMU nor
+//! the meaning of addresses.
 
 use linemate_recording::{AccessKind, VirtualTime};
 
@@ -18,9 +19,9 @@ pub(crate) struct MemoryCallback {
     /// First byte, as it will be recorded.
     pub(crate) addr: u64,
     pub(crate) size: u8,
-    /// The bytes loaded or stored, little endian. Read for atomic instructions only.
+    /// The bytes loaded or stored, little endian. Read only for atomic instructions.
     pub(crate) value: u128,
-    /// A store known to leave memory as it was.
+    /// A store known to leave memory unchanged.
     pub(crate) silent: bool,
     /// Through a user-space address.
     pub(crate) user_mapping: bool,
@@ -35,7 +36,7 @@ pub(crate) struct Whole {
     pub(crate) addr: u64,
     pub(crate) size: u8,
     pub(crate) kind: AccessKind,
-    /// Known to leave memory as it was.
+    /// Known to leave memory unchanged.
     pub(crate) silent: bool,
     /// Through a user-space address.
     pub(crate) user_mapping: bool,
@@ -61,17 +62,17 @@ impl Whole {
     }
 }
 
-/// An access of which not all callbacks have come.
+/// An access with callbacks still to come.
 #[derive(Debug)]
 struct Open {
     whole: Whole,
-    /// Operand size: more cannot belong to it.
+    /// Operand size: more bytes cannot belong to it.
     bytes: u8,
     /// RMW only: what was loaded.
     loaded: u128,
     /// RMW only: bytes stored so far.
     stored: u8,
-    /// Halves of an atomic instruction, not pieces of a wide operand.
+    /// Halves of an atomic instruction, rather than pieces of a wide operand.
     atomic: bool,
 }
 
@@ -79,7 +80,8 @@ struct Open {
 #[derive(Debug, Default)]
 pub(crate) struct Pairing {
     open: Option<Open>,
-    /// Atomic instructions whose store never came: they faulted between the halves and will run again.
+    /// Atomic instructions whose store never came: they faulted between the halves and will run
+    /// again.
     abandoned: u64,
 }
 
@@ -95,7 +97,7 @@ impl Pairing {
         self.abandoned
     }
 
-    /// Takes in one callback; `emit` gets each access that it completes, in order.
+    /// Handles one callback; `emit` gets each access that it completes, in order.
     pub(crate) fn push(
         &mut self,
         shape: AccessShape,
@@ -119,7 +121,8 @@ impl Pairing {
     pub(crate) fn flush(&mut self, emit: &mut impl FnMut(Whole)) {
         match self.open.take() {
             None => {}
-            // A load half alone is not an access of an atomic instruction: it will be executed again.
+            // A load half alone is not an access of an atomic instruction: it will be executed
+            // again.
             Some(open) if open.atomic => self.abandoned += 1,
             Some(open) => emit(open.whole),
         }
@@ -129,7 +132,7 @@ impl Pairing {
         let mut whole = Whole::of(piece);
         if atomic {
             whole.kind = AccessKind::Rmw;
-            // Until a half contradicts it: what was stored is compared with what was loaded.
+            // Until a half contradicts it: the stored value is compared with the loaded one.
             whole.silent = true;
         }
         self.open = Some(Open {
@@ -147,7 +150,7 @@ impl Pairing {
             return false;
         };
         let whole = &mut open.whole;
-        // Another instruction's callback, as after a fault: what is open will not be completed.
+        // Another instruction's callback, as after a fault: the open access will not be completed.
         if piece.instruction != whole.instruction || piece.cpu != whole.cpu {
             return false;
         }
@@ -224,7 +227,7 @@ mod tests {
     /// Instruction, address, size, kind, silent.
     type Seen = (u32, u64, u8, AccessKind, bool);
 
-    /// Everything that comes out, and how many were abandoned.
+    /// All resulting accesses, and the number of abandoned ones.
     fn run(callbacks: &[(AccessShape, MemoryCallback)]) -> (Vec<Seen>, u64) {
         let mut pairing = Pairing::default();
         let mut out = Vec::new();

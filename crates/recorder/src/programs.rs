@@ -1,6 +1,7 @@
-//! What is told of programs beyond their accesses: which code it is, in which address space, and where pages are mapped.
+//! What is recorded about programs beyond their accesses: which code runs, in which address space,
+//! and where pages are mapped.
 //!
-//! Only in deterministic mode: what is told depends on the order of all CPUs' events.
+//! Only in deterministic mode: it depends on the order of all CPUs' events.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,29 +11,30 @@ use linemate_recording::{MAX_CODE_PAGES, MappedPage, Mark, PAGE, ProgramFiles, c
 
 use crate::tap::Tap;
 
-/// The bits of `cr3` that are the page tables' address; below are flags and the address space's number.
+/// The bits of `cr3` that are the page tables' address; below them are flags and the address
+/// space's number.
 const ROOT: u64 = 0x000f_ffff_ffff_f000;
 
-/// Pages of code, numbered by what they hold.
+/// Pages of code, numbered by contents.
 #[derive(Debug)]
 struct CodePages {
     numbers: HashMap<u64, u64>,
     next: u64,
 }
 
-/// What has been told.
+/// What has been recorded.
 #[derive(Debug)]
 pub(crate) struct ProgramPages {
     code: Mutex<CodePages>,
     /// The root of each CPU's page tables.
     roots: Box<[AtomicU64]>,
-    /// For each frame, one more than where it was mapped last.
+    /// For each frame, one more than where it was last mapped.
     mapped: Box<[AtomicU64]>,
 }
 
 impl ProgramPages {
-    /// Nothing told yet, of a guest with `cpus` CPUs and `memory` bytes. Memory has a hole below 4 GiB, so there are
-    /// frames above its size.
+    /// Nothing recorded yet, for a guest with `cpus` CPUs and `memory` bytes. Memory has a hole
+    /// below 4 GiB, so there are frames above its size.
     pub(crate) fn new(files: &ProgramFiles, cpus: usize, memory: u64) -> Self {
         let numbers = |count: usize| (0..count).map(|_| AtomicU64::new(0)).collect();
         let mut code = HashMap::new();
@@ -50,14 +52,14 @@ impl ProgramPages {
         }
     }
 
-    /// The code address of what is `within` a page of code that holds `page`.
+    /// The code address of offset `within` in a page of code with the contents `page`.
     pub(crate) fn code_address(&self, page: &[u8], within: u64) -> u64 {
         let mut code = self.code.lock().unwrap_or_else(PoisonError::into_inner);
         let next = code.next;
         let number = *code
             .numbers
             .entry(code_page_digest(page))
-            // Page 0 stands for all code beyond the limit, which a recording cannot number.
+            // Page 0 represents all code beyond the limit, which a recording cannot number.
             .or_insert(if next < MAX_CODE_PAGES { next } else { 0 });
         if number == next {
             code.next += 1;
@@ -65,8 +67,8 @@ impl ProgramPages {
         number * PAGE + within
     }
 
-    /// A CPU that runs kernel code, `back` instructions before the end of its block, has this `cr3`. (Programs' code can have page tables
-    /// of its own, which are told by the kernel's.)
+    /// A CPU that runs kernel code, `back` instructions before the end of its block, has this
+    /// `cr3`. (Programs' code can have page tables of its own; the kernel's identify the space.)
     pub(crate) fn runs(&self, tap: &Tap, back: u32, cpu: u16, cr3: u64) {
         let root = cr3 & ROOT;
         let Some(last) = self.roots.get(usize::from(cpu)) else {
@@ -79,7 +81,7 @@ impl ProgramPages {
         }
     }
 
-    /// An access through a user mapping: `vaddr` is in the memory at `physical`.
+    /// An access through a user mapping: `vaddr` maps to `physical`.
     pub(crate) fn meets(&self, tap: &Tap, back: u32, vaddr: u64, physical: u64) {
         let page = MappedPage {
             frame: physical / PAGE,
@@ -89,7 +91,7 @@ impl ProgramPages {
             return;
         };
         // Nearly always: one load and a comparison for each access to user memory. Plus one, so
-        // that zero is none.
+        // that zero means none.
         if last.load(Ordering::Relaxed) == page.page + 1 {
             return;
         }
@@ -99,7 +101,7 @@ impl ProgramPages {
         }
     }
 
-    /// Forgets what was told before recording began: nobody has heard it.
+    /// Forgets what was reported before recording began, which nobody received.
     pub(crate) fn begin(&self) {
         for told in self.roots.iter().chain(&self.mapped) {
             told.store(0, Ordering::Relaxed);

@@ -1,38 +1,42 @@
 //! A bounded queue of words from the thread that runs the guest to the one that encodes.
 //!
-//! A record is some words that are handed over together. To add one costs its stores and a comparison; once in
-//! [`BATCH`] words the producer takes the lock, publishes what it has written and asks for room. Both sides sleep
-//! until a good part of the queue is filled or free, so that threads change rarely, on one processor too.
+//! A record is a few words that are handed over together. Adding one costs its stores and a
+//! comparison; once per [`BATCH`] words the producer takes the lock, publishes what it has written
+//! and asks for room. Both sides sleep until a good part of the queue is filled or free, so that
+//! threads rarely switch, on one processor too.
 //!
-//! Memory is bounded by the queue's length: a producer that is faster waits. A consumer that has ended, for whatever reason,
-//! lets the producer go on; what it adds is dropped.
+//! Memory is bounded by the queue's length: a faster producer waits. A consumer that has ended, for
+//! whatever reason, lets the producer continue; what it adds is dropped.
 //!
-//! Where there is one processor only, the producer's thread takes the records, too: see [`Queue::take_here`].
+//! With only one processor, the producer's thread consumes the records, too: see
+//! [`Queue::take_here`].
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Words after which the producer publishes and asks for room.
-// 32 KiB: the lock is taken once for each, and with a taker on the same thread they fit an L1.
+// 32 KiB: the lock is taken once for each, and with a consumer on the same thread they fit in an
+// L1.
 const BATCH: u64 = 1 << 12;
 pub(crate) const LONGEST: usize = 16;
 
-/// A queue of `WORDS` words, a power of two of at least four batches. One thread adds, one takes.
+/// A queue of `WORDS` words, a power of two of at least four batches. One thread adds, one
+/// consumes.
 #[derive(Debug)]
 pub(crate) struct Queue<const WORDS: usize> {
     producer: Producer,
     state: Mutex<QueueState>,
-    /// There is something to take, or the queue is closed.
+    /// There is something to consume, or the queue is closed.
     filled: Condvar,
-    /// There is room, or nobody takes any more.
+    /// There is room, or nobody consumes any more.
     drained: Condvar,
-    /// Takes what has come, on the producer's thread.
+    /// Consumes the available records on the producer's thread.
     taker: Mutex<Option<Taker>>,
     words: [AtomicU64; WORDS],
 }
 
-/// Called when records have come that are to be taken on the thread that adds them.
+/// Called when records are available that are to be consumed on the thread that adds them.
 struct Taker(Box<dyn FnMut() + Send>);
 
 impl fmt::Debug for Taker {
@@ -41,11 +45,12 @@ impl fmt::Debug for Taker {
     }
 }
 
-/// What the producer looks at for every record: apart from what the consumer writes.
+/// What the producer reads for every record, apart from what the consumer writes.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Producer {
-    /// Words added so far; the one at `n` is in slot `n % WORDS`. Written by the producer alone, after the words.
+    /// Words added so far; the one at `n` is in slot `n % WORDS`. Written only by the producer,
+    /// after the words.
     position: AtomicU64,
     /// A record may start below it; zero while the queue is closed.
     limit: AtomicU64,
@@ -54,9 +59,9 @@ struct Producer {
 
 #[derive(Debug)]
 struct QueueState {
-    /// Words that the consumer may take.
+    /// Words that the consumer may read.
     head: u64,
-    /// Words that it has taken.
+    /// Words that it has consumed.
     tail: u64,
     /// Nothing will be added any more.
     closed: bool,
@@ -71,7 +76,7 @@ impl<const WORDS: usize> Queue<WORDS> {
         assert!(WORDS.is_power_of_two() && WORDS as u64 >= 4 * BATCH);
         WORDS as u64
     };
-    /// A consumer that has run out sleeps until there is so much.
+    /// A consumer that has run out sleeps until this many words are available.
     const ENOUGH: u64 = Self::LENGTH / 4;
 
     /// An empty, closed queue.
@@ -98,7 +103,7 @@ impl<const WORDS: usize> Queue<WORDS> {
     }
 
     fn lock(&self) -> MutexGuard<'_, QueueState> {
-        // Nothing that holds the lock can leave the state half changed.
+        // A panic while holding the lock cannot leave the state inconsistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -106,10 +111,11 @@ impl<const WORDS: usize> Queue<WORDS> {
         &self.words[(at % Self::LENGTH) as usize]
     }
 
-    /// Has `take` called on the producer's thread once in [`BATCH`] words. To be said before the queue is opened.
+    /// Calls `take` on the producer's thread once per [`BATCH`] words. Must be set before the queue
+    /// is opened.
     ///
-    /// `take` takes all that has come ([`Drain::take`]); the next records are written where these were, so that they stay in
-    /// the processor's nearest cache.
+    /// `take` consumes everything available ([`Drain::take`]); the next records are written where
+    /// these were, so that they stay in the nearest cache.
     pub(crate) fn take_here(&self, take: impl FnMut() + Send + 'static) {
         let mut taker = self.taker.lock().unwrap_or_else(PoisonError::into_inner);
         *taker = Some(Taker(Box::new(take)));
@@ -122,17 +128,20 @@ impl<const WORDS: usize> Queue<WORDS> {
             return;
         }
         self.write(self.producer.position.load(Ordering::Relaxed), first);
-        // The limit stays at zero: the producer comes for room, takes the lock and so sees the position.
+        // The limit stays at zero: the producer asks for room, takes the lock and so sees the
+        // position.
         self.producer.open.store(true, Ordering::Relaxed);
     }
 
-    /// Whether records are taken. The producer's own question; others may get an old answer.
+    /// Whether records are accepted. Exact only on the producer's thread; others may see an old
+    /// value.
     #[inline]
     pub(crate) fn is_open(&self) -> bool {
         self.producer.open.load(Ordering::Relaxed)
     }
 
-    /// Adds a record of at most [`LONGEST`] words; waits if there is no room. A closed queue drops it.
+    /// Adds a record of at most [`LONGEST`] words; waits if there is no room. A closed queue drops
+    /// it.
     #[inline(always)]
     pub(crate) fn push(&self, record: &[u64]) {
         match self.room() {
@@ -141,14 +150,14 @@ impl<const WORDS: usize> Queue<WORDS> {
         }
     }
 
-    /// Where a record can be written without more ado: for a caller that keeps the other case out of its way.
+    /// Where a record can be written at once: for a caller that handles the other case out of line.
     #[inline(always)]
     pub(crate) fn room(&self) -> Option<u64> {
         let at = self.producer.position.load(Ordering::Relaxed);
         (at < self.producer.limit.load(Ordering::Relaxed)).then_some(at)
     }
 
-    /// Writes a record where [`Queue::room`] said.
+    /// Writes a record at the place that [`Queue::room`] returned.
     #[inline(always)]
     pub(crate) fn write(&self, at: u64, record: &[u64]) {
         debug_assert!(record.len() <= LONGEST);
@@ -157,7 +166,7 @@ impl<const WORDS: usize> Queue<WORDS> {
         }
         let next = at + record.len() as u64;
         // Release, for `close` on another thread, which takes the position without the producer;
-        // else the lock orders words before the head.
+        // otherwise the lock orders words before the head.
         self.producer.position.store(next, Ordering::Release);
     }
 
@@ -185,13 +194,13 @@ impl<const WORDS: usize> Queue<WORDS> {
         }
         state.head = at;
         while !state.closed && !state.gone {
-            // Not at once: waking a thread for each batch makes both change places on one
-            // processor.
+            // Not at once: on one processor, waking a thread for each batch would switch twice each
+            // time.
             if state.consumer_sleeps && at - state.tail >= Self::ENOUGH {
                 state.consumer_sleeps = false;
                 self.filled.notify_one();
             }
-            // One record may begin just below the limit and reach beyond it.
+            // One record may start just below the limit and extend beyond it.
             if at + BATCH + LONGEST as u64 <= state.tail + Self::LENGTH {
                 self.producer.limit.store(at + BATCH, Ordering::Relaxed);
                 return Some(at);
@@ -207,7 +216,7 @@ impl<const WORDS: usize> Queue<WORDS> {
         None
     }
 
-    /// Publishes what was added and takes it, if that is done here.
+    /// Publishes what was added and consumes it, if that is done here.
     fn taken_here(&self) -> bool {
         let mut taker = self.taker.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(Taker(take)) = &mut *taker else {
@@ -223,8 +232,8 @@ impl<const WORDS: usize> Queue<WORDS> {
         self.producer.limit.store(0, Ordering::Relaxed);
     }
 
-    /// Ends the queue: what was added until now can still be taken. May be called on any thread; a record that the
-    /// producer is writing meanwhile is dropped.
+    /// Ends the queue: what was added until now can still be consumed. May be called on any thread;
+    /// a record that the producer is writing meanwhile is dropped.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         if state.closed {
@@ -246,7 +255,7 @@ impl<const WORDS: usize> Queue<WORDS> {
     }
 }
 
-/// The taking end of a [`Queue`]. When it is dropped, the producer is let go.
+/// The consuming end of a [`Queue`]. Dropping it releases the producer.
 #[derive(Debug)]
 pub(crate) struct Drain<'a, const WORDS: usize> {
     queue: &'a Queue<WORDS>,
@@ -255,7 +264,8 @@ pub(crate) struct Drain<'a, const WORDS: usize> {
 }
 
 impl<'a, const WORDS: usize> Drain<'a, WORDS> {
-    /// Waits for records; `false` if the queue is closed and all were taken. What was taken before is free again.
+    /// Waits for records; `false` if the queue is closed and all were consumed. Words consumed
+    /// before become free.
     pub(crate) fn wait(&mut self) -> bool {
         let mut state = self.free();
         while state.head == self.at {
@@ -274,21 +284,21 @@ impl<'a, const WORDS: usize> Drain<'a, WORDS> {
         true
     }
 
-    /// [`Drain::wait`] that does not wait: `false` if all were taken.
+    /// [`Drain::wait`] without waiting: `false` if all were consumed.
     pub(crate) fn take(&mut self) -> bool {
         let state = self.free();
         self.advance(&state);
         self.has_next()
     }
 
-    /// Frees what was taken.
+    /// Frees what was consumed.
     fn free(&mut self) -> MutexGuard<'a, QueueState> {
         let queue = self.queue;
         let mut state = queue.lock();
         // The producer went back to the first slot: there is nothing in between.
         self.at = self.at.max(state.tail);
         state.tail = self.at;
-        // The producer is let on when half is free, for the same reason.
+        // The producer is released when half is free, for the same reason.
         if state.producer_sleeps && state.head - self.at <= Queue::<WORDS>::LENGTH / 2 {
             queue.drained.notify_one();
         }
@@ -296,17 +306,17 @@ impl<'a, const WORDS: usize> Drain<'a, WORDS> {
     }
 
     fn advance(&mut self, state: &QueueState) {
-        // Not all at once, so that the producer is let on in time.
+        // Not all at once, so that the producer is released in time.
         self.head = state.head.min(self.at + BATCH);
     }
 
-    /// Whether a record has come that was not taken yet: if not, [`Drain::wait`].
+    /// Whether a record is available that was not consumed yet: if not, [`Drain::wait`].
     #[inline]
     pub(crate) fn has_next(&self) -> bool {
         self.at < self.head
     }
 
-    /// The next word. Meaningful only within records that have come.
+    /// The next word. Meaningful only within available records.
     #[inline(always)]
     pub(crate) fn next(&mut self) -> u64 {
         let word = self.queue.slot(self.at).load(Ordering::Relaxed);
@@ -334,13 +344,13 @@ mod tests {
     /// More than the queue holds several times over.
     const RECORDS: u64 = 40_000;
 
-    /// Records of one to seven words that tell their length and number.
+    /// Records of one to seven words that contain their length and number.
     fn record(number: u64) -> Vec<u64> {
         let length = 1 + number % 7;
         (0..length).map(|i| number << 8 | length << 4 | i).collect()
     }
 
-    /// Adds all records; `pace` is asked at each.
+    /// Adds all records; `pace` is called at each.
     fn fill(queue: &Small, pace: impl Fn(u64)) {
         for number in 0..RECORDS {
             pace(number);
@@ -355,7 +365,7 @@ mod tests {
         queue
     }
 
-    /// What comes out when producer and consumer dawdle as told.
+    /// The output if producer and consumer are slow at these records.
     fn pass(producer: fn(u64), consumer: fn(u64)) -> Vec<u64> {
         let queue = open();
         let theirs = Arc::clone(&queue);

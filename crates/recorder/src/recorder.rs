@@ -1,4 +1,5 @@
-//! The recorder: what all lanes share, and what callbacks do. Safe code; QEMU's side is in [`crate::ffi`].
+//! The recorder: what all lanes share, and what callbacks do. Safe code; QEMU's side is in
+//! [`crate::ffi`].
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -21,13 +22,13 @@ use crate::translate::{Numbers, translate};
 use crate::view::{CodeBlock, GuestAccess};
 use crate::watch::{Calls, Cpu, WatchTable};
 
-/// Chunks that may wait to be written, beside the one that each lane fills.
+/// Chunks that may wait to be written, in addition to the one that each lane fills.
 const CHUNKS_IN_FLIGHT: usize = 3;
 
 /// Why the recorder cannot be loaded.
 #[derive(Debug, Error)]
 pub(crate) enum SetUpError {
-    /// Not a whole x86-64 machine.
+    /// The guest is not a full x86-64 machine.
     #[error("the guest is {0:?}: only qemu-system-x86_64 can be recorded")]
     Target(String),
     /// QEMU is too old.
@@ -54,7 +55,7 @@ pub(crate) enum SetUpError {
     /// No thread for an encoder.
     #[error("cannot start the encoding thread: {0}")]
     Thread(io::Error),
-    /// Given twice on QEMU's command line.
+    /// The plugin is loaded twice.
     #[error("the plugin is loaded twice")]
     Twice,
 }
@@ -72,7 +73,7 @@ pub(crate) struct Recorder {
     ending: Mutex<Option<Ending>>,
 }
 
-/// What there is to do at the end.
+/// What remains to be done at the end.
 struct Ending {
     encoders: Vec<Encoding<Output, RECORDS>>,
     writer: BackgroundWriter,
@@ -109,7 +110,7 @@ impl Head {
     }
 }
 
-/// What a lane knows of memory. Lanes that run at the same time cannot share it: they know nothing.
+/// A lane's knowledge of memory contents. Lanes that run in parallel cannot share it and have none.
 fn shadow(options: &RecorderOptions, tap: &Tap) -> Result<Option<Shadow>, SetUpError> {
     if options.parallel || options.contents_unknown {
         return Ok(None);
@@ -132,8 +133,8 @@ impl Recorder {
         taps: impl Iterator<Item = &'static Tap>,
     ) -> Result<Self, SetUpError> {
         let in_file = SetUpError::Recording;
-        // The head is read and events are appended through one open file: the recorder has no path
-        // of it.
+        // The head is read and events are appended through one open file: the recorder does not
+        // know its path.
         let copy = recording.try_clone().map_err(SetUpError::Descriptor)?;
         let head = Head::read(copy, &options, cpus)?;
         let writer = Writer::append_to(recording).map_err(in_file)?;
@@ -173,17 +174,17 @@ impl Recorder {
         })
     }
 
-    /// What was asked for.
+    /// The options given.
     pub(crate) fn options(&self) -> &RecorderOptions {
         &self.options
     }
 
-    /// Where the guest's kernel keeps `__per_cpu_offset[]`, if the recording's head tells.
+    /// Where the guest's kernel has `__per_cpu_offset[]`, if the recording's head says so.
     pub(crate) fn percpu_offsets(&self) -> Option<u64> {
         self.percpu_offsets
     }
 
-    /// Whether recording may begin: it does so once.
+    /// Whether recording may begin, which it does once.
     pub(crate) fn begin(&self) -> bool {
         let begins = !self.begun.swap(true, Ordering::SeqCst);
         if let (true, Some(programs)) = (begins, &self.programs) {
@@ -192,9 +193,10 @@ impl Recorder {
         begins
     }
 
-    /// Instructions that were translated until now.
+    /// Instructions translated until now.
     pub(crate) fn translated(&self) -> u32 {
-        // An event of one lane can be that of an instruction which another lane's thread has translated.
+        // An event of one lane can belong to an instruction that another lane's thread has
+        // translated.
         if self.options.parallel {
             u32::MAX
         } else {
@@ -212,8 +214,8 @@ impl Recorder {
         }
     }
 
-    /// An access through a user-space address: recorded where the kernel's direct map has the page. One that crosses
-    /// a page is two, as the pages are.
+    /// An access through a user-space address: recorded at the page's address in the kernel's
+    /// direct map. One that crosses a page is split in two.
     pub(crate) fn touch_user(
         &self,
         tap: &Tap,
@@ -223,7 +225,7 @@ impl Recorder {
         access: &impl GuestAccess,
     ) {
         let size = access.size();
-        // Pages that follow each other in a program need not in memory.
+        // Pages that are adjacent in a program need not be adjacent in memory.
         let first = u64::from(size).min(PAGE - vaddr % PAGE) as u8;
         for (offset, size) in [(0, first), (first, size - first)] {
             if size == 0 {
@@ -234,7 +236,7 @@ impl Recorder {
             if let (Some(programs), Some(physical)) = (&self.programs, physical) {
                 programs.meets(tap, instruction.back(), vaddr, physical);
             }
-            // Device memory has no alias in the direct map: it keeps the program's address.
+            // Device memory has no alias in the direct map: the program's address is recorded.
             let addr = physical.map_or(vaddr, |physical| {
                 self.options.direct_map.wrapping_add(physical)
             });
@@ -262,7 +264,7 @@ impl Recorder {
         let back = hooked.back;
         let guest_ns = || cpu.argument(linemate_recording::Register::Rdi);
         match hooked.action {
-            // They leave no record, not even that of a step: what is recorded does not depend on them.
+            // They leave no record, not even that of a step: the recording does not depend on them.
             Action::Ask => return self.refusals.asked(cpu),
             Action::Answer => return self.refusals.answered(cpu),
             Action::Start => {
@@ -271,7 +273,7 @@ impl Recorder {
             }
             _ => {}
         }
-        // At the kernel's instructions only: with page-table isolation a program has others.
+        // Only at the kernel's instructions: with page-table isolation a program has others.
         if let (Some(programs), true) = (&self.programs, hooked.kernel) {
             programs.runs(tap, back, number, cpu.page_tables());
         }
@@ -294,8 +296,8 @@ impl Recorder {
             calls.enter(function, cpu, &mut report);
         }
         if silent {
-            // A step: an access of several parts that is open ends before the function, whether or
-            // not it has something to report.
+            // A step: an open access of several parts ends before the function, whether or not it
+            // has something to report.
             tap.watched(back, None);
         }
     }
@@ -312,7 +314,7 @@ impl Recorder {
         };
         let (mut accesses, mut time, mut abandoned) = (0, 0, 0);
         for encoder in encoders {
-            // One that has failed has said so.
+            // One that has failed has already reported it.
             let Some(mut lane) = encoder.join() else {
                 continue;
             };
@@ -337,12 +339,13 @@ impl Recorder {
     }
 }
 
-/// Tells the host that something is wrong, in one line: it ends the run.
+/// Reports an error to the host in one line, which ends the run.
 pub(crate) fn fail(what: &str) {
     let _ = writeln!(io::stderr(), "linemate-recorder: error: {what}");
 }
 
-/// The addresses of the functions that kernel code jumps to in place of a return instruction, from kallsyms text.
+/// The addresses of the functions that kernel code jumps to instead of a return instruction, from
+/// kallsyms text.
 fn return_thunks(symbols: &[u8]) -> Vec<u64> {
     named(symbols, |name| name.ends_with("return_thunk"))
 }

@@ -1,7 +1,9 @@
-//! System calls that programs made in vain: files that are not there, peers that do not answer.
+//! Failed system calls of programs: missing files, peers that do not answer.
 //!
-//! Known by the processor's and the system calls' interface (arch/x86/entry/syscalls/syscall_64.tbl), which no kernel changes: at the
-//! instruction `syscall` the registers say what is asked, and where it returns to what came of it. Nothing of it goes into the recording.
+//! They are recognised by the processor's and the system calls' interface
+//! (arch/x86/entry/syscalls/syscall_64.tbl), which no kernel changes: at the instruction `syscall`
+//! the registers show the request, and at its return address the result. Nothing of this goes into
+//! the recording.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -15,30 +17,30 @@ use crate::watch::Cpu;
 /// The encoding of `syscall` (Intel SDM, SYSCALL).
 pub(crate) const SYSTEM_CALL: [u8; 2] = [0x0f, 0x05];
 
-/// The most that is kept: the latest, each once.
+/// The maximum number stored: the latest, each once.
 const KEPT: usize = 16;
-/// Calls that wait for their answer; one that never returns (`execve`) must not stay for ever.
+/// Calls that wait for their result; one that never returns (`execve`) must not stay forever.
 const WAITING_MAX: usize = 256;
 /// The longest name that is read.
 const NAME_MAX: usize = 1024;
 /// Bytes of an address of a peer: the longest is that of a local socket (`struct sockaddr_un`).
 const ADDRESS_MAX: u64 = 110;
 
-/// What has no answer where it is heard.
+/// The call that replaces the calling program. If it succeeds, it does not return.
 const EXECVE: &str = "execve";
 
 const ENOENT: i32 = 2;
 /// No network, no host, nobody there, no such address: include/uapi/asm-generic/errno.h.
 const NO_PEER: [i32; 7] = [ENOENT, 97, 99, 101, 111, 112, 113];
-/// No such family of addresses, no such protocol.
+/// No such address family, no such protocol.
 const NO_PROTOCOL: [i32; 2] = [93, 97];
 
-/// What a system call is about.
+/// The subject of a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Subject {
-    /// The file whose name is there.
+    /// The file whose name is at this address.
     File(u64),
-    /// The peer whose address is there, of so many bytes.
+    /// The peer whose address is at this address, of that many bytes.
     Peer(u64, u64),
     /// Addresses of this family.
     Family(u64),
@@ -51,11 +53,12 @@ struct Waiting {
     thread: (u64, u64),
     call: &'static str,
     subject: Subject,
-    /// Of a program that is to take the place of the caller: if it is there, nothing is left to ask for its name.
+    /// For a program that is to replace the caller: if it exists, nothing is left to read its name
+    /// from.
     program: Option<Vec<u8>>,
 }
 
-/// A call made in vain.
+/// A call that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct RefusedCall {
     call: &'static str,
@@ -65,14 +68,15 @@ struct RefusedCall {
 
 #[derive(Debug, Default)]
 struct RefusalState {
-    /// The page tables of who started the recording: it is no program of the user's.
+    /// The page tables of the process that started the recording, which is not one of the user's
+    /// programs.
     starter: Option<u64>,
     waiting: VecDeque<Waiting>,
-    /// What was refused, the latest last.
+    /// The failed calls, the latest last.
     refusals: VecDeque<RefusedCall>,
 }
 
-/// The latest calls in vain.
+/// The latest failed calls.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals(Mutex<RefusalState>);
 
@@ -81,7 +85,7 @@ impl Refusals {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The recording begins, by an instruction of the running process.
+    /// Recording starts, at an instruction of the running process.
     pub(crate) fn begin(&self, cpu: &impl Cpu) {
         let starter = cpu.page_tables();
         self.change(|state| {
@@ -107,8 +111,8 @@ impl Refusals {
                 return;
             }
             let same = state.waiting.iter().position(|w| w.thread == thread);
-            // The thread asks again, so its last call has not returned: `execve` that succeeded
-            // does not.
+            // The thread makes another call, so its last one has not returned: a successful
+            // `execve` does not.
             if let Some(at) = same.or((state.waiting.len() == WAITING_MAX).then_some(0)) {
                 state.unanswered(at);
             }
@@ -121,7 +125,7 @@ impl Refusals {
         });
     }
 
-    /// A program is where a system call returns to.
+    /// A program is at the return address of a system call.
     pub(crate) fn answered(&self, cpu: &impl Cpu) {
         self.change(|state| {
             if state.waiting.is_empty() {
@@ -135,7 +139,8 @@ impl Refusals {
         });
     }
 
-    /// One line for each, the latest first: the call, the error's number and what it was about, in hexadecimal digits.
+    /// One line for each, the latest first: the call, the error's number and its subject, in
+    /// hexadecimal digits.
     pub(crate) fn lines(&self) -> Vec<String> {
         let line = |refusal: &RefusedCall| {
             let mut what = String::new();
@@ -160,8 +165,8 @@ impl RefusalState {
         let error = (-4095..0).contains(&result).then_some(-result as i32);
         let what = match (subject, error) {
             (Subject::File(name), Some(ENOENT)) => text(cpu, name),
-            // Only while something is missing: reading the name of each file that is opened would
-            // cost every call.
+            // Only while something is missing: reading the name of each opened file would slow down
+            // every call.
             (Subject::File(name), None) if !self.refusals.is_empty() => {
                 let name = text(cpu, name).unwrap_or_default();
                 return self.found(&name);
@@ -193,7 +198,8 @@ impl RefusalState {
         }
     }
 
-    /// A file is there: who looked for it in other folders before, as along a search path, has found it.
+    /// A file exists: if it was searched for in other folders before, as along a search path, it
+    /// has been found.
     fn found(&mut self, name: &[u8]) {
         let last = last_part(name);
         self.refusals
@@ -209,7 +215,7 @@ fn thread(cpu: &impl Cpu) -> (u64, u64) {
     (cpu.page_tables(), cpu.stack())
 }
 
-/// What the call is about, if it is one that is told.
+/// The subject of the call, if it is one that is reported.
 fn about(cpu: &impl Cpu) -> Option<(&'static str, Subject)> {
     let [first, second, third, fifth] =
         [Register::Rdi, Register::Rsi, Register::Rdx, Register::R8].map(|r| cpu.argument(r));
@@ -232,7 +238,8 @@ fn about(cpu: &impl Cpu) -> Option<(&'static str, Subject)> {
     Some((call, Subject::File(name)))
 }
 
-/// The bytes at an address up to where they are not mapped, at most so many. Words are read where they are aligned: they are in one page.
+/// The mapped bytes from an address on, at most this many. Words are read aligned, so each is in
+/// one page.
 fn bytes<'c>(cpu: &'c impl Cpu, address: u64, most: usize) -> impl Iterator<Item = u8> + 'c {
     let words = (0..).map_while(move |i| {
         let at = (address & !7).checked_add(8 * i)?;
@@ -241,7 +248,7 @@ fn bytes<'c>(cpu: &'c impl Cpu, address: u64, most: usize) -> impl Iterator<Item
     words.flatten().skip((address & 7) as usize).take(most)
 }
 
-/// A text with a zero at its end, or its beginning.
+/// A text with a terminating zero, or its beginning.
 fn text(cpu: &impl Cpu, address: u64) -> Option<Vec<u8>> {
     let text: Vec<u8> = bytes(cpu, address, NAME_MAX)
         .take_while(|byte| *byte != 0)
@@ -286,7 +293,7 @@ mod tests {
     use crate::fake_cpu::FakeCpu;
 
     impl FakeCpu {
-        /// Makes a call and gets its answer.
+        /// Makes a call and returns its result.
         fn call(&mut self, refusals: &Refusals, number: u64, arguments: &[u64], result: i64) {
             self.result = number;
             self.arguments[..arguments.len()].copy_from_slice(arguments);
@@ -348,7 +355,7 @@ mod tests {
             (cpu.result, cpu.arguments[0]) = (59, 0x6000);
             refusals.asked(&cpu);
         }
-        // The thread goes on as another program.
+        // The thread continues as another program.
         cpu.call(&refusals, 59, &[0x7000], -2);
         assert_eq!(told(&refusals), ["execve 2 /bin/other"]);
         assert_eq!(refusals.change(|state| state.waiting.len()), 0);
@@ -370,7 +377,7 @@ mod tests {
         (other.result, cpu.result) = (0, -2i64 as u64);
         refusals.answered(&other);
         refusals.answered(&cpu);
-        // Nobody asked again.
+        // No later call was made.
         refusals.answered(&cpu);
         assert_eq!(told(&refusals), ["open 2 first"]);
         let starter = Refusals::default();
@@ -392,7 +399,7 @@ mod tests {
         cpu.put(0x400, b"\x01\0\0name");
         cpu.call(&refusals, 44, &[3, 0, 0, 0, 0x400, 7], -111);
         cpu.call(&refusals, 41, &[16, 3, 0], -97);
-        // Under way, and no address at all.
+        // In progress, and no address at all.
         cpu.call(&refusals, 42, &[3, 0x100, 16], -115);
         cpu.call(&refusals, 42, &[3, 0x9000, 16], -111);
         cpu.call(&refusals, 42, &[3, 0x100, 1], -111);

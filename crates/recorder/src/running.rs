@@ -1,12 +1,13 @@
-//! Which CPU runs, where QEMU does not say.
+//! Which CPU is running, if QEMU does not say.
 //!
-//! In deterministic mode QEMU (10.0 to 10.2 at least) compiles into each block the index of the CPU that *translated* it, and hands
-//! that index to the block's callbacks whichever CPU runs it. What does change with the CPU is the address of its
-//! state, which generated code holds in a register of the host; [`crate::ffi`] reads it when a block is entered. Here that
-//! address is given the number by which the guest's kernel knows the CPU: its GS base is that CPU's entry of
+//! In deterministic mode QEMU (10.0 to 10.2 at least) compiles into each block the index of the CPU
+//! that *translated* it, and passes that index to the block's callbacks whichever CPU runs it. What
+//! does change with the CPU is the address of its state, which generated code has in a register of
+//! the host; [`crate::ffi`] reads it when a block is entered. This module maps that address to the
+//! number by which the guest's kernel knows the CPU: its GS base is that CPU's entry of
 //! `__per_cpu_offset`.
 
-/// How the guest's kernel knows its CPUs.
+/// How the guest's kernel identifies its CPUs.
 pub(crate) trait Identify {
     /// The running CPU's two GS bases, the active one and the one that `swapgs` brings.
     fn gs_bases(&self) -> [u64; 2];
@@ -21,7 +22,8 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// The number of the CPU whose state is at `state`. It is the running one, in case `identify` has to be asked.
+    /// The number of the CPU whose state is at `state`. It must be the running one, in case
+    /// `identify` has to be called.
     pub(crate) fn number(&mut self, state: usize, identify: &impl Identify) -> u16 {
         let known = self.known.iter().find(|(address, _)| *address == state);
         if let Some((_, cpu)) = known {
@@ -32,15 +34,15 @@ impl Running {
         cpu
     }
 
-    /// A CPU that the kernel has not set up yet (recording a whole boot) gets the next free number: firmware starts the
-    /// CPUs in their order.
+    /// A CPU that the kernel has not set up yet (when recording a whole boot) gets the next free
+    /// number: firmware starts the CPUs in their order.
     fn identify(&self, identify: &impl Identify) -> u16 {
         let bases = identify.gs_bases();
         let offsets = identify.percpu_offsets();
         let free = |cpu: u16| self.known.iter().all(|(_, known)| *known != cpu);
         (0..)
             .zip(&offsets)
-            // Either GS base, as the CPU may be on either side of `swapgs`.
+            // Either GS base, because the CPU may be on either side of `swapgs`.
             .find(|(cpu, offset)| **offset != 0 && bases.contains(offset) && free(*cpu))
             .map(|(cpu, _)| cpu)
             .or_else(|| (0..=u16::MAX).find(|cpu| free(*cpu)))

@@ -1,9 +1,10 @@
-//! What is known to be in guest memory, to tell stores that change nothing.
+//! The known contents of guest memory, to find stores that change nothing.
 //!
-//! A flat copy of guest-physical memory (pages appear when touched) and a bit per byte that says whether the copy
-//! is known to be right. Bytes become known by loads and stores through the kernel's direct map and image; they
-//! become unknown when their page is handed out by the page allocator or written in ways that are not seen here.
-//! When in doubt a byte is unknown, so a store is called silent only when it is.
+//! A flat copy of guest-physical memory (pages appear when touched) and a bit per byte that says
+//! whether the copy is known to be right. Bytes become known by loads and stores through the
+//! kernel's direct map and image; they become unknown when the page allocator hands out their page
+//! or they are written in ways that are not seen here. In doubt a byte is unknown, so a store is
+//! called silent only if it is.
 
 use std::io;
 use std::ops::Range;
@@ -13,13 +14,14 @@ use memmap2::{MmapMut, MmapOptions};
 
 /// Start of the kernel image's mapping; physical address 0 without address randomisation.
 const IMAGE: u64 = 0xffff_ffff_8000_0000;
-/// Bytes that the image mapping spans, modules excluded (those are vmalloc memory).
+/// Bytes that the image mapping spans, without modules (those are vmalloc memory).
 const IMAGE_SIZE: u64 = 1 << 29;
-/// Where q35 puts the part of memory that does not fit below 4 GiB: never more than this above its size.
+/// Where q35 puts the part of memory that does not fit below 4 GiB: never more than this above its
+/// size.
 const HOLE: u64 = 2 << 30;
 
-/// Which addresses contents can be known of, for those who must not look at them: any that [`Shadow`] covers, and few
-/// others.
+/// Addresses whose contents can be known, for code that must not look at the contents: all that
+/// [`Shadow`] covers, and few others.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tracked {
     direct_map: u64,
@@ -27,7 +29,7 @@ pub(crate) struct Tracked {
 }
 
 impl Tracked {
-    /// What a [`Shadow`] of the same figures covers.
+    /// What a [`Shadow`] with the same figures covers.
     pub(crate) fn new(memory: u64, direct_map: u64) -> Self {
         Self {
             direct_map,
@@ -43,7 +45,7 @@ impl Tracked {
     }
 }
 
-/// A [`Tracked`] that is said once, before it is needed: reading it costs two loads.
+/// A [`Tracked`] that is set once, before it is needed: reading it costs two loads.
 #[derive(Debug)]
 pub(crate) struct TrackedCell {
     direct_map: AtomicU64,
@@ -81,16 +83,17 @@ pub(crate) struct Shadow {
 }
 
 impl Shadow {
-    /// For a guest of `memory` bytes whose direct map starts at `direct_map`. Reserves address space only.
+    /// For a guest of `memory` bytes whose direct map starts at `direct_map`. Only reserves address
+    /// space.
     ///
     /// # Errors
-    /// When the address space cannot be had.
+    /// If the address space is not available.
     pub(crate) fn new(memory: u64, direct_map: u64) -> io::Result<Self> {
         let length = usize::try_from(memory.saturating_add(HOLE)).map_err(io::Error::other)?;
-        // Anonymous pages that the host gives when they are touched: a guest of many GiB costs what
-        // it uses.
+        // Anonymous pages that the host provides when they are touched: a guest of many GiB costs
+        // what it uses.
         let map = |length| MmapOptions::new().len(length).no_reserve_swap().map_anon();
-        // Eight bytes more so that a value's bits can always be read as two whole words.
+        // Eight bytes more, so that a value's bits can always be read as two whole words.
         Ok(Self {
             bytes: map(length)?,
             known: map(length / 8 + 16)?,
@@ -98,7 +101,7 @@ impl Shadow {
         })
     }
 
-    /// The physical address behind a kernel address that is mapped once and for all.
+    /// The physical address of a permanently mapped kernel address.
     #[inline]
     fn physical(&self, address: u64) -> Option<usize> {
         let image = address.wrapping_sub(IMAGE);
@@ -112,14 +115,16 @@ impl Shadow {
             .filter(|p| *p < self.bytes.len().saturating_sub(16))
     }
 
-    /// Takes in a store or a load of `size` ≤ 16 bytes; whether they were known to be there already.
+    /// Records a store or a load of `size` ≤ 16 bytes; returns whether they were already known to
+    /// be there.
     #[inline]
     pub(crate) fn learn(&mut self, address: u64, size: u8, value: u128) -> bool {
         let Some(start) = self.physical(address) else {
             return false;
         };
         let size = usize::from(size.min(16));
-        // Sixteen bytes are always there (see `physical`), and one masked word is faster than a copy of `size` bytes.
+        // Sixteen bytes are always there (see `physical`), and one masked word is faster than a
+        // copy of `size` bytes.
         let Some(bytes) = self
             .bytes
             .get_mut(start..)
@@ -141,8 +146,9 @@ impl Shadow {
         self.mark_known(start, size) && change == 0
     }
 
-    /// [`Shadow::learn`] for 2^`size_log2` ≤ 8 bytes; what `value` has above them is meaningless. Nearly all stores are
-    /// such: two words of a host's register size instead of five.
+    /// [`Shadow::learn`] for 2^`size_log2` ≤ 8 bytes; the part of `value` above them is
+    /// meaningless. This covers nearly all stores: two words of a host's register size instead of
+    /// five.
     #[inline]
     pub(crate) fn learn_word(&mut self, address: u64, size_log2: u8, value: u64) -> bool {
         let size = 1u32 << size_log2.min(3);
@@ -175,7 +181,7 @@ impl Shadow {
         change == 0
     }
 
-    /// Marks bytes known; whether all were already.
+    /// Marks bytes known; returns whether all already were.
     #[inline]
     fn mark_known(&mut self, start: usize, size: usize) -> bool {
         let first = start / 64 * 8;
@@ -200,7 +206,7 @@ impl Shadow {
         all
     }
 
-    /// Forgets a store of unknown value at a kernel address.
+    /// Forgets the contents after a store of unknown value at a kernel address.
     #[inline]
     pub(crate) fn forget(&mut self, address: u64, size: u8) {
         let Some(start) = self.physical(address) else {
@@ -215,7 +221,7 @@ impl Shadow {
         }
     }
 
-    /// Forgets a range of physical memory. Bounds outside memory are cut off.
+    /// Forgets a range of physical memory. Bounds outside memory are clamped.
     pub(crate) fn forget_physical(&mut self, range: Range<u64>) {
         let limit = self.bytes.len() as u64;
         let (mut at, end) = (
@@ -288,7 +294,7 @@ mod tests {
 
     #[test]
     fn words_are_learnt_as_any_other_values() {
-        // The same pseudo-random stores both ways; what is above a value's size is noise.
+        // The same pseudo-random stores both ways; the bits above a value's size are noise.
         let (mut one, mut other) = (shadow(), shadow());
         let mut state = 1u64;
         let mut silent = 0;

@@ -1,15 +1,17 @@
-//! What callbacks leave on the guest's thread: records in a queue, made with as little work as can be.
+//! What callbacks leave on the guest's thread: records in a queue, made with as little work as
+//! possible.
 //!
 //! | record | words |
 //! |---|---|
-//! | access | head, address, and the stored value where [`crate::shadow`] looks at it |
-//! | part | the same for what does not fit: head, address, instruction, size and flags, value (2) |
-//! | call | head with a mask of the values that there are, stack pointer, caller, values |
+//! | access | head, address, and the stored value if [`crate::shadow`] looks at it |
+//! | part | an access that does not fit the first form: head, address, instruction, size and flags, value (2) |
+//! | call | head with a mask of the values present, stack pointer, caller, values |
 //! | return | head, stack pointer, value |
 //! | others | head, one or two words |
 //!
-//! The head has the kind in bits 0 to 7, a number (instruction, function, mark) in bits 8 to 31 and in its upper half the
-//! instructions counted up to this one, as far as 32 signed bits hold them; the rest comes in records of its own.
+//! The head has the kind in bits 0 to 7, a number (instruction, function, mark) in bits 8 to 31 and
+//! in its upper half the instructions counted up to this one, as far as 32 signed bits hold them;
+//! overflows have records of their own.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -45,8 +47,8 @@ pub(crate) const MARKS: [Mark; 6] = [
 /// Instructions in a turn of the counter.
 pub(crate) const TURN: u64 = 1 << 31;
 
-/// The producer's side of a lane. Only the thread that runs the lane's CPUs uses it, except for [`Tap::start`] and
-/// [`Tap::stop`].
+/// The producer's side of a lane. Only the thread that runs the lane's CPUs uses it, except for
+/// [`Tap::start`] and [`Tap::stop`].
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Tap {
@@ -55,11 +57,11 @@ pub(crate) struct Tap {
     tracked: TrackedCell,
 }
 
-/// Apart from what other threads write.
+/// On other cache lines than what other threads write.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Counter {
-    /// Instructions in all blocks that were entered by the lane's CPUs, less the whole turns.
+    /// Instructions in all blocks that the lane's CPUs have entered, minus the whole turns.
     count: AtomicU32,
     turns: AtomicU64,
 }
@@ -77,7 +79,7 @@ impl Tap {
         }
     }
 
-    /// Which stores are recorded with their values: to be said before anything is recorded.
+    /// Which stores are recorded with their values: must be set before anything is recorded.
     pub(crate) fn track(&self, tracked: Tracked) {
         self.tracked.set(tracked);
     }
@@ -98,7 +100,7 @@ impl Tap {
         self.records.is_open()
     }
 
-    /// Time zero is now, on `cpu`; instructions below `known` are translated already.
+    /// Time zero is now, on `cpu`; instructions below `known` are already translated.
     pub(crate) fn start(&self, cpu: u16, known: u32) {
         let turns = self.counter.turns.load(Ordering::Relaxed);
         let count = u64::from(self.counter.count.load(Ordering::Relaxed));
@@ -112,8 +114,8 @@ impl Tap {
         self.records.close();
     }
 
-    /// A block of that many instructions is entered. `true`: [`Tap::turn`] has to be called. Only one thread adds, so that
-    /// the addition need not be atomic.
+    /// A block of that many instructions is entered. `true`: [`Tap::turn`] has to be called. Only
+    /// one thread adds, so the addition need not be atomic.
     #[inline(always)]
     pub(crate) fn add(&self, instructions: u32) -> bool {
         let count = self
@@ -122,12 +124,12 @@ impl Tap {
             .load(Ordering::Relaxed)
             .wrapping_add(instructions);
         self.counter.count.store(count, Ordering::Relaxed);
-        // Below the sign bit: a head keeps 32 bits of time, and an instruction's own may be a block
-        // less than zero.
+        // Below the sign bit: a head has 32 bits for the time, and an instruction's own may be a
+        // block less than zero.
         count >= TURN as u32
     }
 
-    /// The counter has come round.
+    /// The counter has wrapped.
     #[cold]
     pub(crate) fn turn(&self) {
         let count = self.counter.count.load(Ordering::Relaxed);
@@ -142,7 +144,7 @@ impl Tap {
         self.records.push(&[kind::TURN, turns]);
     }
 
-    /// Another CPU runs, from `back` instructions ago on.
+    /// Another CPU has been running since `back` instructions ago.
     pub(crate) fn cpu(&self, back: u32, cpu: u16) {
         let head = self.time(back) | kind::CPU | u64::from(cpu) << 8;
         self.records.push(&[head]);
@@ -164,8 +166,8 @@ impl Tap {
         ) << 32
     }
 
-    /// Adds an access by a plain instruction, of 2^`size_log2` bytes, whose value nobody looks at. `false`: there is no room, and
-    /// [`Tap::touch`] has to be called.
+    /// Adds an access by a plain instruction, of 2^`size_log2` bytes, whose value nobody looks at.
+    /// `false`: there is no room, and [`Tap::touch`] has to be called.
     #[inline(always)]
     pub(crate) fn access<const STORE: bool>(
         &self,
@@ -185,7 +187,8 @@ impl Tap {
         true
     }
 
-    /// As [`Tap::access`], with a value of at most 8 bytes. `flags`: [`kind::VALUE`] or [`kind::ATOMIC`], and whether it stores.
+    /// Like [`Tap::access`], with a value of at most 8 bytes. `flags`: [`kind::VALUE`] or
+    /// [`kind::ATOMIC`], and whether it stores.
     #[inline(always)]
     pub(crate) fn valued(
         &self,
@@ -202,7 +205,7 @@ impl Tap {
         self.records.push(&[head, addr, value]);
     }
 
-    /// Adds any access. `value` is asked only if it is needed.
+    /// Adds any access. `value` is called only if it is needed.
     pub(crate) fn touch(
         &self,
         instruction: Instruction,
@@ -246,8 +249,8 @@ impl Tap {
             .push(&[head, touch.addr, bits, flags, halves[0], halves[1]]);
     }
 
-    /// Adds what a watched function's entry or return reports; nothing to report is told too, as it ends an access of
-    /// several parts.
+    /// Adds what a watched function's entry or return reports, even if that is nothing, because it
+    /// ends an access of several parts.
     pub(crate) fn watched(&self, back: u32, report: Option<WatchedEvent>) {
         let time = self.time(back);
         match report {

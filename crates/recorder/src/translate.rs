@@ -1,5 +1,6 @@
-//! What happens when QEMU translates a block: instructions get numbers and callbacks. Runs once per translation,
-//! never per access; the data that callbacks point to is never freed, as blocks can run until QEMU ends.
+//! What happens when QEMU translates a block: instructions get numbers and callbacks. Runs once per
+//! translation, never per access; the data that callbacks point to is never freed, because blocks
+//! can run until QEMU ends.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -28,7 +29,7 @@ pub(crate) struct Numbers {
 }
 
 impl Numbers {
-    /// New numbers are told to `unannounced`.
+    /// New numbers are passed to `unannounced`.
     pub(crate) fn new(unannounced: Arc<Unannounced>) -> Self {
         Self {
             ids: Mutex::default(),
@@ -59,7 +60,7 @@ impl Numbers {
     }
 }
 
-/// Instruments a block. Gives whether all of it could be: there are limits to the number of instructions.
+/// Instruments a block. Returns whether all of it could be: the number of instructions is limited.
 pub(crate) fn translate(
     block: &impl CodeBlock,
     watch: &WatchTable,
@@ -73,8 +74,8 @@ pub(crate) fn translate(
     let mut buffer = [0; MAX_BYTES];
     let count = block.len();
     for (position, instruction) in block.instructions().enumerate() {
-        // The block is counted when it is entered, so an instruction's time is the count less what
-        // comes from it on.
+        // The block is counted when it is entered, so an instruction's time is the count minus what
+        // follows, itself included.
         let back = (count - position) as u32;
         let vaddr = instruction.address();
         let bytes = instruction.bytes(&mut buffer);
@@ -89,7 +90,7 @@ pub(crate) fn translate(
         let actions = if kernel {
             kernel_actions(watch, pc, &facts)
         } else {
-            // A call ends a block, so what is returned to begins one.
+            // A call ends a block, so its return address starts one.
             let begins = (position == 0 && !parallel).then(|| instruction.page());
             let before = begins
                 .flatten()
@@ -100,7 +101,7 @@ pub(crate) fn translate(
             [mark_or_entry, back, answer, ask.then_some(Action::Ask)]
         };
         for action in actions.into_iter().flatten() {
-            // QEMU keeps the pointer for as long as the block may run, and does not say when it
+            // QEMU uses the pointer for as long as the block may run, and does not say when it
             // drops one. The price is some bytes for each translation of a watched place.
             instruction.watch_execution(Box::leak(Box::new(Hooked {
                 action,
@@ -130,8 +131,8 @@ fn kernel_actions(watch: &WatchTable, pc: u64, facts: &InstructionFacts) -> [Opt
     [entry, exit, None, None]
 }
 
-/// `program`: the code address, where programs are recorded. `before`: where the CPUs take turns, of the first instruction of a block
-/// what is before it in its page.
+/// `program`: the code address, if programs are recorded. `before`: if the CPUs take turns, for the
+/// first instruction of a block, the bytes before it in its page.
 fn user_actions(
     watch: &WatchTable,
     program: Option<u64>,
@@ -142,8 +143,8 @@ fn user_actions(
         return [mark(number), None, None];
     }
     let entry = program.and_then(|pc| watch.entry(pc)).map(Action::Enter);
-    // A program's functions often leave by a jump (`calloc` to `memset`), so what is watched is where they return to: a block
-    // that begins after a call.
+    // A program's functions often leave by a jump (`calloc` to `memset`), so their return address
+    // is watched instead: a block that starts after a call.
     let returned_to = program.is_some() && before.is_some_and(may_follow_call);
     let answered = before.is_some_and(|before| before.len() < 2 || before.ends_with(&SYSTEM_CALL));
     [

@@ -1,4 +1,4 @@
-//! What callbacks may look at of the guest. QEMU's side is in [`crate::ffi`]; nothing else knows it.
+//! What callbacks may see of the guest. QEMU's side is in [`crate::ffi`]; nothing else knows QEMU.
 
 use linemate_insn::x86_64::MAX_BYTES;
 use linemate_recording::PAGE;
@@ -25,19 +25,20 @@ pub(crate) trait CodeBlock {
 pub(crate) trait Instrument {
     fn address(&self) -> u64;
 
-    /// The page of guest memory that it begins in, and where in it; `None` where it is not in the guest's memory.
+    /// The page of guest memory in which it starts, and the offset; `None` if it is not in the
+    /// guest's memory.
     fn page(&self) -> Option<(&[u8; PAGE as usize], u64)>;
 
     fn bytes<'b>(&self, buffer: &'b mut [u8; MAX_BYTES]) -> &'b [u8];
 
-    /// Calls the recorder on each load and store that the instruction makes.
+    /// Calls the recorder on each load and store of the instruction.
     fn watch_memory(&self, instruction: Instruction, parallel: bool);
 
     /// Calls the recorder before the instruction runs.
     fn watch_execution(&self, hooked: &'static Hooked);
 }
 
-/// A load or store that is being made.
+/// A load or store in progress.
 pub(crate) trait GuestAccess {
     /// Bytes, as QEMU emulated it.
     fn size(&self) -> u8;

@@ -1,7 +1,7 @@
 //! The watched functions as the translator and the entry and return callbacks need them.
 //!
-//! Obeys a [`FunctionTable`] without knowing what a type or an allocator is: which registers to read where, and
-//! which values cannot be what the table says.
+//! Obeys a [`FunctionTable`] without knowing what a type or an allocator is: which registers to
+//! read where, and which values are impossible.
 
 use std::collections::HashMap;
 
@@ -12,13 +12,14 @@ use linemate_recording::{
 use crate::address::{is_kernel, is_kernel_pointer, is_user_pointer};
 use crate::decode::ExitKind;
 
-/// The most objects of one bulk allocation or free that are reported: the kernel's own calls have up to a few dozen.
+/// The maximum number of objects reported for one bulk allocation or free: the kernel's own calls
+/// have up to a few dozen.
 const MAX_BULK: u64 = 4096;
-/// Calls that wait for their return; a call whose return is never seen must not stay for ever.
+/// Calls that wait for their return; a call whose return is never seen must not stay forever.
 const MAX_WAITING: usize = 1024;
-/// Page orders that the kernel's page allocator knows.
+/// The page orders of the kernel's page allocator.
 const MAX_ORDER: u64 = 20;
-/// Bytes of a `struct page` in the array of all.
+/// Bytes of a `struct page` in the array of all pages.
 const PAGE_STRUCT: u64 = 64;
 
 /// The CPU at a watched instruction.
@@ -26,7 +27,7 @@ pub(crate) trait Cpu {
     fn argument(&self, register: Register) -> u64;
     /// The stack pointer, `rsp`.
     fn stack(&self) -> u64;
-    /// What a function returns, `rax`; at `syscall` the call's number.
+    /// A function's return value, `rax`; at `syscall` the call's number.
     fn result(&self) -> u64;
     /// The 64-bit word at a guest-virtual address, if it is mapped.
     fn word(&self, address: u64) -> Option<u64>;
@@ -39,7 +40,8 @@ pub(crate) trait Cpu {
 pub(crate) struct WatchTable {
     functions: Vec<Watched>,
     entries: HashMap<u64, FunctionId>,
-    /// Code of the functions whose returns are wanted: (start, end, function), sorted, not overlapping.
+    /// Code of the functions whose returns are recorded: (start, end, function), sorted, not
+    /// overlapping.
     returning: Vec<(u64, u64, FunctionId)>,
     /// The return thunks: a jump to one is a return.
     thunks: Vec<u64>,
@@ -105,12 +107,12 @@ impl WatchTable {
     }
 }
 
-/// What the recorder must know of a parameter.
+/// What the recorder must know about a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ParameterUse {
     /// It counts only if it can be a kernel pointer.
     Pointer,
-    /// It counts only if it can be a program's.
+    /// It counts only if it can be a program's pointer.
     UserPointer,
     Array,
     Slot,
@@ -119,11 +121,11 @@ enum ParameterUse {
     Other,
 }
 
-/// A watched function, small enough to be kept with each instruction that enters or leaves it.
+/// A watched function, small enough to be stored with each instruction that enters or leaves it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Watched {
     id: FunctionId,
-    /// It is a program's.
+    /// It belongs to a program.
     user: bool,
     role: Role,
     returns: bool,
@@ -160,12 +162,12 @@ impl Watched {
     }
 }
 
-/// What the CPU has in a function's parameters at its entry.
+/// A function's parameters at its entry.
 struct Arguments {
     values: [Option<u64>; MAX_PARAMETERS],
-    /// Which of them points to objects, and where these are.
+    /// Which of them points to the array of objects.
     array: Option<(usize, u64)>,
-    /// Where the object's address will be.
+    /// Where the object's address will be stored.
     slot: Option<u64>,
     count: u64,
     order: u64,
@@ -201,7 +203,7 @@ impl Arguments {
     }
 }
 
-/// What a call that has not returned yet will be needed for.
+/// Why a call that has not returned yet is remembered.
 #[derive(Clone, Debug)]
 struct AwaitedReturn {
     function: FunctionId,
@@ -209,7 +211,7 @@ struct AwaitedReturn {
     /// The call as it will be reported once for each object of a bulk allocation.
     bulk: Option<(Entered, u64)>,
     order: u64,
-    /// Where the object's address will be.
+    /// Where the object's address will be stored.
     slot: Option<u64>,
 }
 
@@ -219,7 +221,7 @@ pub(crate) struct Calls {
     waiting: Vec<AwaitedReturn>,
 }
 
-/// A call as the CPU's state tells it: [`linemate_recording::Call`] without time and CPU.
+/// A call according to the CPU's state: [`linemate_recording::Call`] without time and CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entered {
     pub(crate) function: FunctionId,
@@ -230,7 +232,7 @@ pub(crate) struct Entered {
     pub(crate) values: [Option<u64>; MAX_PARAMETERS],
 }
 
-/// A return as the CPU's state tells it.
+/// A return according to the CPU's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Left {
     pub(crate) function: FunctionId,
@@ -244,7 +246,7 @@ pub(crate) struct Left {
 pub(crate) enum WatchedEvent {
     Call(Entered),
     Return(Left),
-    /// The page allocator handed out these physical bytes: whatever they held is not known any more.
+    /// The page allocator handed out these physical bytes: their contents are no longer known.
     Pages {
         /// Address of the first page's `struct page`.
         page: u64,
@@ -264,7 +266,7 @@ pub(crate) fn page_range(vmemmap: u64, page: u64, order: u64) -> Option<std::ops
 }
 
 impl Calls {
-    /// A function is entered. `caller` is asked for only if the table wants it.
+    /// A function is entered. `caller` is called only if the table asks for it.
     #[inline]
     pub(crate) fn enter(
         &mut self,
@@ -284,7 +286,7 @@ impl Calls {
             return;
         }
         let stack = state.stack();
-        // A read of guest memory at each entry: only where the site of an allocation is wanted.
+        // A read of guest memory at each entry: only for functions whose allocation site is wanted.
         let caller = match function.returns {
             true => state.word(stack).unwrap_or(0),
             false => 0,
@@ -296,7 +298,7 @@ impl Calls {
             values,
         };
         match (function.role, array) {
-            // A bulk allocation fills the array before it returns: each object is reported then, as
+            // A bulk allocation fills the array before it returns: each object is then reported, as
             // a call and a return of its own.
             (Role::HeapAlloc, Some((_, objects))) => {
                 self.wait(AwaitedReturn {
@@ -351,7 +353,7 @@ impl Calls {
             value,
         };
         if let Some((call, objects)) = waiting.as_ref().and_then(|w| w.bulk.as_ref()) {
-            // `int`: the number of objects that were really allocated.
+            // `int`: the number of objects actually allocated.
             for object in bulk_objects(state, *objects, value & 0xffff_ffff) {
                 report(WatchedEvent::Call(call.clone()));
                 report(WatchedEvent::Return(Left {
@@ -364,21 +366,22 @@ impl Calls {
         if function.role == Role::PageAlloc && is_kernel_pointer(value) {
             report(WatchedEvent::Pages {
                 page: value,
-                // Where the call was not seen, the largest: contents that are forgotten too often
-                // only cost a silent store.
+                // If the call was not seen, the largest: contents forgotten too often only cost a
+                // silent store.
                 order: waiting.map_or(MAX_ORDER, |w| w.order),
             });
         }
         report(WatchedEvent::Return(done));
     }
 
-    /// A program is where a call may have returned to. Of functions that called each other by jumps, the last one reports.
+    /// A program is where a call may have returned to. Of functions that called each other by
+    /// jumps, the last one reports.
     #[inline]
     pub(crate) fn back(&mut self, state: &impl Cpu, report: &mut impl FnMut(WatchedEvent)) {
         if self.waiting.is_empty() {
             return;
         }
-        // `ret` has taken the return address off; at entry it was still there.
+        // `ret` has popped the return address; at entry it was still there.
         let stack = state.stack().wrapping_sub(8);
         let mut returned = None;
         self.waiting.retain(|waiting| {
@@ -406,7 +409,7 @@ impl Calls {
 
     fn wait(&mut self, waiting: AwaitedReturn) {
         if self.waiting.len() >= MAX_WAITING {
-            // The oldest, which is the likeliest never to return.
+            // The oldest, which is the most likely never to return.
             self.waiting.remove(0);
         }
         self.waiting.push(waiting);
@@ -557,7 +560,7 @@ mod tests {
         );
         let (entered, _) = run(&f, &fake([OBJECT, 5, 0, 0, 0, 0], 0));
         assert_eq!(entered, [call(&[Some(OBJECT), None], 0)]);
-        // A null, a user address and an error code: no sighting.
+        // A null, a user address and an error code: not sightings.
         for value in [0, 0x7fff_0000_0000, u64::MAX - 11, 0x8000_0000_0000_0000] {
             assert_eq!(run(&f, &fake([value; 6], 0)).0, []);
         }

@@ -1,10 +1,10 @@
 //! How fast events are encoded, written and decoded, and how many bytes an access takes.
 //!
-//! `cargo bench -p linemate-recording [-- RECORDING]` measures on the accesses and calls of a recording if it is given one
-//! (the first 40 million), else on a synthetic stream that is shaped like a kernel's: 8 CPUs in slices of 55
-//! accesses, 3000 routines of 4 to 40 accesses to the stack, to objects, per-CPU data and globals, a skipped branch now
-//! and then, a call event with two struct pointers at every second routine. Every line of the output
-//! is a name, a value and a unit.
+//! `cargo bench -p linemate-recording [-- RECORDING]` measures on the accesses and calls of a
+//! recording if given one (the first 40 million), else on a synthetic stream shaped like a
+//! kernel's: 8 CPUs in slices of 55 accesses, 3000 routines of 4 to 40 accesses to the stack, to
+//! objects, per-CPU data and globals, an occasional skipped branch, a call event with two struct
+//! pointers at every second routine. Every line of the output is a name, a value and a unit.
 
 use std::error::Error;
 use std::io::{Write, stdout};
@@ -19,10 +19,11 @@ use linemate_recording::{
 
 const EVENTS_PER_CHUNK: u32 = 3 << 20;
 const LIMIT: usize = 40_000_000;
-/// Encoding alone is measured so often; the fastest counts, as another program's work can only slow it down.
+/// Encoding alone is measured this many times; the fastest counts, because other programs can only
+/// slow it down.
 const ROUNDS: usize = 3;
 
-/// What is encoded: accesses as the recorder gives them, everything else as events.
+/// The input: accesses as the recorder passes them, everything else as events.
 enum Input {
     Access(RawAccess),
     Other(Box<Event>),
@@ -160,7 +161,7 @@ fn synthetic(length: usize) -> (Vec<Input>, Vec<GuestAddr>) {
     (input, pcs)
 }
 
-/// The events of a recording, as a recorder would have given them.
+/// The events of a recording, as a recorder would have passed them.
 fn recorded(path: &Path) -> Result<(Vec<Input>, Vec<GuestAddr>), Box<dyn Error>> {
     let recording = Recording::open(path)?;
     let pcs = recording.instructions().to_vec();

@@ -1,4 +1,4 @@
-//! Compresses and appends on a thread of its own, so that the vCPU threads do not.
+//! Compresses and appends on a separate thread, to keep that work off the vCPU threads.
 //!
 //! Memory is bounded: a lane that fills chunks faster than they are written waits for a spare one.
 
@@ -17,12 +17,12 @@ enum Job {
     Finish,
 }
 
-/// Empty chunks to be filled again.
+/// Empty chunks, ready to be filled.
 struct Pool {
     spares: Vec<RawChunk>,
     /// How many more may be made.
     left: usize,
-    /// The thread has ended: nothing comes back any more.
+    /// The thread has ended: no chunk comes back any more.
     gone: bool,
 }
 
@@ -34,7 +34,7 @@ struct Shared {
 
 impl Shared {
     fn pool(&self) -> MutexGuard<'_, Pool> {
-        // Nothing that holds the lock can leave the pool half changed.
+        // A panic while holding the lock cannot leave the pool inconsistent.
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -49,8 +49,8 @@ impl Shared {
             if let Some(chunk) = pool.spares.pop() {
                 return chunk;
             }
-            // Also without a thread a lane gets its chunk: the guest runs to its end, and the error
-            // comes from `stop`.
+            // A lane gets its chunk even without a thread: the guest runs to its end, and `stop`
+            // returns the error.
             if pool.gone {
                 return RawChunk::default();
             }
@@ -81,7 +81,7 @@ impl std::fmt::Debug for BackgroundWriter {
     }
 }
 
-/// A lane's way to the [`BackgroundWriter`]. Clone it for every lane.
+/// A lane's handle to the [`BackgroundWriter`]. Clone it for every lane.
 #[derive(Clone)]
 pub struct LaneWriter {
     sender: SyncSender<Job>,
@@ -97,8 +97,9 @@ impl std::fmt::Debug for LaneWriter {
 }
 
 impl BackgroundWriter {
-    /// Starts the thread. `chunks_in_flight` (at least 1) bounds the memory: that many chunks may wait or be written
-    /// at a time, besides the one that each lane fills; 3 are enough for one lane.
+    /// Starts the thread. `chunks_in_flight` (at least 1) bounds the memory: that many chunks may
+    /// wait or be written at a time, in addition to the one that each lane fills; 3 are enough for
+    /// one lane.
     ///
     /// # Errors
     /// [`Error::Io`] if the thread cannot be started.
@@ -106,8 +107,8 @@ impl BackgroundWriter {
         Self::start_telling(writer, chunks_in_flight, |_, _| {})
     }
 
-    /// As [`BackgroundWriter::start`]. The first error is told to `on_failure` at once, on the writer's thread, with the
-    /// bytes written until then.
+    /// Like [`BackgroundWriter::start`]. `on_failure` is called at once with the first error and
+    /// the bytes written until then, on the writer's thread.
     ///
     /// # Errors
     /// As [`BackgroundWriter::start`].
@@ -118,7 +119,7 @@ impl BackgroundWriter {
     ) -> Result<Self, Error> {
         let chunks = chunks_in_flight.max(1);
         // The pool bounds the chunks; the rest is room for instructions, so that a lane that
-        // announces them does not wait for the compressor. The eight are not measured.
+        // announces them does not wait for the compressor. Eight is a guess.
         let (sender, receiver) = sync_channel(chunks + 8);
         let shared = Arc::new(Shared {
             pool: Mutex::new(Pool {
@@ -152,18 +153,18 @@ impl BackgroundWriter {
         }
     }
 
-    /// Whether a write has failed. What comes after the failure is dropped.
+    /// Whether a write has failed. Everything after the failure is dropped.
     pub fn failed(&self) -> bool {
         self.shared.failed.load(Ordering::Relaxed)
     }
 
-    /// Waits until everything that was handed over is written. The writer can go on being used, for
-    /// instance to [`Writer::finish`]; the lanes' handles drop what they are given from now on.
+    /// Waits until everything handed over is written. The writer remains usable, for example to
+    /// [`Writer::finish`]; the lanes' handles drop their input from now on.
     ///
     /// # Errors
-    /// The first error of the thread. The file then ends at its last whole chunk.
+    /// The first error of the thread. The file then ends at its last complete chunk.
     pub fn stop(self) -> Result<Writer, Error> {
-        // A failed send means that the thread has ended, which join tells better.
+        // A failed send means that the thread has ended; join returns its error.
         let _ = self.sender.send(Job::Finish);
         let (writer, error) = self.thread.join().map_err(|_| Error::WriterGone)?;
         error.map_or(Ok(writer), Err)
@@ -171,11 +172,11 @@ impl BackgroundWriter {
 }
 
 impl LaneWriter {
-    /// Hands over a filled chunk and gives an empty one; waits if too many are on their way.
+    /// Hands over a filled chunk and returns an empty one; waits if too many are in flight.
     pub fn events(&self, full: RawChunk) -> RawChunk {
         match self.sender.send(Job::Events(Box::new(full))) {
             Ok(()) => self.shared.spare(),
-            // The lane fills its own chunk again: nobody reads it any more.
+            // The lane refills its own chunk: nobody reads it any more.
             Err(refused) => match refused.0 {
                 Job::Events(chunk) => *chunk,
                 Job::Instructions(_) | Job::Finish => RawChunk::default(),
@@ -183,20 +184,20 @@ impl LaneWriter {
         }
     }
 
-    /// Hands over the addresses of the next instructions (see [`Writer::instructions`]). Whoever hands over events
-    /// that use an instruction must know that it has been announced before.
+    /// Hands over the addresses of the next instructions (see [`Writer::instructions`]). An
+    /// instruction must be announced before events that use it are handed over.
     pub fn instructions(&self, addresses: Vec<GuestAddr>) {
-        // A failed send means that the thread has ended and that everything is dropped.
+        // A failed send means that the thread has ended and everything is dropped.
         let _ = self.sender.send(Job::Instructions(addresses));
     }
 
-    /// Whether a write has failed. What comes after the failure is dropped.
+    /// Whether a write has failed. Everything after the failure is dropped.
     pub fn failed(&self) -> bool {
         self.shared.failed.load(Ordering::Relaxed)
     }
 }
 
-/// Lets those go who wait for a chunk when the thread ends, in whatever way.
+/// Releases those who wait for a chunk when the thread ends, for whatever reason.
 struct Leaving<'a>(&'a Shared);
 
 impl Drop for Leaving<'_> {
@@ -217,7 +218,7 @@ fn work(
 ) -> (Writer, Option<Error>) {
     let _leaving = Leaving(shared);
     let mut first_error = None;
-    // After an error jobs are taken and dropped: a full channel would hold up the lanes, and with
+    // After an error jobs are taken and dropped: a full channel would block the lanes, and with
     // them the guest.
     for job in jobs {
         let written = match (job, first_error.is_some()) {
@@ -228,8 +229,7 @@ fn work(
                 } else {
                     writer.events(&chunk)
                 };
-                // Before the result is looked at: a chunk that is not given back is one that a lane
-                // waits for.
+                // Before the result is checked: a lane would wait for a chunk that is not returned.
                 shared.give_back(*chunk);
                 written
             }

@@ -1,4 +1,5 @@
-//! Little-endian numbers and varints: appended to a `Vec`, read from a slice with every bound checked.
+//! Little-endian numbers and varints: appended to a `Vec`, read from a slice with every bound
+//! checked.
 
 use crate::Problem;
 
@@ -14,7 +15,7 @@ pub fn unzigzag(code: u64) -> u64 {
     (code >> 1) ^ (code & 1).wrapping_neg()
 }
 
-/// Appends `value` in groups of seven bits, lowest first; a set high bit says that more follow.
+/// Appends `value` in groups of seven bits, lowest first; a set high bit means that more follow.
 #[inline]
 pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
@@ -84,8 +85,7 @@ impl<'a> Cursor<'a> {
 
     #[inline]
     pub fn varint(&mut self) -> Result<u64, Problem> {
-        // The one byte of small numbers is read in line, the rest of longer ones in a function of
-        // its own.
+        // Small numbers take one byte, read inline; longer ones are read out of line.
         let first = self.u8()?;
         if first < 0x80 {
             return Ok(u64::from(first));
@@ -97,7 +97,7 @@ impl<'a> Cursor<'a> {
         for shift in (7..64).step_by(7) {
             let byte = self.u8()?;
             let bits = u64::from(byte & 0x7f);
-            // Nine bytes hold 63 bits: what the tenth has beyond its lowest would be lost.
+            // Nine bytes hold 63 bits: only the lowest bit of the tenth fits.
             if shift == 63 && bits > 1 {
                 break;
             }
@@ -119,7 +119,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// Everything must have been read.
+    /// Checks that everything has been read.
     pub fn finish(&self) -> Result<(), Problem> {
         match self.rest.len() {
             0 => Ok(()),

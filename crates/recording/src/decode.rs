@@ -1,4 +1,4 @@
-//! Columns of bytes back to events: the mirror of [`crate::Encoder`].
+//! Columns of bytes back to events: the inverse of [`crate::Encoder`].
 
 use linemate_units::{CpuId, GuestAddr};
 
@@ -12,7 +12,7 @@ use crate::{
     VirtualTime,
 };
 
-/// Takes the events of a chunk, in order.
+/// Receives the events of a chunk, in order.
 pub trait Visitor {
     fn access(&mut self, access: &Access);
     /// A function was entered.
@@ -21,7 +21,7 @@ pub trait Visitor {
     fn marker(&mut self, marker: &Marker);
 }
 
-/// The decoding tables. Reuse one for many chunks: they are the larger part of the cost of starting.
+/// The decoding tables. Reuse one for many chunks: building them is most of the cost of starting.
 #[derive(Debug)]
 pub struct Decoder {
     model: Model,
@@ -61,7 +61,7 @@ impl Decoder {
         self.seen = Totals::default();
     }
 
-    /// Hands every event of the chunk to `visitor`.
+    /// Passes every event of the chunk to `visitor`.
     pub(crate) fn run(
         &mut self,
         columns: &Columns,
@@ -75,14 +75,14 @@ impl Decoder {
         step.finish(summary)
     }
 
-    /// Goes on where the last step of this chunk ended.
+    /// Continues where the last step of this chunk ended.
     pub(crate) fn resume<'a>(
         &'a mut self,
         columns: &'a Columns,
         instructions: &'a Instructions,
     ) -> Steps<'a> {
         let all = columns.all();
-        // Positions, as the cursors borrow the columns and cannot be stored next to them.
+        // Positions, because the cursors borrow the columns and cannot be stored with them.
         let cursors = std::array::from_fn(|i| {
             let rest = all[i].get(self.positions[i]..).unwrap_or_default();
             Cursor::new(rest, COLUMN_NAMES[i])
@@ -120,7 +120,7 @@ impl Steps<'_> {
             self.rare(control, visitor)?;
             return Ok(true);
         }
-        // An encoder's chunk begins with a switch; a damaged one need not.
+        // An encoder's chunk starts with a switch; a damaged one may not.
         let Some(cpu) = self.model.cpu else {
             return Err(Problem::Order {
                 what: "an event before its CPU:",
@@ -137,14 +137,14 @@ impl Steps<'_> {
         Ok(true)
     }
 
-    /// Keeps the positions for a later [`Decoder::resume`].
+    /// Saves the positions for a later [`Decoder::resume`].
     pub(crate) fn pause(self) {
         for (i, cursor) in self.cursors.iter().enumerate() {
             self.positions[i] = self.lengths[i] - cursor.left();
         }
     }
 
-    /// Everything must have been used, and be as much as promised.
+    /// Everything must have been used, and in the promised amount.
     pub(crate) fn finish(&self, summary: &ChunkSummary) -> Result<(), Problem> {
         for cursor in &self.cursors {
             cursor.finish()?;
@@ -165,7 +165,7 @@ impl Steps<'_> {
     fn site(&mut self, control: u8) -> Result<Site, Problem> {
         let expected = self.model.expected;
         if control & (code::SITE_MASK | code::GAP) == 0 {
-            // Times of a file that was made by hand may wrap; order is for `verify` to judge.
+            // Times in a crafted file may wrap; `verify` checks the order.
             self.model.time = self.model.time.wrapping_add(expected.gaps[0].into());
             return Ok(expected.sites[0]);
         }
@@ -185,8 +185,7 @@ impl Steps<'_> {
             unzigzag(self.cursors[GAPS].varint()?)
         };
         self.model.time = self.model.time.wrapping_add(gap);
-        // Before it is learned: a later event that is expected takes its site from there without
-        // this test.
+        // Before it is learned: a later event that expects this site takes it without this test.
         self.check_site(site)?;
         self.model.learn_successor(site, gap);
         Ok(site)
@@ -197,7 +196,8 @@ impl Steps<'_> {
         let code = if number & 1 != 0 {
             number
         } else {
-            // Numbers are given as instructions are first seen: what runs together is near.
+            // Instructions are numbered as they are first seen, so code that runs together has
+            // nearby numbers.
             let index = (self.model.access_site.index() as u64).wrapping_add(unzigzag(number >> 1));
             index.saturating_mul(2)
         };
@@ -213,7 +213,7 @@ impl Steps<'_> {
         }
     }
 
-    /// Only sites that exist may enter the tables, which grow with the highest of them.
+    /// Only existing sites may enter the tables, which grow with the highest of them.
     fn check_site(&self, site: Site) -> Result<(), Problem> {
         let number = (site.0 >> 2) as usize;
         let (what, limit) = if site.is_function() {
@@ -236,7 +236,7 @@ impl Steps<'_> {
 
     #[inline]
     fn access(&mut self, control: u8, site: Site, cpu: CpuId) -> Result<Access, Problem> {
-        // Before the slot, which would make room for any number.
+        // Before the slot, which would grow to any number.
         let pc = self.pc(site)?;
         let (slot, regions) = self.model.access_slot(site);
         let prefer = slot.prefer_distance;
@@ -264,7 +264,7 @@ impl Steps<'_> {
         learn_address(slot, regions, addr);
         if control & code::INFO != 0 {
             let info = self.cursors[INFO].u8()?;
-            // The bit is the model's own; in the file silence has its place in the control byte.
+            // The bit belongs to the model; in the file, silence is encoded in the control byte.
             if info & SILENT != 0 {
                 return Err(Problem::Unknown {
                     what: "an access size",
@@ -318,7 +318,7 @@ impl Steps<'_> {
         cpu: CpuId,
         visitor: &mut impl Visitor,
     ) -> Result<(), Problem> {
-        // Where nothing is expected the site is [`NO_SITE`], which looks like a function's and ends
+        // If nothing is expected, the site is [`NO_SITE`], which looks like a function's and ends
         // here.
         self.check_site(site)?;
         let time = VirtualTime(self.model.time);
@@ -383,8 +383,8 @@ impl Steps<'_> {
             by_site
         };
         if caller != 0 {
-            // Zero is of functions whose callers are not asked for; the table is by the place of
-            // the call, which others share.
+            // Zero is for functions whose callers are not recorded; the table is indexed by the
+            // place of the call, which others share.
             *self.model.caller() = caller;
         }
         self.model.function_slot(site).caller = caller;
@@ -410,7 +410,7 @@ impl Steps<'_> {
             let value = match codes >> (2 * i) & 3 {
                 value_code::NONE => continue,
                 value_code::SAME => last[i],
-                // It is in its place already: there is nothing to learn.
+                // It is already in its place: there is nothing to learn.
                 value_code::RECENT => self.model.recent_at(self.cursors[VALUES].u8()?),
                 _ => {
                     let value = last[i].wrapping_add(unzigzag(self.cursors[VALUES].varint()?));
@@ -513,7 +513,7 @@ fn unpack_info(info: u8, site: Site) -> Result<(u8, AccessKind), Problem> {
     Ok((1 << (info & 7), kind))
 }
 
-/// A [`Visitor`] that keeps the events.
+/// A [`Visitor`] that stores the events.
 pub(crate) struct Collect(pub(crate) Vec<Event>);
 
 impl Visitor for Collect {

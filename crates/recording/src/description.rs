@@ -2,14 +2,16 @@
 
 use crate::{Metadata, Problem};
 
-/// Most CPUs of a recording: the largest `NR_CPUS` of x86-64. The recorder's guests have at most 255.
+/// The maximum number of CPUs of a recording: the largest `NR_CPUS` of x86-64. The recorder's
+/// guests have at most 255.
 pub const MAX_CPUS: u16 = 8192;
 
-/// Most bytes of a recorded guest's memory: what 40 bits of physical address reach, which is what the emulated CPU has.
+/// The maximum memory of a recorded guest in bytes: what 40 bits of physical address reach, as on
+/// the emulated CPU.
 pub const MAX_MEMORY_BYTES: u64 = 1 << 40;
 
-/// What a recording says about its run, read from its [`Metadata`] and checked when it is opened. What the recording does not
-/// say is `None`.
+/// What a recording says about its run, read from its [`Metadata`] and checked when it is opened.
+/// What the recording does not say is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Description {
     pub kernel: Option<String>,
@@ -25,16 +27,16 @@ pub struct Description {
     pub seed: Option<u32>,
     /// Whether user-mode accesses were recorded.
     pub user: bool,
-    /// Whether it was made without what names the kernel's memory: types, allocations, images. Recordings that do not say so
-    /// have it.
+    /// Whether the kernel's memory has no names: no types, allocations or images. Recordings that
+    /// do not say so have them.
     pub kernel_unnamed: bool,
 }
 
 impl Description {
-    /// Reads the keys that have a meaning; others are left alone.
+    /// Reads the known keys; others are ignored.
     ///
     /// # Errors
-    /// [`Problem::Description`]: a value that is not of its key's form, or beyond its bound.
+    /// [`Problem::Description`]: a value that does not have its key's form, or is out of bounds.
     pub(crate) fn read(metadata: &Metadata) -> Result<Self, Problem> {
         let text = |key: &str| metadata.get(key).cloned();
         Ok(Self {
@@ -56,8 +58,9 @@ impl Description {
         })
     }
 
-    /// The most bytes that the memory images of such a guest take: at each of two moments the `struct page` array (64 bytes, or twice
-    /// that in kernels that debug it, for each page of 4 KiB), the slab caches with their names, and some variables.
+    /// The maximum size of the memory images of such a guest: at each of two moments the
+    /// `struct page` array (64 bytes, or twice that in kernels that debug it, per page of 4 KiB),
+    /// the slab caches with their names, and some variables.
     pub(crate) fn image_bytes_max(&self) -> u64 {
         const MOMENTS: u64 = 2;
         const PAGE_ARRAY: u64 = 32;

@@ -1,7 +1,8 @@
 //! Events to columns of bytes: the part that runs on a vCPU's thread.
 //!
-//! No I/O, no lock, and no allocation while the buffers and tables are large enough: they are made up front and grow
-//! when instructions are announced. What is written is described in `docs/reference/recording-format.md`.
+//! No I/O, no lock, and no allocation while the buffers and tables are large enough: they are
+//! allocated up front and grow when instructions are announced.
+//! `docs/reference/recording-format.md` describes the format.
 
 use linemate_units::{CpuId, GuestAddr};
 
@@ -12,13 +13,13 @@ use crate::model::{
 use crate::summary::ChunkSummary;
 use crate::{AccessKind, Call, Marker, Return, VirtualTime};
 
-/// Number of an instruction in the recording: the recorder counts them from 0 as it first sees them,
-/// and [`crate::LaneWriter::instructions`] tells the file their addresses.
+/// Number of an instruction in the recording: the recorder counts them from 0 as it first sees
+/// them, and [`crate::LaneWriter::instructions`] writes their addresses to the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct InstructionId(pub u32);
 
-/// A stream of events that are in order among themselves. Deterministic mode has one, parallel mode
-/// one per vCPU thread.
+/// A stream of events with a defined order. Deterministic mode has one, parallel mode one per vCPU
+/// thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct LaneId(pub u32);
 
@@ -41,43 +42,45 @@ pub struct RawAccess {
 
 /// Codes of the control column. An event whose byte is 0 is exactly what the model expected.
 pub(crate) mod code {
-    /// Bits 0-1: which successor of the last site; 2 = written out, 3 = no event of a site.
+    /// Bits 0-1: which successor of the last site; 2 = explicit, 3 = no event of a site.
     pub(crate) const SECOND_SITE: u8 = 1;
     pub(crate) const OTHER_SITE: u8 = 2;
     pub(crate) const SWITCH: u8 = 3;
     pub(crate) const MARKER: u8 = 3 | 1 << 2;
     pub(crate) const SITE_MASK: u8 = 3;
-    /// The number of instructions since the CPU's last event is written out.
+    /// The number of instructions since the CPU's last event is explicit.
     pub(crate) const GAP: u8 = 1 << 2;
-    /// Bits 3-4 of an access: the model's second choice; written out against the site's last address; against the region's.
+    /// Bits 3-4 of an access: the model's second choice; relative to the site's last address;
+    /// relative to the region's.
     pub(crate) const ADDR_SECOND: u8 = 1 << 3;
     pub(crate) const ADDR_FROM_LAST: u8 = 2 << 3;
     pub(crate) const ADDR_FROM_REGION: u8 = 3 << 3;
     pub(crate) const ADDR_MASK: u8 = 3 << 3;
-    /// Size, kind or mapping are written out.
+    /// Size, kind or mapping are explicit.
     pub(crate) const INFO: u8 = 1 << 5;
-    /// Silent if the last was not, and the other way round.
+    /// Silent if the last was not, and vice versa.
     pub(crate) const SILENT_FLIP: u8 = 1 << 6;
-    /// Of a call or return: the stack pointer is written out.
+    /// Of a call or return: the stack pointer is explicit.
     pub(crate) const STACK: u8 = 1 << 3;
-    /// Of a call or return: the codes of its values are written out.
+    /// Of a call or return: the codes of its values are explicit.
     pub(crate) const VALUES: u8 = 1 << 4;
-    /// Of a call: the caller is written out.
+    /// Of a call: the caller is explicit.
     pub(crate) const CALLER: u8 = 1 << 5;
 }
 
 /// Codes of a value of a call or return, two bits each.
 pub(crate) mod value_code {
-    /// As at the last call of this function.
+    /// As in the last call of this function.
     pub(crate) const SAME: u16 = 0;
     /// In the dictionary; its place is in the recent column.
     pub(crate) const RECENT: u16 = 1;
-    /// Written out against the last call of this function.
+    /// Explicit, relative to the last call of this function.
     pub(crate) const OTHER: u16 = 2;
     pub(crate) const NONE: u16 = 3;
 }
 
-// One sort of bytes each: of a chunk that goes as expected little is left but the first.
+// One kind of bytes each: if everything in a chunk is as expected, little more than the first is
+// left.
 pub(crate) const COLUMNS: usize = 9;
 /// Their names, in the file's order.
 pub(crate) const COLUMN_NAMES: [&str; COLUMNS] = [
@@ -92,7 +95,7 @@ pub(crate) const COLUMN_NAMES: [&str; COLUMNS] = [
     "the rare column",
 ];
 
-/// The columns of a chunk, not compressed.
+/// The columns of a chunk, uncompressed.
 #[derive(Debug, Default)]
 pub(crate) struct Columns {
     /// A byte per event, and per switch to another CPU.
@@ -107,7 +110,7 @@ pub(crate) struct Columns {
     pub(crate) info: Vec<u8>,
     /// Stack pointers and callers that were not expected.
     pub(crate) stacks: Vec<u8>,
-    /// How values are coded, where it changed.
+    /// How values are coded, if that changed.
     pub(crate) codes: Vec<u8>,
     /// Values that were not expected, and places in the dictionary.
     pub(crate) values: Vec<u8>,
@@ -146,7 +149,7 @@ impl Columns {
     }
 }
 
-/// A filled (or spare) set of columns: what goes from an [`Encoder`] to the writing thread and back.
+/// A filled (or spare) set of columns: passed from an [`Encoder`] to the writing thread and back.
 #[derive(Debug, Default)]
 pub struct RawChunk {
     pub(crate) columns: Columns,
@@ -173,7 +176,8 @@ impl RawChunk {
 
     /// Makes room for `events` events of the usual mix.
     fn reserve(&mut self, events: usize) {
-        // The shares are those of a kernel under scheduling load, doubled; a chunk that needs more grows.
+        // The shares are twice those of a kernel under scheduling load; a chunk that needs more
+        // grows.
         let shares = [10, 4, 3, 8, 1, 2, 1, 3, 1];
         for (column, tenths) in self.columns.all_mut().into_iter().zip(shares) {
             column.reserve(events * tenths / 10);
@@ -183,8 +187,8 @@ impl RawChunk {
 
 /// Turns the events of one lane into [`RawChunk`]s.
 ///
-/// Ask [`Encoder::is_full`] from time to time (every block of instructions is often enough) and swap the
-/// chunk with [`Encoder::take`]. A chunk stands alone: every prediction starts again in it.
+/// Check [`Encoder::is_full`] from time to time (every block of instructions is often enough) and
+/// swap the chunk with [`Encoder::take`]. A chunk is self-contained: all predictions restart in it.
 #[derive(Debug)]
 pub struct Encoder {
     lane: LaneId,
@@ -216,17 +220,17 @@ impl Encoder {
         }
     }
 
-    /// Announces that instructions 0 to `count` - 1 may come, so that [`Encoder::access`] need not allocate.
+    /// Announces instructions 0 to `count` - 1, so that [`Encoder::access`] need not allocate.
     pub fn reserve_instructions(&mut self, count: u32) {
         self.model.reserve_instructions(count as usize);
     }
 
-    /// Announces that functions 0 to `count` - 1 may come.
+    /// Announces functions 0 to `count` - 1.
     pub fn reserve_functions(&mut self, count: u32) {
         self.model.reserve_functions(count as usize);
     }
 
-    /// Announces that CPUs 0 to `count` - 1 may come.
+    /// Announces CPUs 0 to `count` - 1.
     pub fn reserve_cpus(&mut self, count: u16) {
         self.model.reserve_cpus(usize::from(count));
     }
@@ -242,7 +246,8 @@ impl Encoder {
         self.chunk.columns.control.is_empty()
     }
 
-    /// Hands out the filled chunk and goes on in `spare`, whose contents are dropped but whose memory is kept.
+    /// Returns the filled chunk and continues in `spare`, whose contents are dropped and whose
+    /// memory is reused.
     pub fn take(&mut self, mut spare: RawChunk) -> RawChunk {
         spare.clear();
         spare.reserve(self.max_events);
@@ -274,7 +279,7 @@ impl Encoder {
         }
         let site = Site::access(instruction.0, kind != AccessKind::Load);
         let mut control = self.site(site, time);
-        // By index, without a branch by kind for each access; `take` puts them into the summary.
+        // By index, without a branch per kind for each access; `take` copies them into the summary.
         self.kinds[kind as usize] += 1;
         let addr = addr.0;
         let silent = if silent { SILENT } else { 0 };
@@ -286,8 +291,8 @@ impl Encoder {
         } else {
             slot.last
         };
-        // One comparison for what is expected, which most accesses are; all else is in a function
-        // that is not inlined.
+        // One comparison covers the expected case, which is most accesses; everything else is in a
+        // function that is not inlined.
         if addr != expected || info != slot.info {
             control |= unexpected(slot, regions, addr, info, &mut self.chunk.columns);
         }
@@ -318,7 +323,8 @@ impl Encoder {
         self.model.function_slot(site).caller = call.caller.0;
         if call.caller.0 != expected {
             control |= code::CALLER;
-            // Against this function's last caller: what the table has may be of any other function.
+            // Relative to this function's last caller: the table's entry may belong to any other
+            // function.
             let difference = call.caller.0.wrapping_sub(last_caller);
             put_varint(&mut self.chunk.columns.stacks, zigzag(difference));
         }
@@ -353,13 +359,13 @@ impl Encoder {
         self.chunk.columns.control.push(code::MARKER);
     }
 
-    /// Site and gap of an event: what of its control byte they need.
+    /// The site and gap of an event: what they contribute to its control byte.
     #[inline]
     fn site(&mut self, site: Site, time: VirtualTime) -> u8 {
         let gap = time.0.wrapping_sub(self.model.time);
         self.model.time = time.0;
         let expected = self.model.expected;
-        // What is expected is not learned again: it is the latest successor as it is.
+        // An expected successor is not learned again: it is the latest already.
         if site == expected.sites[0] && gap == u64::from(expected.gaps[0]) {
             return 0;
         }
@@ -384,7 +390,7 @@ impl Encoder {
                 zigzag((site.index() as u64).wrapping_sub(last)) << 1
             };
             put_varint(&mut columns.sites, number);
-            // There is no successor to have a gap: that of the next instruction.
+            // There is no successor whose gap could be used: it is that of the next instruction.
             (code::OTHER_SITE, 1)
         };
         if gap != u64::from(expected_gap) {
@@ -395,7 +401,8 @@ impl Encoder {
         control
     }
 
-    /// Goes on to another CPU. Its expected gap is taken off, so that its first event can be an expected one.
+    /// Switches to another CPU. Its expected gap is subtracted, so that its first event can be an
+    /// expected one.
     #[cold]
     fn switch(&mut self, cpu: CpuId, time: VirtualTime) {
         self.first(time);
@@ -435,11 +442,11 @@ impl Encoder {
             let code = match *value {
                 None => value_code::NONE,
                 Some(value) => {
-                    // A value's place depends on the value alone, so a dictionary needs no search
-                    // and no list of what was used last.
+                    // A value's place depends only on the value, so a dictionary needs no search
+                    // and no LRU list.
                     let (place, recent) = self.model.recent(value);
                     let column = &mut self.chunk.columns.values;
-                    // First, as it needs no byte at all.
+                    // First, because it needs no byte at all.
                     if value == last[i] {
                         value_code::SAME
                     } else if value == *recent {
@@ -476,7 +483,7 @@ impl Encoder {
     }
 }
 
-/// Writes down what of an access differs from the expectation; gives its part of the control byte.
+/// Writes how an access differs from the expectation; returns its part of the control byte.
 #[inline(never)]
 fn unexpected(
     slot: &mut AccessSlot,
@@ -492,7 +499,7 @@ fn unexpected(
     } else {
         (slot.last, by_distance)
     };
-    // The address can be right where only the info was not.
+    // The address can be right even if the info was not.
     if addr == first {
     } else if addr == second {
         control |= code::ADDR_SECOND;

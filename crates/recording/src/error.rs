@@ -7,11 +7,11 @@ use crate::format::ChunkKind;
 /// Why a recording cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file system said no (a full disk, no permission, no such file).
+    /// The file system returned an error (a full disk, no permission, no such file).
     #[error("cannot {doing}: {source}")]
     Io {
         doing: &'static str,
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
     /// The file does not start as a recording does.
@@ -29,7 +29,7 @@ pub enum Error {
         /// The version of linemate that wrote it.
         tool: String,
     },
-    /// Bytes of the file's header are not those that were written.
+    /// The bytes of the file's header are not as written.
     #[error("checksum of the file's header is {found:#018x}, not {expected:#018x}")]
     HeaderChecksum {
         /// The checksum in the file.
@@ -40,11 +40,11 @@ pub enum Error {
     /// The chunks are not those that the END chunk was written for.
     #[error("the chunks' checksum is {found:#018x}, not {promised:#018x} as the end says")]
     RunningChecksum {
-        /// By the END chunk.
+        /// According to the END chunk.
         promised: u64,
         found: u64,
     },
-    /// Bytes of a chunk are not those that were written.
+    /// Bytes of a chunk are not as written.
     #[error(
         "checksum of chunk {chunk} ({kind}) at byte {offset} is {found:#018x}, not {expected:#018x}"
     )]
@@ -71,22 +71,23 @@ pub enum Error {
         offset: u64,
         problem: Problem,
     },
-    /// A chunk that there is once in every recording is not there.
+    /// A chunk that every recording has once is missing.
     #[error("the recording has no {kind} chunk")]
     Missing { kind: ChunkKind },
     /// The recording is finished: nothing can be appended.
     #[error("the recording is finished; nothing can be appended")]
     Finished,
-    /// A value to be written is beyond what the format can hold.
+    /// A value to be written exceeds the format.
     #[error("cannot write: {problem}")]
     Unwritable { problem: Problem },
-    /// The writing thread is gone.
+    /// The writing thread has ended.
     #[error("the writing thread has stopped")]
     WriterGone,
 }
 
 impl Error {
-    /// What to do about a recording that cannot be written: empty, or to be put after the error's text.
+    /// What to do about a recording that cannot be written: empty, or a suffix for the error's
+    /// text.
     #[must_use]
     pub fn remedy(&self) -> &'static str {
         use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
@@ -117,7 +118,7 @@ pub enum Problem {
         value: u64,
         limit: u64,
     },
-    /// A number of something that there is not.
+    /// A number of something that does not exist.
     #[error("{what} {value} is used, but only {known} are known")]
     Beyond {
         what: &'static str,
@@ -125,33 +126,33 @@ pub enum Problem {
         /// How many there are.
         known: u64,
     },
-    /// A code that has no meaning.
+    /// A code without meaning.
     #[error("{what} has the unknown code {value}")]
     Unknown { what: &'static str, value: u64 },
-    /// Bytes that nothing asked for.
+    /// Bytes that nothing uses.
     #[error("{bytes} bytes of {what} are left over")]
     Leftover { what: &'static str, bytes: usize },
-    /// A count that is stored next to what it counts does not agree.
+    /// A count disagrees with what it counts.
     #[error("{what}: expected {stored}, found {found}")]
     Count {
         what: &'static str,
         stored: u64,
         found: u64,
     },
-    /// An order that the format prescribes is not kept.
+    /// An order that the format requires is violated.
     #[error("{what} {value} is out of order")]
     Order {
         /// What is out of order.
         what: &'static str,
         value: u64,
     },
-    /// A value of the description that cannot be.
+    /// An impossible value in the description.
     #[error("{key} is {value:?}, not {expected}")]
     Description {
         key: &'static str,
         /// The value's first characters.
         value: String,
-        /// What it has to be.
+        /// The form that its key requires.
         expected: &'static str,
     },
     /// Text that is not UTF-8 or not JSON.
@@ -162,7 +163,7 @@ pub enum Problem {
     Compressed { what: &'static str, reason: String },
 }
 
-/// Wraps an error of the system with what was done.
+/// Wraps an error of the system with the operation that failed.
 pub(crate) fn io_error(doing: &'static str) -> impl Fn(std::io::Error) -> Error {
     move |source| Error::Io { doing, source }
 }

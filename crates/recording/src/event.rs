@@ -1,7 +1,7 @@
 //! The events of a recording, as every reader sees them.
 //!
-//! Nothing here knows how an event is written to disk (see [`crate::format`]) or what a function or an
-//! address means: types stay with the types crate, objects with attribution.
+//! Nothing here knows how an event is written to disk (see [`crate::format`]) or what a function or
+//! an address means: that is up to the types crate and to attribution.
 
 use std::fmt;
 
@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 
 /// Guest instructions retired by **all** CPUs since recording started.
 ///
-/// In deterministic mode QEMU runs the CPUs in turn, so this is one clock for the whole guest: it never
-/// goes back along the stream. In parallel mode it is the CPU's own count and only monotone per CPU.
+/// In deterministic mode QEMU runs the CPUs in turn, so this is one clock for the whole guest: it
+/// never goes back along the stream. In parallel mode it is the CPU's own count and only monotonic
+/// per CPU.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct VirtualTime(pub u64);
 
@@ -33,8 +34,8 @@ pub enum AccessKind {
 pub struct Access {
     pub time: VirtualTime,
     pub cpu: CpuId,
-    /// The instruction. In the lower half of the address space: user code; where programs are recorded, its code address
-    /// (see [`crate::ProgramFiles`]).
+    /// The instruction. In the lower half of the address space: user code; if programs are
+    /// recorded, its code address (see [`crate::ProgramFiles`]).
     pub pc: GuestAddr,
     /// The first byte touched.
     pub addr: GuestAddr,
@@ -42,7 +43,7 @@ pub struct Access {
     pub size: u8,
     /// Load, store or RMW.
     pub kind: AccessKind,
-    /// A store (or RMW) that is known to have left memory as it was. `false` also when it is not known.
+    /// A store (or RMW) known to have left memory unchanged. `false` also if that is unknown.
     pub silent: bool,
     /// The instruction used a user-space address (user code, or the kernel copying to or from user space).
     pub user_mapping: bool,
@@ -54,12 +55,13 @@ pub struct Call {
     pub time: VirtualTime,
     pub cpu: CpuId,
     pub function: FunctionId,
-    /// The stack pointer at entry: it points at the return address. Pairs a call with its [`Return`].
+    /// The stack pointer at entry: it points at the return address. Pairs a call with its
+    /// [`Return`].
     pub stack: GuestAddr,
-    /// Where it was called from (the return address); zero where the table does not ask for it.
+    /// The caller (the return address); zero if the table does not ask for it.
     pub caller: GuestAddr,
     /// The values of the parameters that the table lists, in its order. A value that a
-    /// [`crate::Meaning::StructPointer`] parameter cannot be (not a kernel address) is `None`.
+    /// [`crate::Meaning::StructPointer`] parameter cannot have (not a kernel address) is `None`.
     pub values: [Option<u64>; crate::MAX_PARAMETERS],
 }
 
@@ -67,7 +69,7 @@ pub struct Call {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Return {
     pub time: VirtualTime,
-    /// On which CPU (a function that slept may return on another one than it was called on).
+    /// The CPU (a function that slept may return on another one than it was called on).
     pub cpu: CpuId,
     pub function: FunctionId,
     /// The stack pointer at the return instruction: equals [`Call::stack`] of its call.
@@ -85,14 +87,17 @@ pub enum Mark {
     Idle,
     /// The CPU runs again.
     Resume,
-    /// The CPU's turn begins: QEMU runs one CPU at a time, and what it executed since the last turn began were others' instructions. Every turn
-    /// has its mark, also one without events. Recordings of format 1 have none.
+    /// The CPU's turn begins: QEMU runs one CPU at a time, and everything executed since its last
+    /// turn ended was other CPUs' instructions. Every turn has its mark, even one without events.
+    /// Recordings of format 1 have none.
     Turn,
-    /// From here on the CPU runs with other page tables: another process, as far as programs go. [`Marker::value`] is the
-    /// guest-physical address of their root, without the bits that are none of the address. Only where programs are recorded.
+    /// From here on the CPU uses other page tables: another process, as far as programs are
+    /// concerned. [`Marker::value`] is the guest-physical address of their root, without the bits
+    /// that are not part of the address. Only if programs are recorded.
     Space,
-    /// From here on a page of memory is met at another user-space address: [`MappedPage::of`] tells which page, and where. Before the
-    /// first access through a user mapping to each page, and whenever it changes, whichever process it is. Only where programs are recorded.
+    /// From here on a page of memory is accessed at another user-space address: [`MappedPage::of`]
+    /// says which page, and where. Before the first access through a user mapping to each page, and
+    /// whenever it changes, in whichever process. Only if programs are recorded.
     Page,
 }
 
@@ -102,15 +107,17 @@ pub struct Marker {
     pub time: VirtualTime,
     pub cpu: CpuId,
     pub mark: Mark,
-    /// Of a start and a stop the guest's time stamp counter, in nanoseconds of guest time, where the guest handed it over; of
-    /// [`Mark::Space`] and [`Mark::Page`] what they say; else zero.
+    /// For a start or stop the guest's time stamp counter, in nanoseconds of guest time, if the
+    /// guest passed it; for [`Mark::Space`] and [`Mark::Page`] their values; else zero.
     pub value: u64,
 }
 
-/// What [`Mark::Page`] says: a page of the guest's memory and its place in the address space of whoever uses it.
+/// The value of [`Mark::Page`]: a page of the guest's memory and its place in the address space
+/// that uses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MappedPage {
-    /// The page: its guest-physical address divided by 4096. Below 2^28, as no recorded guest has more than a tebibyte.
+    /// The page: its guest-physical address divided by 4096. Below 2^28, because no recorded guest
+    /// has more than a tebibyte.
     pub frame: u64,
     /// Where it is mapped: the user-space address divided by 4096. Below 2^35.
     pub page: u64,

@@ -10,20 +10,20 @@ use crate::{
     Meaning, Return, Role, VerifyReport, VirtualTime, Visitor,
 };
 
-/// What has been seen of the events so far.
+/// State accumulated over the events so far.
 pub(crate) struct EventsCheck {
     one_lane: bool,
     /// The last time in the only lane.
     last: u64,
     /// Lane and last time of each CPU.
     cpus: Vec<Option<(LaneId, u64)>>,
-    /// Calls whose returns are recorded, by stack pointer; empty if all have returned.
+    /// Calls with recorded returns, by stack pointer; empty if all have returned.
     pending: HashMap<u64, Vec<OpenCall>>,
     /// Live heap objects of known size.
     live: BTreeMap<u64, u64>,
     /// Freed addresses that have not been allocated again, and who freed them.
     freed: HashMap<u64, FunctionId>,
-    /// Instructions that made RMWs and plain stores.
+    /// Instructions with RMWs and with plain stores.
     writers: HashMap<u64, AccessKind>,
     reported: HashSet<u64>,
     start: Option<VirtualTime>,
@@ -63,7 +63,7 @@ impl EventsCheck {
         }
     }
 
-    /// Events may come before the start mark.
+    /// Events may precede the start mark.
     pub(crate) fn allow_before_start(&mut self) {
         self.whole_boot = true;
     }
@@ -85,7 +85,7 @@ impl EventsCheck {
         }
     }
 
-    /// When recording started, if it did and has not stopped.
+    /// When recording started, if it is running.
     pub(crate) fn started_and_not_stopped(&self) -> Option<VirtualTime> {
         self.start.filter(|_| !self.stopped)
     }
@@ -119,7 +119,7 @@ impl<'a> CheckVisitor<'a> {
                 second: self.lane,
             });
         }
-        // One clock for the whole guest: across CPUs time may not go back either.
+        // One clock for the whole guest: time may not go back across CPUs either.
         if self.state.one_lane {
             before = self.state.last;
             self.state.last = time.0;
@@ -135,7 +135,7 @@ impl<'a> CheckVisitor<'a> {
         }
     }
 
-    /// Nothing but further marks may follow a stop.
+    /// Only further marks may follow a stop.
     #[inline]
     fn inside(&mut self, time: VirtualTime) {
         if self.state.stopped && self.state.one_lane {
@@ -159,13 +159,13 @@ impl<'a> CheckVisitor<'a> {
     }
 
     fn allocated(&mut self, time: VirtualTime, addr: u64, size: Option<u64>) {
-        // Of unknown size as well: what was freed there is allocated again.
+        // Also for an unknown size: what was freed there is allocated again.
         self.state.freed.remove(&addr);
         let Some(size) = size.filter(|&size| size > 0) else {
             return;
         };
         let last = addr.saturating_add(size - 1);
-        // Only the nearest live object below the new one's last byte can reach into it.
+        // Only the nearest live object below the new one's last byte can overlap it.
         let below = self
             .state
             .live
@@ -173,7 +173,7 @@ impl<'a> CheckVisitor<'a> {
             .next_back()
             .map(|(&a, &s)| (a, s));
         match below {
-            // A wrapper and what it calls both return the same object.
+            // A wrapper and its callee both return the same object.
             Some((live, _)) if live == addr => {}
             Some((live, live_size)) if live.saturating_add(live_size - 1) >= addr => {
                 self.report.add(Finding::Overlap {
@@ -203,13 +203,13 @@ impl<'a> CheckVisitor<'a> {
         if object <= LAST_NULL || object >= FIRST_ERROR {
             return;
         }
-        // Also what is not known: it was allocated before the start.
+        // Also an unknown one: it was allocated before the start.
         self.state.live.remove(&object);
         match self.state.freed.entry(object) {
             Entry::Vacant(entry) => {
                 entry.insert(call.function);
             }
-            // Another function's free of the same object is that of a wrapper and what it calls.
+            // A free of the same object by another function is that of a wrapper or its callee.
             Entry::Occupied(entry) if *entry.get() != call.function => {}
             Entry::Occupied(_) => {
                 self.report.add(Finding::DoubleFree {
@@ -222,7 +222,8 @@ impl<'a> CheckVisitor<'a> {
     }
 }
 
-/// Whether a function is a program's: addresses of its objects are those of one process, and `realloc` frees unseen.
+/// Whether a function belongs to a program: its object addresses belong to one process, and
+/// `realloc` frees unseen.
 fn is_a_programs(function: &Function) -> bool {
     function.entry.0 >> 63 == 0
 }
@@ -241,8 +242,8 @@ impl Visitor for CheckVisitor<'_> {
             AccessKind::Store => totals.stores += 1,
             AccessKind::Rmw => totals.rmws += 1,
         }
-        // An instruction is atomic or it is not: both kinds at one mean that half of an atomic was
-        // taken for a store.
+        // An instruction is either atomic or not: both kinds at one instruction mean that half of
+        // an atomic was taken for a store.
         let first = *self.state.writers.entry(access.pc.0).or_insert(access.kind);
         if first != access.kind && self.state.reported.insert(access.pc.0) {
             self.report.add(Finding::RmwAndStore {
@@ -262,7 +263,7 @@ impl Visitor for CheckVisitor<'_> {
         let values = call
             .values
             .iter()
-            // The last one that is there: a parameter before it can be `None` for its own reasons.
+            // The last one present: an earlier parameter can be `None` for its own reasons.
             .rposition(Option::is_some)
             .map_or(0, |last| last + 1);
         let listed = function.parameters.len();
@@ -280,7 +281,7 @@ impl Visitor for CheckVisitor<'_> {
             .iter()
             .any(|p| p.meaning == Meaning::ObjectArray);
         match function.role {
-            // Which objects a bulk call frees or allocates is not recorded: any of them.
+            // The objects that a bulk call frees or allocates are not recorded: it may be any.
             Role::HeapFree if bulk => self.state.live.clear(),
             Role::HeapAlloc if bulk => self.state.freed.clear(),
             Role::HeapFree => self.freed(call, function),
@@ -293,7 +294,8 @@ impl Visitor for CheckVisitor<'_> {
                 .position(|p| p.meaning == Meaning::Size);
             let size = size.and_then(|i| call.values.get(i).copied().flatten());
             let pending = self.state.pending.entry(call.stack.0).or_default();
-            // A function that ended by jumping to another one never returns; it is not kept twice.
+            // A function that ended by jumping to another one never returns; it is not stored
+            // twice.
             pending.retain(|old| old.function != call.function);
             pending.push(OpenCall {
                 function: call.function,
@@ -314,7 +316,7 @@ impl Visitor for CheckVisitor<'_> {
             self.report.add(Finding::UnwantedReturn { time, name });
             return;
         }
-        // A stack pointer that no call had belongs to a function that was entered before the start.
+        // A stack pointer without a call belongs to a function that was entered before the start.
         let Some(pending) = self.state.pending.get_mut(&ret.stack.0) else {
             return;
         };
@@ -342,7 +344,7 @@ impl Visitor for CheckVisitor<'_> {
         self.report.totals.markers += 1;
         match marker.mark {
             Mark::Start => {
-                // Between lanes there is no order, so only of one lane.
+                // There is no order between lanes, so this applies to a single lane.
                 let late = self.state.any && self.state.start.is_none();
                 if late && self.state.one_lane && !self.state.whole_boot {
                     let time = marker.time;

@@ -1,4 +1,5 @@
-//! The frame of the file: its header, its chunks' headers, the limits. See `docs/reference/recording-format.md`.
+//! The frame of the file: its header, its chunks' headers, the limits. See
+//! `docs/reference/recording-format.md`.
 
 use std::fmt;
 use std::io::Read;
@@ -9,10 +10,12 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 use crate::cursor::Cursor;
 use crate::{Error, Problem};
 
-/// The first bytes of every recording. The high bit and the line ends show a file that was sent as text.
+/// The first bytes of every recording. The high bit and the line ends reveal a file that was
+/// transferred as text.
 pub const MAGIC: [u8; 8] = *b"\x89LMT\r\n\x1a\n";
 
-/// Whether the file at `path` begins as recordings do. What follows may be cut or damaged. A file that cannot be read is not one.
+/// Whether the file at `path` starts like a recording. The rest may be truncated or damaged. An
+/// unreadable file is not one.
 #[must_use]
 pub fn is_recording(path: &Path) -> bool {
     let mut start = [0; MAGIC.len()];
@@ -27,7 +30,7 @@ pub enum Version {
     First = 1,
     /// Marks where CPUs' turns begin.
     Turns = 2,
-    /// Programs: their files, their code by its contents, address spaces and mappings of pages.
+    /// Programs: their files, their code by content, address spaces and page mappings.
     Programs = 3,
     /// A checksum of the file's header.
     CheckedHeader = 4,
@@ -38,16 +41,16 @@ impl Version {
     pub const LATEST: Self = Self::CheckedHeader;
 }
 
-/// Most instructions a recording can name.
-// A site is two bits and a number: with this limit and the next both sorts fit in 32 bits.
+/// The maximum number of instructions in a recording.
+// A site is two bits and a number: with this limit and the next, both kinds fit in 32 bits.
 pub const MAX_INSTRUCTIONS: u32 = 1 << 23;
-/// Most functions the table can have.
+/// The maximum number of functions in the table.
 pub const MAX_FUNCTIONS: u32 = 1 << 20;
-/// Most events (switches of CPUs included) a chunk should be filled with.
+/// The maximum number of events (including switches of CPUs) in a chunk.
 pub const MAX_EVENTS: u32 = 1 << 22;
-/// Most bytes of a chunk, compressed or not.
+/// The maximum size of a chunk, compressed or not.
 pub const MAX_CHUNK_BYTES: u32 = 1 << 28;
-/// Longest name of the tool version in the file's header.
+/// The maximum length of the tool version in the file's header.
 const MAX_TOOL_BYTES: usize = 255;
 
 /// What a chunk holds.
@@ -70,7 +73,7 @@ pub enum ChunkKind {
     Events,
     /// A piece of the guest's memory.
     Image,
-    /// Totals. Once, last: without it the recording is cut.
+    /// Totals. Once, last: a recording without it is truncated.
     End,
 }
 
@@ -118,7 +121,7 @@ impl fmt::Display for ChunkKind {
 /// Bytes of [`ChunkHeader`] in the file.
 pub(crate) const CHUNK_HEADER_BYTES: u64 = 32;
 
-/// What is before each chunk's payload.
+/// The header of each chunk's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkHeader {
     pub(crate) kind: ChunkKind,
@@ -128,7 +131,7 @@ pub(crate) struct ChunkHeader {
     pub(crate) stored: u32,
     /// Bytes of the payload before compression.
     pub(crate) raw: u32,
-    /// Whether the payload as a whole is a zstd frame. (Columns of events are compressed one by one.)
+    /// Whether the whole payload is a zstd frame. (Columns of events are compressed one by one.)
     pub(crate) compressed: bool,
     pub(crate) checksum: u64,
 }
@@ -152,7 +155,7 @@ impl ChunkHeader {
         bytes
     }
 
-    /// The header, or nothing if these bytes cannot be one.
+    /// The header, or `None` if these bytes cannot be one.
     pub(crate) fn from_bytes(bytes: &[u8; CHUNK_HEADER_BYTES as usize]) -> Option<Self> {
         let mut cursor = Cursor::new(bytes, "a chunk's header");
         let tag = cursor.u32().ok()?.to_le_bytes();
@@ -167,22 +170,22 @@ impl ChunkHeader {
                 _ => return None,
             },
             checksum: {
-                // Reserved: what a later version says there must not be passed over.
+                // Reserved: a reader must not ignore what a later version writes there.
                 if cursor.u32().ok()? != 0 {
                     return None;
                 }
                 cursor.u64().ok()?
             },
         };
-        // Before anything believes a length: the checksum is known only when that many bytes have
+        // Before anything trusts a length: the checksum is known only after that many bytes have
         // been read.
         (header.stored.max(header.raw) <= MAX_CHUNK_BYTES).then_some(header)
     }
 
-    /// XXH3-64 of the header without its checksum, then the payload as it is in the file.
+    /// XXH3-64 of the header without its checksum, then the payload as in the file.
     pub(crate) fn checksum_of(&self, payload: &[u8]) -> u64 {
         let mut hash = Xxh3::new();
-        // With the header, so that no chunk can take another's place, kind or length.
+        // Includes the header, so that no chunk can take another's place, kind or length.
         hash.update(&self.prefix());
         hash.update(payload);
         hash.digest()
@@ -195,7 +198,7 @@ pub(crate) struct RunningChecksum(u64);
 
 impl RunningChecksum {
     pub(crate) fn add(&mut self, chunk: u64) {
-        // A chain, not a sum: the order of the chunks counts.
+        // A chain, not a sum: the order of the chunks matters.
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&self.0.to_le_bytes());
         bytes[8..].copy_from_slice(&chunk.to_le_bytes());
@@ -207,7 +210,7 @@ impl RunningChecksum {
     }
 }
 
-/// The file's header: magic, version, which linemate wrote it, and a checksum of these.
+/// The file's header: magic, version, the linemate version that wrote it, and a checksum of these.
 pub(crate) fn file_header(tool: &str) -> Result<Vec<u8>, Error> {
     if tool.len() > MAX_TOOL_BYTES {
         return Err(Error::Unwritable {
@@ -231,7 +234,7 @@ const HEADER_CHECKSUM_BYTES: usize = 8;
 /// Longest possible file header.
 pub(crate) const MAX_FILE_HEADER_BYTES: usize = 16 + MAX_TOOL_BYTES + HEADER_CHECKSUM_BYTES;
 
-/// What the file's header says.
+/// The contents of the file's header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FileHeader {
     pub(crate) version: Version,
@@ -250,7 +253,7 @@ pub(crate) fn parse_file_header(bytes: &[u8]) -> Result<FileHeader, Error> {
     let mut fields = || -> Result<(u32, String, usize), Problem> {
         let version = cursor.u32()?;
         let length = cursor.u32()? as usize;
-        // A name that is too long may be a newer version's: that is judged first.
+        // A name that is too long may be a newer version's: the version is checked first.
         let tool = cursor.bytes(length.min(MAX_TOOL_BYTES))?;
         Ok((version, String::from_utf8_lossy(tool).into_owned(), length))
     };
@@ -263,7 +266,7 @@ pub(crate) fn parse_file_header(bytes: &[u8]) -> Result<FileHeader, Error> {
             tool,
         });
     }
-    // The version is believed before the checksum: a newer format may have another one, and the
+    // The version is trusted before the checksum: a newer format may have another one, and the
     // error should name it.
     let version = match version {
         1 => Version::First,
@@ -287,7 +290,7 @@ pub(crate) fn parse_file_header(bytes: &[u8]) -> Result<FileHeader, Error> {
     })
 }
 
-/// Compares the checksum, which is next, with that of the header before it.
+/// Compares the checksum, which comes next, with that of the header before it.
 fn check_header(header: &[u8], checksum: &mut Cursor<'_>) -> Result<(), Error> {
     let expected = checksum.u64().map_err(|_| Error::NotARecording)?;
     let found = xxh3_64(header);

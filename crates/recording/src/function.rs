@@ -1,11 +1,12 @@
 //! The function table: which kernel functions a recorder watches, and what their parameters mean.
 //!
-//! The table is made before the run (by the guest crate, from BTF prototypes and symbols), obeyed by the
-//! recorder without being understood, and read again by attribution. It travels inside the recording.
+//! The guest crate builds the table before the run from BTF prototypes and symbols; the recorder
+//! obeys it without understanding it; attribution reads it back. It is part of the recording.
 
 use linemate_units::GuestAddr;
 
-/// The most parameters a watched function can have: System V passes six integers in registers.
+/// The maximum number of parameters of a watched function: System V passes six integers in
+/// registers.
 pub const MAX_PARAMETERS: usize = 6;
 
 /// A System V integer argument register, in argument order.
@@ -32,11 +33,12 @@ impl Register {
     ];
 }
 
-/// What the value of a parameter is.
+/// The meaning of a parameter's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Meaning {
-    /// `struct T *`: a sighting of a T. The number is T's BTF type id in the recording's own BTF; of a program's function it is 0, as
-    /// the program's debug information says which struct it is, and in a recording that leaves the kernel's types out.
+    /// `struct T *`: a sighting of a T. The number is T's BTF type id in the recording's own BTF;
+    /// for a program's function, whose debug information says which struct it is, and in a
+    /// recording without the kernel's types, it is 0.
     StructPointer(u32),
     /// `struct kmem_cache *`: the cache that is allocated from or freed to.
     Cache,
@@ -48,16 +50,17 @@ pub enum Meaning {
     Count,
     /// The address of the object to be freed.
     Object,
-    /// Where a bulk allocation or free keeps its array of object addresses.
+    /// Where a bulk allocation or free has its array of object addresses.
     ObjectArray,
-    /// Where an allocation puts the address of the object: what it returns is 0 then, else there is no object.
+    /// Where an allocation stores the address of the object: its return value is then 0, or there
+    /// is no object.
     ObjectSlot,
 }
 
-/// What a call of the function tells beyond its sightings.
+/// What a call of the function means beyond its sightings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// Of interest for the pointers that it is passed alone.
+    /// Only the pointers passed to it matter.
     Plain,
     /// Returns a heap object (slab or large kmalloc).
     HeapAlloc,
@@ -78,7 +81,7 @@ pub enum Role {
     ContextSwitch,
     /// An interrupt or exception entry.
     Interrupt,
-    /// Every call is recorded, whatever its parameters: something that costs are told per.
+    /// Every call is recorded, whatever its parameters: an event for costs per call.
     Event,
 }
 
@@ -95,9 +98,9 @@ pub struct Function {
     /// Bytes of code from the entry, to find its return instructions.
     pub size: u32,
     pub name: String,
-    /// What a call tells.
+    /// The meaning of a call.
     pub role: Role,
-    /// Whether the returned value and the caller are wanted.
+    /// Whether the returned value and the caller are recorded.
     pub returns: bool,
     /// The parameters to read, at most [`MAX_PARAMETERS`].
     pub parameters: Vec<Parameter>,

@@ -1,4 +1,4 @@
-//! A recording's time and CPUs in so few parts that counts can be kept for each of them.
+//! A recording's time and CPUs, divided into few enough parts to store counts for each.
 
 use std::ops::Range;
 
@@ -6,23 +6,23 @@ use linemate_units::CpuId;
 
 use crate::{EventChunk, VirtualTime};
 
-/// Parts of the recording's time, at most.
+/// The maximum number of parts of the recording's time.
 const BINS_MAX: u64 = 64;
-/// Rows of CPUs, at most: with more CPUs than that, several consecutive ones share a row.
+/// The maximum number of rows of CPUs: with more CPUs, several consecutive ones share a row.
 const ROWS_MAX: u16 = 16;
 
-/// Where in time, and on which CPUs: what counts over time are kept for.
+/// The parts of time, and the rows of CPUs: for counts over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeGrid {
-    /// When the first part begins, in instructions of the guest.
+    /// When the first part starts, in instructions of the guest.
     pub start: u64,
-    /// Instructions of a part.
+    /// The length of a part in instructions.
     pub step: u64,
-    /// Parts, at most 64.
+    /// Number of parts, at most 64.
     pub bins: u16,
-    /// Consecutive CPUs of a row.
+    /// Consecutive CPUs per row.
     pub cpus_per_row: u16,
-    /// Rows, at most 16.
+    /// Number of rows, at most 16.
     pub rows: u16,
 }
 
@@ -49,7 +49,7 @@ impl TimeGrid {
         }
     }
 
-    /// The part of a time; the nearest one of what is outside.
+    /// The part of a time; the nearest one for times outside.
     #[inline]
     #[must_use]
     pub fn bin(&self, time: VirtualTime) -> u16 {
@@ -57,7 +57,8 @@ impl TimeGrid {
         bin.min(u64::from(self.bins - 1)) as u16
     }
 
-    /// The times of a part: from its first to the one after its last. The first part has all that is before it, the last one all after it.
+    /// The times of a part: from its first to one past its last. The first part includes everything
+    /// before it, the last one everything after it.
     #[must_use]
     pub fn times(&self, bin: u16) -> Range<u64> {
         let begin = |bin: u16| {
@@ -71,14 +72,15 @@ impl TimeGrid {
         }
     }
 
-    /// The row of a CPU; the last one of what is beyond.
+    /// The row of a CPU; the last one for CPUs beyond.
     #[inline]
     #[must_use]
     pub fn row(&self, cpu: CpuId) -> u16 {
         (cpu.0 / self.cpus_per_row).min(self.rows - 1)
     }
 
-    /// Counts by row and part as a list for each row, up to the last part that has any; no list at all where there are no counts.
+    /// Counts by row and part as a list for each row, up to the last part with any; no list at all
+    /// if there are no counts.
     #[must_use]
     pub fn rows_of(&self, counts: impl Iterator<Item = ((u16, u16), u64)>) -> Vec<Vec<u64>> {
         let mut rows: Vec<Vec<u64>> = Vec::new();

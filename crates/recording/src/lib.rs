@@ -1,11 +1,12 @@
 //! The file a recorded run leaves: its events, how they are written, read and checked.
 //!
 //! * [`Encoder`] turns events into [`RawChunk`]s; it does no I/O and takes no lock.
-//! * [`BackgroundWriter`] compresses and appends them on its own thread, through a [`Writer`].
-//! * [`Recording`] opens a file; [`Decoder`] and [`Visitor`] hand out its events.
+//! * [`BackgroundWriter`] compresses and appends them on a separate thread, through a [`Writer`].
+//! * [`Recording`] opens a file; [`Decoder`] and [`Visitor`] deliver its events.
 //! * [`verify()`] checks a recording's invariants.
 //!
-//! The file itself is described in `docs/reference/recording-format.md`. Nothing here knows what a type, an object or QEMU is.
+//! `docs/reference/recording-format.md` describes the file itself. Nothing here knows what a type,
+//! an object or QEMU is.
 
 mod background;
 pub mod cursor;

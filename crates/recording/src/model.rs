@@ -1,15 +1,17 @@
 //! The predictions that encoder and decoder share.
 //!
-//! An event costs a byte when it is what the model expects. Both sides keep the same tables and change them in the
-//! same way; the encoder writes down where the event differs from the expectation, the decoder puts it back.
+//! An event costs one byte if it is what the model expects. Both sides maintain the same tables in
+//! the same way; the encoder writes where the event differs from the expectation, and the decoder
+//! applies the difference.
 //!
-//! * A **site** is where an event can come from: the load or the store half of an instruction, or the call or the
-//!   return of a function. After a site, the two sites that followed it last are expected, each with
-//!   the number of instructions in between.
-//! * An **address** is expected to be the site's last one, or to are as far from the CPU's previous
+//! * A **site** is where an event can come from: the load or the store half of an instruction, or
+//!   the call or the return of a function. After a site, the model expects the last two sites that
+//!   followed it, each with the number of instructions in between.
+//! * An **address** is expected to be the site's last one, or to be as far from the CPU's previous
 //!   access to the same region as last time: fields of one object, slots of one stack frame.
-//! * A **region** is a hash of an address's top bits: direct map, vmalloc area with the stacks, kernel image.
-//!   The model does not need to know which is which, and a collision only costs bytes.
+//! * A **region** is a hash of an address's top bits: direct map, vmalloc area with the stacks,
+//!   kernel image. The model does not need to know which is which, and a collision only costs
+//!   bytes.
 
 use linemate_units::GuestAddr;
 
@@ -22,7 +24,8 @@ const CALLERS: usize = 4096;
 /// "No event on this CPU yet."
 pub(crate) const NO_SITE: Site = Site(u32::MAX);
 
-/// Where an event comes from: bit 0 = a function, bit 1 = a store or return, above it the instruction's or function's number.
+/// Where an event comes from: bit 0 = a function, bit 1 = a store or return, above them the
+/// instruction's or function's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Site(pub(crate) u32);
 
@@ -42,14 +45,15 @@ impl Site {
         self.0 & 1 != 0
     }
 
-    /// Index into the table of its sort.
+    /// Index into the table of its kind.
     #[inline]
     pub(crate) fn index(self) -> usize {
         (self.0 >> 1) as usize
     }
 }
 
-/// What is expected after a site: the two last successors, latest first, and the instructions up to each.
+/// The expectation after a site: the last two successors, latest first, and the instructions up to
+/// each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Successors {
     pub(crate) sites: [Site; 2],
@@ -63,19 +67,19 @@ impl Successors {
     };
 }
 
-/// What is known of an access site.
+/// The model's state of an access site.
 #[derive(Clone, Copy, Debug)]
-// Half a cache line, which a test holds it to: hence 32 bits of distance and gaps of 8.
+// Half a cache line, which a test enforces: hence 32 bits for the distance and 8 for gaps.
 pub(crate) struct AccessSlot {
     pub(crate) last: u64,
-    /// Its distance from the CPU's previous access to the region, as far as 32 bits hold it.
+    /// Its distance from the CPU's previous access to the region, if 32 bits can hold it.
     pub(crate) distance: i32,
     pub(crate) next: Successors,
     /// Size, kind, mapping ([`pack_info`]) and whether the last was [`SILENT`].
     pub(crate) info: u8,
     /// The distance was right more recently than the last address.
     pub(crate) prefer_distance: bool,
-    /// The chunk that this slot was last used in; in another one it counts as new.
+    /// The chunk that last used this slot; in another one it counts as new.
     pub(crate) epoch: u32,
 }
 
@@ -95,7 +99,7 @@ impl AccessSlot {
     }
 }
 
-/// What is known of a call or return site.
+/// The model's state of a call or return site.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FunctionSlot {
     pub(crate) values: [u64; crate::MAX_PARAMETERS],
@@ -121,7 +125,7 @@ impl FunctionSlot {
     }
 }
 
-/// What is known of a CPU that is not running.
+/// The state of a CPU that is not running.
 #[derive(Clone, Copy, Debug)]
 struct Parked {
     site: Site,
@@ -137,16 +141,16 @@ impl Parked {
     };
 }
 
-/// The tables, and the state of the CPU that runs.
+/// The tables, and the state of the running CPU.
 #[derive(Debug)]
 pub(crate) struct Model {
     pub(crate) cpu: Option<u16>,
     pub(crate) time: u64,
     /// The site of the CPU's last event.
     pub(crate) site: Site,
-    /// The site of the lane's last access: explicit sites are written relative to it.
+    /// The site of the lane's last access: explicit sites are relative to it.
     pub(crate) access_site: Site,
-    /// What is expected now: the successors of `site`.
+    /// The current expectation: the successors of `site`.
     pub(crate) expected: Successors,
     /// The CPU's last accessed address.
     pub(crate) last_addr: u64,
@@ -179,7 +183,8 @@ impl Model {
         }
     }
 
-    /// Forgets everything: a chunk starts. Costs nothing per site: slots of an older epoch count as new.
+    /// Forgets everything at the start of a chunk. Costs nothing per site: slots of an older epoch
+    /// count as new.
     pub(crate) fn start_chunk(&mut self) {
         // A slot of the first round would look like one of this chunk.
         if self.epoch == u32::MAX {
@@ -222,7 +227,7 @@ impl Model {
         grow(&mut self.parked, count, Parked::NEW);
     }
 
-    /// Parks the running CPU and takes out `cpu`.
+    /// Saves the running CPU and restores `cpu`.
     #[cold]
     pub(crate) fn switch_to(&mut self, cpu: u16) {
         if let Some(old) = self.cpu {
@@ -253,7 +258,8 @@ impl Model {
         }
     }
 
-    /// The slot of an access site, made new if its last use was in another chunk; and the CPU's regions.
+    /// The slot of an access site, reset if its last use was in another chunk; and the CPU's
+    /// regions.
     #[inline]
     pub(crate) fn access_slot(&mut self, site: Site) -> (&mut AccessSlot, &mut [u64; REGIONS]) {
         let index = site.index();
@@ -268,7 +274,7 @@ impl Model {
         (slot, &mut self.regions)
     }
 
-    /// The slot of a call or return site, made new if its last use was in another chunk.
+    /// The slot of a call or return site, reset if its last use was in another chunk.
     pub(crate) fn function_slot(&mut self, site: Site) -> &mut FunctionSlot {
         let index = site.index();
         let epoch = self.epoch;
@@ -282,11 +288,12 @@ impl Model {
         slot
     }
 
-    /// Notes that `site` came `gap` instructions after the CPU's last event, where something else was expected.
+    /// Notes that `site` followed `gap` instructions after the CPU's last event, where something
+    /// else was expected.
     #[cold]
     pub(crate) fn learn_successor(&mut self, site: Site, gap: u64) {
         // Not the slot's own: `expected` is a copy of it, taken when the last event was closed, and
-        // nothing between the two changes it.
+        // nothing in between changes it.
         let mut next = self.expected;
         // The second becomes the first, and the first the second; a third one is forgotten.
         if next.sites[0] != site {
@@ -294,7 +301,7 @@ impl Model {
             next.gaps[1] = next.gaps[0];
             next.sites[0] = site;
         }
-        // A longer one is written out each time, as no gap of more than 255 equals it.
+        // A longer one is explicit each time, because no gap of more than 255 equals it.
         next.gaps[0] = gap.min(255) as u8;
         if self.site == NO_SITE {
             return;
@@ -308,13 +315,13 @@ impl Model {
 
     /// Where a call from the site of the CPU's last access is expected to return to.
     pub(crate) fn caller(&mut self) -> &mut u64 {
-        // The call instruction is no event that the model sees: the access before it says where the
-        // code is. The top 12 bits of the product, which are the best mixed.
+        // The call instruction is not an event that the model sees: the previous access shows where
+        // the code is. The top 12 bits of the product are the best mixed.
         let hash = self.access_site.0.wrapping_mul(0x9e37_79b1) >> 20;
         &mut self.callers[hash as usize % CALLERS]
     }
 
-    /// The place of `value` in the dictionary, and what is there.
+    /// The place of `value` in the dictionary, and its current contents.
     pub(crate) fn recent(&mut self, value: u64) -> (u8, &mut u64) {
         let place = (value.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8;
         (place, &mut self.recent[usize::from(place)])
@@ -335,7 +342,7 @@ fn grow<T: Clone>(table: &mut Vec<T>, length: usize, new: T) {
 /// Which region an address is in.
 #[inline]
 pub(crate) fn region(addr: u64) -> usize {
-    // Bits 44-47 tell 4-level paging's areas apart, bits 52-55 those of 5-level paging.
+    // Bits 44-47 distinguish the areas of 4-level paging, bits 52-55 those of 5-level paging.
     ((addr >> 44 ^ addr >> 52) & 15) as usize
 }
 
@@ -345,10 +352,10 @@ pub(crate) fn by_distance(slot: &AccessSlot, regions: &[u64; REGIONS]) -> u64 {
     regions[region(slot.last)].wrapping_add(i64::from(slot.distance) as u64)
 }
 
-/// Notes an access's address in its slot and the CPU's regions.
+/// Records an access's address in its slot and the CPU's regions.
 #[inline]
 pub(crate) fn learn_address(slot: &mut AccessSlot, regions: &mut [u64; REGIONS], addr: u64) {
-    // Of the address itself; a prediction has only the last one to go by. They differ only where an
+    // Of the address itself; a prediction has only the last one to go by. They differ only if an
     // instruction changes regions.
     let previous = &mut regions[region(addr)];
     slot.distance = addr.wrapping_sub(*previous) as i32;

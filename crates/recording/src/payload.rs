@@ -1,4 +1,4 @@
-//! What the chunks hold, to bytes and back.
+//! The contents of chunks, to bytes and back.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use crate::format::{MAX_CHUNK_BYTES, MAX_FUNCTIONS, MAX_INSTRUCTIONS};
 use crate::summary::{ChunkSummary, SUMMARY_BYTES, Totals};
 use crate::{Function, FunctionTable, MAX_PARAMETERS, Meaning, Parameter, Problem, Register, Role};
 
-/// Keys and values that describe a run: kernel, command, machine, seed, versions. What may not be
-/// among them is anything that differs between two equal runs: wall-clock time, host paths.
+/// Keys and values that describe a run: kernel, command, machine, seed, versions. They must not
+/// contain anything that differs between two equal runs: wall-clock time, host paths.
 pub type Metadata = BTreeMap<String, String>;
 
 /// Level 1 is nearly as small as the others on these columns and keeps up with the guest.
@@ -52,7 +52,7 @@ impl End {
 /// Compresses a payload, unless that makes it larger.
 pub(crate) fn compress(raw: Vec<u8>) -> (Vec<u8>, bool) {
     match zstd::bulk::compress(&raw, ZSTD_LEVEL) {
-        // A failed compression is no loss: the bytes as they are can be read as well.
+        // A failed compression loses nothing: the uncompressed bytes are readable as well.
         Ok(smaller) if smaller.len() < raw.len() => (smaller, true),
         _ => (raw, false),
     }
@@ -110,7 +110,8 @@ pub(crate) fn compressor() -> std::io::Result<zstd::bulk::Compressor<'static>> {
     zstd::bulk::Compressor::new(ZSTD_LEVEL)
 }
 
-/// The inverse of [`events_payload`]; `raw` is the sum of the columns' lengths that the chunk's header promises.
+/// The inverse of [`events_payload`]; `raw` is the sum of the columns' lengths that the chunk's
+/// header promises.
 pub(crate) fn read_events(payload: &[u8], raw: u32) -> Result<(Columns, ChunkSummary), Problem> {
     let mut cursor = Cursor::new(payload, "events");
     let summary = ChunkSummary::read(cursor.bytes(SUMMARY_BYTES)?)?;
@@ -121,8 +122,8 @@ pub(crate) fn read_events(payload: &[u8], raw: u32) -> Result<(Columns, ChunkSum
         *stored = cursor.u32()?;
         sum += u64::from(*raw);
     }
-    // The header's sum is bounded, and with it what all columns unpack to: each alone could claim 4
-    // GiB.
+    // The header's sum is bounded, and with it the unpacked size of all columns: each alone could
+    // claim 4 GiB.
     if sum != u64::from(raw) {
         return Err(Problem::Count {
             what: "bytes of columns",
@@ -173,7 +174,7 @@ pub(crate) fn instructions_payload(first: u32, addresses: &[GuestAddr]) -> Vec<u
     out
 }
 
-/// Appends the addresses of a chunk to those of the ones before it.
+/// Appends the addresses of a chunk to those of the previous ones.
 pub(crate) fn read_instructions(payload: &[u8], all: &mut Vec<GuestAddr>) -> Result<(), Problem> {
     let mut cursor = Cursor::new(payload, "instructions");
     let first = cursor.varint()?;
@@ -184,7 +185,7 @@ pub(crate) fn read_instructions(payload: &[u8], all: &mut Vec<GuestAddr>) -> Res
         });
     }
     let count = cursor.varint()?;
-    // `first` is what there is, and that was held to the limit before.
+    // `first` is the current number, which was checked against the limit before.
     let limit = u64::from(MAX_INSTRUCTIONS) - first;
     if count > limit {
         return Err(Problem::TooLarge {
@@ -194,8 +195,8 @@ pub(crate) fn read_instructions(payload: &[u8], all: &mut Vec<GuestAddr>) -> Res
         });
     }
     let mut last = 0u64;
-    // No room is made for a number that only the file says: each address takes a byte of it at
-    // least, and the limit was checked.
+    // Nothing is allocated for a number that only the file claims: each address takes at least one
+    // byte of it, and the limit was checked.
     for _ in 0..count {
         last = last.wrapping_add(unzigzag(cursor.varint()?));
         all.push(GuestAddr(last));
@@ -245,8 +246,8 @@ pub(crate) fn functions_payload(table: &FunctionTable) -> Result<Vec<u8>, Proble
             .iter()
             .position(|&role| role == function.role)
             .unwrap_or_default();
-        // Every role and meaning is in its table: a search that found nothing would be a variant
-        // that was added without its code.
+        // Every role and meaning is in its table: a failed search would be a variant added without
+        // its code.
         out.push(role as u8 | u8::from(function.returns) << 7);
         out.push(function.parameters.len() as u8);
         for parameter in &function.parameters {
@@ -273,8 +274,8 @@ pub(crate) fn read_functions(payload: &[u8]) -> Result<FunctionTable, Problem> {
     let count = cursor.varint()?;
     let mut table = FunctionTable::default();
     let mut entry = 0u64;
-    // No room is made ahead for a number that only the file says; its limit is checked with the
-    // whole table.
+    // Nothing is allocated ahead for a number that only the file claims; its limit is checked with
+    // the whole table.
     for _ in 0..count {
         entry = entry.wrapping_add(cursor.varint()?);
         let size = cursor.varint_u32()?;
@@ -333,7 +334,7 @@ fn check_functions(table: &FunctionTable) -> Result<(), Problem> {
             limit,
         });
     }
-    // Strictly, so that an entry names one function.
+    // Strictly, so that an entry address identifies one function.
     for pair in table.functions.windows(2) {
         if pair[0].entry >= pair[1].entry {
             return Err(Problem::Order {
@@ -365,7 +366,7 @@ pub enum Moment {
 /// Bytes before an image's contents.
 pub(crate) const IMAGE_HEADER_BYTES: usize = 9;
 
-/// The most bytes of memory in one IMAGE chunk; a larger image is written in several.
+/// The maximum size of memory in one IMAGE chunk; a larger image is split into several.
 pub(crate) const IMAGE_PIECE_BYTES: usize = 1 << 24;
 
 pub(crate) fn image_payload(moment: Moment, addr: GuestAddr, bytes: &[u8]) -> Vec<u8> {
@@ -396,7 +397,7 @@ pub(crate) fn file_payload(file: u32, bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Of which file a piece is.
+/// The file that a piece belongs to.
 pub(crate) fn read_file_header(payload: &[u8]) -> Result<u32, Problem> {
     Cursor::new(payload, "a piece of a program").u32()
 }

@@ -1,9 +1,11 @@
-//! The files of the programs that were recorded, and how their code is told.
+//! The files of the recorded programs, and how their code is identified.
 //!
-//! A page of code is known by its contents. The same program may be mapped anywhere, by any number of processes, out of whatever frames
-//! the page cache has it in: its instructions are the same. So code has addresses of its own: the number of its page, times
-//! [`PAGE`], plus the place in it. Numbers are given out in the order of the files and their ranges, from [`FIRST_CODE_PAGE`] on; code of no
-//! listed file (a just-in-time compiler's, the vDSO) gets the numbers after those as it is first translated.
+//! A page of code is identified by its contents. The same program may be mapped anywhere, by any
+//! number of processes, from whatever frames the page cache has it in: its instructions are the
+//! same. So code has addresses of its own: the number of its page, times [`PAGE`], plus the offset
+//! in it. Numbers are assigned in the order of the files and their ranges, from [`FIRST_CODE_PAGE`]
+//! on; code of no listed file (a JIT compiler's, the vDSO) gets the following numbers as it is
+//! first translated.
 
 use std::ops::Range;
 
@@ -14,45 +16,48 @@ use crate::Problem;
 use crate::cursor::{Cursor, put_varint};
 use linemate_units::GuestAddr;
 
-/// The number of the first page of the first file. Code that got no number, as there is too much of it, is on page 0.
+/// The number of the first page of the first file. Code without a number, because there is too much
+/// of it, is on page 0.
 pub const FIRST_CODE_PAGE: u64 = 1;
-/// Most pages of code that have numbers: 4 GiB.
+/// The maximum number of numbered pages of code: 4 GiB.
 pub const MAX_CODE_PAGES: u64 = 1 << 20;
 const MAX_FILES: u64 = 1 << 16;
-/// Most bytes of one file, and of all together.
+/// The maximum size of one file, and of all together.
 const MAX_FILE_BYTES: u64 = 1 << 32;
 const MAX_PATH_BYTES: u32 = 4096;
 
 /// Consecutive pages of a file that may be executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodeRange {
-    /// Where in the file, a multiple of [`PAGE`].
+    /// The offset in the file, a multiple of [`PAGE`].
     pub offset: u64,
-    /// What each page holds, by [`code_page_digest`].
+    /// The contents of each page, by [`code_page_digest`].
     pub digests: Vec<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramFile {
-    /// Where the guest has it; of a file that only has debug information, where this computer had it is not kept: empty.
+    /// Its path in the guest; empty for a file with only debug information, whose path on this
+    /// computer is not stored.
     pub path: String,
     /// The file whose debug information it has, if it is not a program or library itself.
     pub debug_of: Option<u32>,
     pub length: u64,
-    /// What of it may be executed.
+    /// Its executable ranges.
     pub code: Vec<CodeRange>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProgramFiles {
     files: Vec<ProgramFile>,
-    /// Of each range in order: its first page's number, the file, the range in it.
+    /// For each range in order: its first page's number, the file, the range in it.
     ranges: Vec<(u64, u32, u32)>,
     /// The first number that no file has.
     next: u64,
 }
 
-/// What a page of code is known by: XXH3-64 of its bytes. What a file's last page has beyond the file's end is zero.
+/// The identity of a page of code: XXH3-64 of its bytes. A file's last page is zero beyond the
+/// file's end.
 #[must_use]
 pub fn code_page_digest(page: &[u8]) -> u64 {
     xxh3_64(page)
@@ -66,7 +71,7 @@ pub fn code_range(file: &[u8], range: Range<u64>) -> CodeRange {
         .end
         .min(file.len() as u64)
         .div_ceil(PAGE)
-        // A range that begins after the file's end has no page.
+        // A range that starts after the file's end has no page.
         .max(first);
     let digest = |page: u64| {
         let start = ((page * PAGE) as usize).min(file.len());
@@ -83,7 +88,7 @@ pub fn code_range(file: &[u8], range: Range<u64>) -> CodeRange {
 }
 
 impl ProgramFiles {
-    /// Gives the files' code its numbers.
+    /// Assigns numbers to the files' code.
     ///
     /// # Errors
     /// More files, code or bytes than a recording can list.
@@ -94,7 +99,7 @@ impl ProgramFiles {
         let sum = lengths.fold(0, u64::saturating_add);
         limit("the length of all programs", sum, MAX_FILE_BYTES)?;
         for (file, index) in files.iter().zip(0..) {
-            // File 0 is always there if any is.
+            // File 0 exists if any does.
             let of = u64::from(file.debug_of.unwrap_or(0));
             limit(
                 "the number of a program",
@@ -131,13 +136,13 @@ impl ProgramFiles {
         &self.files
     }
 
-    /// The number that the first page of code of no file gets.
+    /// The number of the first page of code that belongs to no file.
     #[must_use]
     pub fn unlisted(&self) -> u64 {
         self.next.max(FIRST_CODE_PAGE)
     }
 
-    /// The pages' digests with their numbers. Of pages that are alike, the first one's number is used.
+    /// The pages' digests with their numbers. Identical pages get the first one's number.
     pub fn pages(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.ranges.iter().flat_map(|(first, file, place)| {
             let range = &self.files[*file as usize].code[*place as usize];
@@ -145,11 +150,12 @@ impl ProgramFiles {
         })
     }
 
-    /// Which file the code at this address is from, and where in the file; `None` for code of no file.
+    /// The file that the code at this address is from, and the offset in it; `None` for code of no
+    /// file.
     #[must_use]
     pub fn place(&self, code: GuestAddr) -> Option<(u32, u64)> {
         let page = code.0 / PAGE;
-        // Sorted, as numbers are given out in order. A range without pages has its successor's
+        // Sorted, because numbers are assigned in order. A range without pages has its successor's
         // number, and the last of equal ones is taken.
         let after = self.ranges.partition_point(|(first, _, _)| *first <= page);
         let (first, file, place) = *self.ranges.get(after.checked_sub(1)?)?;
@@ -159,7 +165,7 @@ impl ProgramFiles {
             .then_some((file, range.offset + in_range * PAGE + code.0 % PAGE))
     }
 
-    /// The code address of what is at `offset` of a file; `None` where it has no code.
+    /// The code address of `offset` in a file; `None` if it has no code there.
     #[must_use]
     pub fn code_address(&self, file: u32, offset: u64) -> Option<GuestAddr> {
         self.ranges
@@ -221,7 +227,7 @@ fn read_file(cursor: &mut Cursor<'_>) -> Result<ProgramFile, Problem> {
     for _ in 0..ranges {
         let offset = cursor.varint()?;
         let pages = cursor.varint()?;
-        // Eight bytes each: what is promised has to be there before room is made for it.
+        // Eight bytes each: the promised number must be present before memory is allocated for it.
         limit(
             "the number of pages of code",
             pages,

@@ -1,4 +1,4 @@
-//! Opens recordings and hands out what is in them.
+//! Opens recordings and delivers their contents.
 
 mod source;
 mod whole;
@@ -26,14 +26,14 @@ pub use source::Source;
 /// Why a recording has no end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// It stops after a whole chunk: whoever wrote it was stopped, or is still writing.
+    /// It stops after a complete chunk: the writer was stopped, or is still writing.
     NoEnd,
     /// It stops inside a chunk.
     Inside {
         /// Where that chunk starts.
         offset: u64,
     },
-    /// The bytes at this place are not chunk.
+    /// The bytes at this place are not a chunk.
     NoChunk { offset: u64 },
 }
 
@@ -50,7 +50,7 @@ impl std::fmt::Display for Cut {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChunkRef {
     pub(crate) header: ChunkHeader,
-    /// Its number in the file, counted (the header's should be the same).
+    /// Its number in the file, counted (the header's should be equal).
     pub(crate) number: u32,
     /// Where its header starts.
     pub(crate) offset: u64,
@@ -74,14 +74,14 @@ pub(crate) struct Frame {
     version: Version,
     tool: String,
     chunks: Vec<ChunkRef>,
-    /// Bytes of header and whole chunks.
+    /// Bytes of header and complete chunks.
     whole: u64,
     length: u64,
     cut: Option<Cut>,
 }
 
 impl Frame {
-    /// Reads the headers up to the END chunk or to where the file is cut.
+    /// Reads the headers up to the END chunk, or to where the file is truncated.
     pub(crate) fn scan(source: Box<dyn Source>) -> Result<Self, Error> {
         let read = io_error("read the recording");
         let length = source.length().map_err(&read)?;
@@ -129,7 +129,7 @@ impl Frame {
                 offset,
             });
             frame.whole += size;
-            // What follows the end is none of the recording; `verify` reports it.
+            // Anything after the end is not part of the recording; `verify` reports it.
             if header.kind == ChunkKind::End {
                 break None;
             }
@@ -164,7 +164,7 @@ impl Frame {
         self.cut
     }
 
-    /// The payload as it is in the file, its checksum checked.
+    /// The payload as in the file, its checksum checked.
     fn stored(&self, chunk: &ChunkRef) -> Result<Vec<u8>, Error> {
         let mut payload = vec![0; chunk.header.stored as usize];
         self.source
@@ -180,8 +180,8 @@ impl Frame {
                 found,
             });
         }
-        // The number is under the checksum: one that is sound but not in its place was moved, or
-        // one before it is missing.
+        // The checksum covers the number: a sound chunk out of place was moved, or one before it is
+        // missing.
         if chunk.header.number != chunk.number {
             let problem = Problem::Order {
                 what: "chunk",
@@ -192,7 +192,7 @@ impl Frame {
         Ok(payload)
     }
 
-    /// The payload of a chunk that is not one of events.
+    /// The payload of a chunk without events.
     pub(crate) fn payload(&self, chunk: &ChunkRef) -> Result<Vec<u8>, Error> {
         let stored = self.stored(chunk)?;
         let raw = chunk.header.raw as usize;
@@ -213,7 +213,7 @@ impl Frame {
 
     /// The summary of a chunk of events, without reading the rest: its checksum is not checked.
     pub(crate) fn summary(&self, chunk: &ChunkRef) -> Result<ChunkSummary, Error> {
-        // A chunk that is too short is refused as a summary that is cut.
+        // A chunk that is too short is refused as a truncated summary.
         let mut bytes = vec![0; SUMMARY_BYTES.min(chunk.header.stored as usize)];
         self.source
             .read_at(chunk.offset + CHUNK_HEADER_BYTES, &mut bytes)
@@ -265,7 +265,8 @@ impl Frame {
         Description::read(metadata).map_err(|problem| chunk.malformed(problem))
     }
 
-    /// Whether the memory images are as small as the format and the guest's memory make them, by the chunks' headers: nothing is unpacked.
+    /// Checks the sizes of the memory images against the format and the guest's memory, by the
+    /// chunks' headers: nothing is unpacked.
     ///
     /// # Errors
     /// The first chunk that is too large, alone or with those before it.
@@ -296,7 +297,8 @@ impl Frame {
         ProgramFiles::read(&self.payload(chunk)?).map_err(|problem| chunk.malformed(problem))
     }
 
-    /// The piece of a program's file in this chunk: which file, and a payload of which the piece begins after the header.
+    /// The piece of a program's file in this chunk: its file, and a payload in which the piece
+    /// follows the header.
     pub(crate) fn file_piece(&self, chunk: &ChunkRef) -> Result<(u32, Vec<u8>), Error> {
         let value = u64::from(chunk.header.raw);
         let limit = (FILE_HEADER_BYTES + IMAGE_PIECE_BYTES) as u64;
@@ -312,7 +314,7 @@ impl Frame {
     pub(crate) fn image_info(&self, chunk: &ChunkRef, payload: &[u8]) -> Result<ImageInfo, Error> {
         let (moment, addr) =
             payload::read_image_header(payload).map_err(|problem| chunk.malformed(problem))?;
-        // By the header, which `payload` has compared with what was unpacked.
+        // By the header, which `payload` has compared with the unpacked size.
         let length = u64::from(chunk.header.raw).saturating_sub(IMAGE_HEADER_BYTES as u64);
         Ok(ImageInfo {
             moment,
@@ -326,7 +328,7 @@ impl Frame {
 #[derive(Clone, Copy, Debug)]
 pub struct EventChunk {
     at: ChunkRef,
-    /// What it holds, as it says itself (checked when the chunk is decoded).
+    /// Its contents according to itself (checked when the chunk is decoded).
     pub summary: ChunkSummary,
 }
 
@@ -340,7 +342,7 @@ pub struct ImageInfo {
     pub length: u64,
 }
 
-/// An opened recording. All methods take `&self`: chunks can be read by several threads at once.
+/// An opened recording. All methods take `&self`: several threads can read chunks at once.
 pub struct Recording {
     frame: Frame,
     metadata: Metadata,
@@ -372,13 +374,14 @@ impl Recording {
         Self::from_source(file)
     }
 
-    /// Reads the head of a recording, the addresses of its instructions and where its chunks are. A recording that
-    /// was cut is opened up to its last whole chunk (see [`Recording::cut`]).
+    /// Reads the head of a recording, the addresses of its instructions and the positions of its
+    /// chunks. A truncated recording is opened up to its last complete chunk (see
+    /// [`Recording::cut`]).
     ///
     /// # Errors
-    /// [`Error::NotARecording`], [`Error::NewerVersion`], [`Error::Missing`] if it was cut before its
-    /// metadata, [`Error::Checksum`] or [`Error::Malformed`] if what is needed to read it is damaged, or its images are
-    /// larger than the guest that it describes can leave.
+    /// [`Error::NotARecording`], [`Error::NewerVersion`], [`Error::Missing`] if it was cut before
+    /// its metadata, [`Error::Checksum`] or [`Error::Malformed`] if what is needed to read it is
+    /// damaged, or its images are larger than the described guest can leave.
     pub fn from_source(source: impl Source + 'static) -> Result<Self, Error> {
         let frame = Frame::scan(Box::new(source))?;
         let kind = ChunkKind::Metadata;
@@ -433,12 +436,12 @@ impl Recording {
         self.frame.version
     }
 
-    /// What describes the run, checked.
+    /// The checked description of the run.
     pub fn description(&self) -> &Description {
         &self.description
     }
 
-    /// Everything that describes the run, as text.
+    /// The description of the run, as text.
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
     }
@@ -448,7 +451,7 @@ impl Recording {
         &self.functions
     }
 
-    /// The address of every instruction that has accesses.
+    /// The address of every instruction with accesses.
     pub fn instructions(&self) -> &[GuestAddr] {
         &self.instructions
     }
@@ -463,7 +466,8 @@ impl Recording {
         self.frame.cut.is_some()
     }
 
-    /// How many events there are: from the END chunk; of a cut recording, the sum of its whole chunks.
+    /// The number of events: from the END chunk; for a truncated recording, the sum over its
+    /// complete chunks.
     pub fn totals(&self) -> Totals {
         match &self.end {
             Some(end) => end.totals,
@@ -477,7 +481,8 @@ impl Recording {
         }
     }
 
-    /// A number that two recordings share only if all their chunks are the same. `None` if it is cut.
+    /// A number that two recordings share only if all their chunks are equal. `None` if it is
+    /// truncated.
     pub fn checksum(&self) -> Option<u64> {
         self.end.map(|end| end.checksum)
     }
@@ -485,7 +490,7 @@ impl Recording {
     /// The kernel's BTF.
     ///
     /// # Errors
-    /// [`Error::Missing`], or that it is damaged.
+    /// [`Error::Missing`], or an error if it is damaged.
     pub fn btf(&self) -> Result<Vec<u8>, Error> {
         self.blob(ChunkKind::Btf)
     }
@@ -493,7 +498,7 @@ impl Recording {
     /// The kernel's symbols, in the form of `/proc/kallsyms`.
     ///
     /// # Errors
-    /// [`Error::Missing`], or that they are damaged.
+    /// [`Error::Missing`], or an error if they are damaged.
     pub fn symbols(&self) -> Result<Vec<u8>, Error> {
         self.blob(ChunkKind::Symbols)
     }
@@ -508,10 +513,10 @@ impl Recording {
         &self.programs
     }
 
-    /// What the files of [`Recording::programs`] hold, in their order.
+    /// The contents of the files in [`Recording::programs`], in their order.
     ///
     /// # Errors
-    /// A damaged chunk, or less or more bytes than the list says.
+    /// A damaged chunk, or a different number of bytes than the list says.
     pub fn program_files(&self) -> Result<Vec<Vec<u8>>, Error> {
         let mut contents = vec![Vec::new(); self.programs.files().len()];
         for chunk in self.frame.of(ChunkKind::File) {
@@ -524,7 +529,7 @@ impl Recording {
             };
             bytes.extend_from_slice(payload.get(FILE_HEADER_BYTES..).unwrap_or_default());
             let (stored, found) = (listed.length, bytes.len() as u64);
-            // Each time, not only at the end: pieces that go on would fill memory first.
+            // Each time, not only at the end: endless pieces would fill memory first.
             if found > stored {
                 let what = "bytes of a program";
                 return Err(chunk.malformed(Problem::Count {
@@ -535,16 +540,17 @@ impl Recording {
             }
         }
         let mut all = self.programs.files().iter().zip(&contents);
-        // A recording that was cut may lack the last pieces.
+        // A truncated recording may lack the last pieces.
         let whole = all.all(|(listed, bytes)| bytes.len() as u64 == listed.length);
         let kind = ChunkKind::File;
         whole.then_some(contents).ok_or(Error::Missing { kind })
     }
 
-    /// The memory images with their bytes, in the order of the file. Each is unpacked once, when the iterator comes to it.
+    /// The memory images with their bytes, in file order. Each is unpacked once, when the iterator
+    /// reaches it.
     ///
     /// # Errors
-    /// That one of them is damaged.
+    /// One of them is damaged.
     pub fn images(&self) -> impl Iterator<Item = Result<(ImageInfo, Vec<u8>), Error>> + '_ {
         self.frame.of(ChunkKind::Image).map(|chunk| {
             let mut payload = self.frame.payload(chunk)?;
@@ -554,21 +560,23 @@ impl Recording {
         })
     }
 
-    /// The chunks of events, in the order of the file. Those of one lane are in the order of time; each can be decoded alone.
+    /// The chunks of events, in file order. Those of one lane are in time order; each can be
+    /// decoded alone.
     pub fn chunks(&self) -> &[EventChunk] {
         &self.events
     }
 
-    /// What counts over time are kept for.
+    /// The grid for counts over time.
     #[must_use]
     pub fn time_grid(&self) -> TimeGrid {
         TimeGrid::new(&self.events, self.description.cpus.unwrap_or(1))
     }
 
-    /// Hands the events of a chunk to `visitor`. This is the fast way to read. Reuse `decoder` for several chunks.
+    /// Passes the events of a chunk to `visitor`. This is the fast way to read. Reuse `decoder` for
+    /// several chunks.
     ///
     /// # Errors
-    /// That the chunk is damaged; `visitor` may have seen some of its events.
+    /// The chunk is damaged; `visitor` may have seen some of its events.
     pub fn visit(
         &self,
         chunk: &EventChunk,
@@ -581,7 +589,7 @@ impl Recording {
             .run(at, &columns, &summary, &self.instructions, decoder, visitor)
     }
 
-    /// All events, in the order of the file. Holds one chunk in memory.
+    /// All events, in file order. Holds one chunk in memory.
     pub fn events(&self) -> Events<'_> {
         Events {
             recording: self,
@@ -595,7 +603,8 @@ impl Recording {
     }
 }
 
-/// Events that [`Events`] decodes at a time: starting and stopping the decoder costs as much as ten.
+/// Events that [`Events`] decodes at a time: starting and stopping the decoder costs as much as
+/// ten.
 const BATCH: usize = 512;
 
 /// Iterator over the events of a recording. Ends after the first error.
@@ -645,7 +654,7 @@ impl Events<'_> {
                 Err(problem) => break Err(chunk.at.malformed(problem)),
             }
         };
-        // Also with an error: what was decoded before it is handed out first.
+        // Also with an error: events decoded before it are delivered first.
         self.batch = batch.0.into_iter();
         decoded
     }

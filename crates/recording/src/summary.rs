@@ -1,4 +1,4 @@
-//! How many events there are: in a chunk, in a recording.
+//! Numbers of events: in a chunk, in a recording.
 
 use crate::cursor::Cursor;
 use crate::{LaneId, Problem, VirtualTime};
@@ -54,7 +54,7 @@ impl Totals {
         ]
     }
 
-    /// Are these counted events as many as `stored` promises?
+    /// Whether these counted events are as many as `stored` promises.
     pub(crate) fn compare(&self, stored: &Self) -> Result<(), Problem> {
         for ((what, found), (_, stored)) in self.named().into_iter().zip(stored.named()) {
             if found != stored {
@@ -83,10 +83,10 @@ impl Totals {
     }
 }
 
-/// What a chunk of events holds.
+/// The contents of a chunk of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChunkSummary {
-    /// Whose events these are.
+    /// The lane of these events.
     pub lane: LaneId,
     /// Time of the first event.
     pub first: VirtualTime,
@@ -94,7 +94,7 @@ pub struct ChunkSummary {
     pub last: VirtualTime,
     /// One more than the highest instruction number that occurs; 0 if none does.
     pub instructions: u32,
-    /// How many events of each sort.
+    /// Number of events of each kind.
     pub totals: Totals,
 }
 

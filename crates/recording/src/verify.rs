@@ -1,6 +1,7 @@
 //! Checks a recording against its invariants, chunk by chunk, without trusting any of it.
 //!
-//! What it does not check: whether the events are those of the guest (the recorder's self-test does that).
+//! What it does not check: whether the events are those of the guest (the recorder's self-test does
+//! that).
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,7 +15,7 @@ use crate::payload::{FILE_HEADER_BYTES, IMAGE_HEADER_BYTES, IMAGE_PIECE_BYTES};
 use crate::reader::{ChunkRef, Cut, Frame, Source};
 use crate::{Error, FunctionId, FunctionTable, LaneId, Moment, Problem, Totals, VirtualTime};
 
-/// Most findings that a [`VerifyReport`] keeps; further ones are only counted.
+/// The maximum number of findings in a [`VerifyReport`]; further ones are only counted.
 pub const MAX_FINDINGS: usize = 1000;
 
 /// Something that is wrong with a recording.
@@ -24,7 +25,7 @@ pub enum Finding {
     #[error("{cut}; {chunks} whole chunks with {accesses} accesses are readable")]
     Cut {
         cut: Cut,
-        /// Whole chunks that were read so far.
+        /// Complete chunks read so far.
         chunks: usize,
         accesses: u64,
     },
@@ -34,29 +35,29 @@ pub enum Finding {
     /// The header or a chunk is damaged.
     #[error("{0}")]
     Damaged(Error),
-    /// A chunk that there is at most once is there again.
+    /// A second chunk of a kind that occurs at most once.
     #[error("chunk {chunk} is a second {kind} chunk")]
     Repeated { chunk: u32, kind: ChunkKind },
     /// A chunk that every recording has is missing, or not in its place.
     #[error("the first chunk is not {kind}")]
     NotFirst {
-        /// What it should hold.
+        /// The kind it should have.
         kind: ChunkKind,
     },
-    /// A chunk says that its events use instructions that no chunk before it gives.
+    /// A chunk says that its events use instructions that no earlier chunk defines.
     #[error("chunk {chunk} uses {used} instructions, but only {known} are known before it")]
     UnknownInstructions {
         chunk: u32,
-        /// How many it uses.
+        /// The number it uses.
         used: u32,
-        /// How many there are.
+        /// The number defined.
         known: usize,
     },
-    /// The END chunk does not agree with what was read.
+    /// The END chunk disagrees with what was read.
     #[error("the end counts {promised} {what}, the file has {found}")]
     Totals {
         what: &'static str,
-        /// By the END chunk.
+        /// According to the END chunk.
         promised: u64,
         found: u64,
     },
@@ -74,7 +75,7 @@ pub enum Finding {
         cpu: CpuId,
         /// Where it was first.
         first: LaneId,
-        /// Where it is too.
+        /// The lane it also appears in.
         second: LaneId,
     },
     /// A call or return of a function that the table does not have.
@@ -93,7 +94,7 @@ pub enum Finding {
     UnlistedValue {
         time: VirtualTime,
         name: String,
-        /// Up to which parameter there are values.
+        /// The number of parameters with values.
         values: usize,
         /// Parameters in the table.
         listed: usize,
@@ -150,10 +151,10 @@ pub enum Finding {
     },
 }
 
-/// What a recording was found to be.
+/// The result of checking a recording.
 #[derive(Debug, Default)]
 pub struct VerifyReport {
-    /// What is wrong, in the order of the file; at most [`MAX_FINDINGS`].
+    /// The findings, in file order; at most [`MAX_FINDINGS`].
     pub findings: Vec<Finding>,
     /// How many more there are.
     pub more: u64,
@@ -197,18 +198,18 @@ impl fmt::Display for VerifyReport {
 /// calls), heap objects (no double free, no overlap of live ones of known size), RMW instructions, markers, images.
 ///
 /// # Errors
-/// Only if it cannot be read at all: not a recording, a newer one, the file system says no.
+/// Only if it cannot be read at all: not a recording, a newer one, an error of the file system.
 pub fn verify(source: impl Source + 'static) -> Result<VerifyReport, Error> {
     let frame = match Frame::scan(Box::new(source)) {
         Err(error @ Error::HeaderChecksum { .. }) => {
-            // Where the first chunk starts is not known.
+            // The position of the first chunk is unknown.
             let mut report = VerifyReport::default();
             report.add(Finding::Damaged(error));
             return Ok(report);
         }
         scanned => scanned?,
     };
-    // How many lanes there are decides what time may do, from the first event on.
+    // The number of lanes decides how time may move, from the first event on.
     let lanes: Result<BTreeSet<u32>, Error> = frame
         .of(ChunkKind::Events)
         .map(|chunk| Ok(frame.summary(chunk)?.lane.0))
@@ -248,11 +249,11 @@ struct Pass<'f> {
     events: EventsCheck,
     decoder: Decoder,
     images: Vec<ImagePlace>,
-    /// By program file: the bytes that are listed, and those that there are.
+    /// By program file: the listed number of bytes, and the number found.
     programs: Vec<(u64, u64)>,
 }
 
-/// Where an image is, and in which chunk it is. In the order of moments, then of addresses.
+/// An image's address range, and its chunk. Ordered by moment, then by address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct ImagePlace {
     moment: Moment,
@@ -281,7 +282,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Checks a chunk. Damage is a finding; only the file system's refusal is an error.
+    /// Checks a chunk. Damage is a finding; only an error of the file system is an error.
     fn chunk(&mut self, chunk: &ChunkRef) -> Result<(), Error> {
         let kind = chunk.header.kind;
         // Metadata, types, symbols, tables and the end describe the whole: of two, readers take the
@@ -310,8 +311,8 @@ impl Pass<'_> {
             ChunkKind::Image => self.image(chunk),
             ChunkKind::End => self.end(chunk),
         };
-        // As the header says it, also of a damaged chunk: the running checksum then shows only what
-        // else differs.
+        // According to the header, even for a damaged chunk: the running checksum then shows only
+        // other differences.
         if kind != ChunkKind::End {
             self.checksum.add(chunk.header.checksum);
         }
@@ -363,7 +364,7 @@ impl Pass<'_> {
 
     fn image(&mut self, chunk: &ChunkRef) -> Result<(), Error> {
         if chunk.header.raw as usize > IMAGE_HEADER_BYTES + IMAGE_PIECE_BYTES {
-            // Found with the metadata, and not to be unpacked.
+            // Reported with the metadata, and must not be unpacked.
             return Ok(());
         }
         let payload = self.frame.payload(chunk)?;
@@ -438,8 +439,7 @@ impl Pass<'_> {
     /// Images of one moment may overlap only where they agree.
     fn overlaps(&mut self) -> Result<(), Error> {
         self.images.sort_unstable();
-        // Neighbours only: of a long image that spans two others, the second is not compared with
-        // it.
+        // Only neighbours: if a long image spans two others, the second is not compared with it.
         for pair in self.images.windows(2) {
             let (below, above) = (pair[0], pair[1]);
             if below.moment != above.moment || above.start >= below.end {
@@ -469,7 +469,7 @@ impl Pass<'_> {
     }
 
     fn close(mut self) -> Result<VerifyReport, Error> {
-        // Also of a recording that was cut: its whole chunks are good.
+        // Also for a truncated recording: its complete chunks are good.
         self.overlaps()?;
         if let Some(cut) = self.frame.cut() {
             let (chunks, accesses) = (self.report.chunks, self.report.totals.accesses());

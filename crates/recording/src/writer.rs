@@ -1,4 +1,5 @@
-//! Appends chunks to a file. Several processes may do so in turn: each opens it with [`Writer::append`].
+//! Appends chunks to a file. Several processes may do so in turn: each opens it with
+//! [`Writer::append`].
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -17,10 +18,10 @@ use crate::{Error, FunctionTable, Metadata, Moment, Problem, ProgramFiles, Total
 
 /// Where a recording is written to: a file, or memory.
 pub trait Sink: Write + Send {
-    /// Drops what is after the first `length` bytes, and goes on writing there.
+    /// Drops everything after the first `length` bytes, and continues writing there.
     ///
     /// # Errors
-    /// Whatever the operating system says.
+    /// Any error of the operating system.
     fn truncate(&mut self, length: u64) -> io::Result<()>;
 }
 
@@ -34,7 +35,7 @@ impl Sink for File {
 /// Appends chunks to a recording.
 pub struct Writer {
     sink: Box<dyn Sink>,
-    /// Bytes of whole chunks.
+    /// Bytes of complete chunks.
     length: u64,
     number: u32,
     checksum: RunningChecksum,
@@ -95,10 +96,11 @@ impl Writer {
         })
     }
 
-    /// Opens an unfinished recording to append to it. Bytes after its last whole chunk are dropped.
+    /// Opens an unfinished recording to append to it. Bytes after its last complete chunk are
+    /// dropped.
     ///
     /// # Errors
-    /// [`Error::Finished`] if it has its END chunk, and whatever makes it unreadable.
+    /// [`Error::Finished`] if it has its END chunk, or anything that makes it unreadable.
     pub fn append(path: &Path) -> Result<Self, Error> {
         let file = OpenOptions::new()
             .read(true)
@@ -113,15 +115,15 @@ impl Writer {
     /// # Errors
     /// As [`Writer::append`].
     pub fn append_to(file: File) -> Result<Self, Error> {
-        // A clone shares the file's position. The frame reads at places of its own and moves
+        // A clone shares the file's position. The frame reads at explicit offsets and moves
         // nothing; `truncate` sets it.
         let frame = Frame::scan(Box::new(
             file.try_clone().map_err(io_error("open the recording"))?,
         ))?;
         let mut writer = Self::new(Box::new(file))?;
         writer.length = frame.whole();
-        // What the process before knew is learned from the file: processes append in turn and share
-        // nothing else.
+        // What the previous process knew is learned from the file: processes append in turn and
+        // share nothing else.
         for chunk in frame.chunks() {
             writer.number += 1;
             writer.checksum.add(chunk.header.checksum);
@@ -129,7 +131,7 @@ impl Writer {
                 ChunkKind::End => return Err(Error::Finished),
                 ChunkKind::Events => writer.totals.add(&frame.summary(chunk)?.totals),
                 ChunkKind::Instructions => {
-                    // Only how many: a chunk begins with the number that comes next, which is
+                    // Only the number: a chunk starts with the number that comes next, which is
                     // checked against this list's length.
                     let mut known = vec![GuestAddr(0); writer.instructions as usize];
                     frame.instructions(chunk, &mut known)?;
@@ -174,7 +176,8 @@ impl Writer {
     /// Appends the programs' files: what they are, and what each holds.
     ///
     /// # Errors
-    /// [`Error::Io`], or [`Error::Unwritable`] if the list is too large for a chunk or a file has another length than the list says.
+    /// [`Error::Io`], or [`Error::Unwritable`] if the list is too large for a chunk or a file has
+    /// another length than the list says.
     pub fn programs(&mut self, files: &ProgramFiles, contents: &[&[u8]]) -> Result<(), Error> {
         for (file, bytes) in files.files().iter().zip(contents) {
             let (stored, found) = (file.length, bytes.len() as u64);
@@ -188,7 +191,7 @@ impl Writer {
                 return Err(Error::Unwritable { problem });
             }
         }
-        // The list first: a piece is of a file by its number in it.
+        // The list first: a piece refers to a file by its number in it.
         self.chunk(ChunkKind::Programs, files.payload())?;
         for (bytes, file) in contents.iter().zip(0..) {
             for piece in bytes.chunks(IMAGE_PIECE_BYTES) {
@@ -198,8 +201,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Appends the addresses of the next instructions: the first call gives instruction 0 and up. An
-    /// instruction must be known before events that use it are appended.
+    /// Appends the addresses of the next instructions: the first call defines instruction 0 and up.
+    /// An instruction must be defined before events that use it are appended.
     ///
     /// # Errors
     /// [`Error::Io`], or [`Error::Unwritable`] if there are more than [`crate::format::MAX_INSTRUCTIONS`].
@@ -223,7 +226,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Appends a chunk of events. An empty one is left out.
+    /// Appends a chunk of events. An empty one is skipped.
     ///
     /// # Errors
     /// [`Error::Io`], or [`Error::Unwritable`] if it is too large, or uses instructions that were not announced.
@@ -232,8 +235,8 @@ impl Writer {
             return Ok(());
         }
         let summary = &chunk.summary;
-        // Refused here rather than by a reader: each process appends on its own, and an order that
-        // went wrong would show when the run is over.
+        // Refused here rather than by a reader: each process appends on its own, and a wrong order
+        // would only show when the run is over.
         if summary.instructions > self.instructions {
             let problem = Problem::TooLarge {
                 what: "the number of used instructions",
@@ -244,7 +247,7 @@ impl Writer {
         }
         let raw = check_length("the length of a chunk of events", chunk.raw_bytes())
             .map_err(|problem| Error::Unwritable { problem })?;
-        // Taken out and put back, as `put` needs the writer; its memory serves the next chunk.
+        // Taken out and put back, because `put` needs the writer; its memory serves the next chunk.
         let mut payload = std::mem::take(&mut self.payload);
         let written = payload::events_payload(
             &mut self.compressor,
@@ -291,7 +294,7 @@ impl Writer {
         Ok(self.totals)
     }
 
-    /// Events so far, those that other processes appended included.
+    /// Events so far, including those that other processes appended.
     pub fn totals(&self) -> Totals {
         self.totals
     }
@@ -332,7 +335,8 @@ impl Writer {
             .write_all(&header.to_bytes())
             .and_then(|()| self.sink.write_all(stored));
         if let Err(source) = written {
-            // If shortening fails as well, the reader finds the chunk incomplete and stops before it.
+            // If truncating fails as well, the reader finds the chunk incomplete and stops before
+            // it.
             let _ = self.sink.truncate(self.length);
             return Err(Error::Io {
                 doing: "write the recording",

@@ -1,4 +1,4 @@
-//! A recording whose disk fills up ends at a whole chunk, and the first error is told.
+//! A recording whose disk fills up ends at a complete chunk, and the first error is reported.
 
 #![allow(clippy::unwrap_used, reason = "a set-up that fails fails the test")]
 
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use linemate_recording::*;
 
-/// Memory that takes `room` bytes and then says that the disk is full.
+/// Memory that accepts `room` bytes and then reports a full disk.
 #[derive(Clone)]
 struct SmallDisk {
     bytes: Arc<Mutex<Vec<u8>>>,
@@ -51,7 +51,7 @@ fn access(time: u64) -> RawAccess {
     }
 }
 
-/// Four chunks of a hundred accesses; the file's bytes and what stopping the writer says.
+/// Four chunks of a hundred accesses; the file's bytes and the result of stopping the writer.
 fn record(room: usize) -> (Vec<u8>, Result<Totals, Error>) {
     let disk = SmallDisk {
         bytes: Arc::default(),
@@ -79,7 +79,7 @@ fn record(room: usize) -> (Vec<u8>, Result<Totals, Error>) {
             );
         }
         let stopped = background.stop();
-        // Told once, on the way, with what was written until then.
+        // Reported once, during the run, with the bytes written until then.
         let told: Vec<(String, u64)> = told.iter().collect();
         match &stopped {
             Ok(_) => assert_eq!(told, []),
@@ -107,7 +107,7 @@ fn a_full_disk_leaves_whole_chunks() {
     );
     assert!(verify(whole.clone()).unwrap().is_sound());
     let mut lengths = std::collections::BTreeSet::new();
-    // Room for the header: 16 bytes, the tool of one and the checksum.
+    // Room for the header: 16 bytes, the tool's version of one byte and the checksum.
     for room in 25..whole.len() {
         let (bytes, result) = record(room);
         let error = result.unwrap_err();

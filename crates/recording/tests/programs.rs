@@ -1,4 +1,5 @@
-//! The programs' files of a recording: what is written is read, and what is not whole is found.
+//! The programs' files of a recording: what is written is read back, and incomplete files are
+//! found.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -53,7 +54,7 @@ fn what_is_written_is_read() {
 #[test]
 fn a_file_that_is_not_whole_is_found() {
     let (files, contents) = files();
-    // The last file's piece is not there: the writer is not told of it.
+    // The last file's piece is missing: the writer does not know about it.
     let bytes = bytes(&files, &contents[..1]);
     let found = verify(bytes.clone()).unwrap();
     assert!(format!("{:?}", found.findings).contains("bytes of a program"));

@@ -1,4 +1,4 @@
-//! What is encoded and written is what is read, whatever the events are.
+//! Whatever is encoded and written is read back, for any events.
 
 #![allow(clippy::unwrap_used, reason = "a set-up that fails fails the test")]
 
@@ -49,7 +49,7 @@ fn check(events: &[Given], per_chunk: u32) {
     for event in events {
         encode(&mut encoder, event);
         if encoder.is_full() {
-            // A spare chunk comes back; its place is taken by the one that it is swapped for.
+            // A spare chunk is returned; the one it is swapped for takes its place.
             let full = encoder.take(RawChunk::default());
             lane.events(full);
         }
@@ -116,7 +116,7 @@ impl Visitor for Collect {
     }
 }
 
-/// Numbers that are near each other, or nowhere near, or at the ends.
+/// Numbers that are close together, far apart, or at the ends.
 fn number() -> impl Strategy<Value = u64> {
     prop_oneof![
         4 => (0u64..64).prop_map(|n| 0xffff_8880_0000_1000 + 8 * n),
@@ -239,7 +239,7 @@ fn stream() -> impl Strategy<Value = Vec<Given>> {
     })
 }
 
-/// One after the other they are read in batches.
+/// One after the other, they are read in batches.
 #[test]
 fn a_chunk_of_several_batches_survives() {
     let event = |i: u32| {

@@ -24,7 +24,7 @@ fn bytes(rounds: u64, round: &impl Fn(&mut Encoder, u64)) -> usize {
     encoder.take(RawChunk::default()).raw_bytes()
 }
 
-/// What each of a hundred rounds costs after ten in which the model learns.
+/// The cost of each of a hundred rounds after ten in which the model learns.
 fn learnt(round: impl Fn(&mut Encoder, u64)) -> (usize, usize) {
     let more = bytes(110, &round) - bytes(10, &round);
     (more / 100, more % 100)
@@ -48,7 +48,7 @@ fn the_same_again_is_one_byte_per_access() {
 #[test]
 fn fields_of_another_object_cost_one_address() {
     let cost = learnt(|encoder, i| {
-        // Far apart, so that the distance from the last object has three bytes as a varint.
+        // Far apart, so that the distance from the last object takes three bytes as a varint.
         let object = 0xffff_8880_0000_0000 + i * i * 4096;
         for (k, offset) in [(0, 0), (1, 24), (2, 8), (3, 512)] {
             encoder.access(access(
@@ -100,7 +100,7 @@ fn two_ways_to_go_on_cost_nothing_and_a_third_one_a_site() {
         })
     };
     assert_eq!(branch(2), (2, 0));
-    // The site's difference takes a byte, the gap of 2 another one.
+    // The site's difference takes one byte, the gap of 2 another.
     assert_eq!(branch(3), (2 + 2, 0));
 }
 
@@ -119,8 +119,8 @@ fn calls_with_known_values_cost_one_byte() {
             values: [Some(0xffff_8880_0000_1000), None, Some(3), None, None, None],
         });
     });
-    // Two bytes for the stack's address in the two of four rounds that it does not move on as before; the
-    // call's own stack pointer follows from it.
+    // Two bytes for the stack's address in the two of four rounds in which it does not advance as
+    // before; the call's own stack pointer follows from it.
     assert_eq!(cost, (2 + 1, 0));
 }
 

@@ -1,4 +1,5 @@
-//! `verify` on sound files and on damaged ones: exactly these findings. What is wrong with events is in verify_events.rs.
+//! `verify` on sound files and on damaged ones: exactly these findings. verify_events.rs covers the
+//! events.
 
 #![allow(clippy::unwrap_used, reason = "a set-up that fails fails the test")]
 
@@ -69,7 +70,8 @@ fn a_flipped_bit_is_found_in_every_chunk_and_every_byte() {
     }
 }
 
-/// The findings after the last bit of chunk `number` was changed, without the first, which is the checksum's.
+/// The findings after flipping the last bit of chunk `number`, without the first, which is the
+/// checksum's.
 fn findings_without(number: usize) -> Vec<String> {
     let mut bytes = sound();
     let (start, length, kind) = chunks(&bytes)[number].clone();
@@ -258,7 +260,7 @@ fn a_newer_recording_names_the_tool_that_wrote_it() {
     assert!(matches!(verify(bytes), Err(Error::NotARecording)));
 }
 
-/// A damaged length of the tool's version, too: the checksum is then elsewhere.
+/// Also a damaged length of the tool's version: the checksum is then elsewhere.
 #[test]
 fn a_flipped_bit_is_found_in_every_byte_of_the_header() {
     let bytes = sound();
@@ -281,7 +283,7 @@ fn a_flipped_bit_is_found_in_every_byte_of_the_header() {
     }
 }
 
-/// Up to format 3 the header has no checksum; else the files are as today's.
+/// Up to format 3 the header has no checksum; otherwise the files are the same.
 #[test]
 fn recordings_of_earlier_formats_are_read() {
     let bytes = sound();
@@ -296,7 +298,7 @@ fn recordings_of_earlier_formats_are_read() {
         assert_eq!(recording.tool(), "1.0");
         assert_eq!(recording.events().filter(Result::is_err).count(), 0);
     }
-    // Called an older one, it has a checksum where its first chunk should be.
+    // Labelled as an older one, it has a checksum where its first chunk should be.
     let mut renamed = bytes;
     renamed[8] = 3;
     let found = findings(renamed);
@@ -306,7 +308,8 @@ fn recordings_of_earlier_formats_are_read() {
     assert!(cut, "{found:?}");
 }
 
-/// What `check` says of a recording is what `verify` finds first; what is in the chunks it leaves to `verify`.
+/// What `check` says about a recording is what `verify` finds first; the contents of chunks are up
+/// to `verify`.
 #[test]
 fn every_damaged_chunk_is_found_without_decoding() {
     let check =
@@ -325,7 +328,7 @@ fn every_damaged_chunk_is_found_without_decoding() {
             );
         }
     }
-    // A chunk of another recording, whole in itself.
+    // A chunk of another recording, intact in itself.
     let (start, length, _) = chunks(&bytes)[7].clone();
     let mut other = bytes.clone();
     let last = start + length - 1;
@@ -413,7 +416,7 @@ fn an_interrupted_recording_can_be_appended_to() {
         .events(&encode(0, &[access(1, 1, AccessKind::Load)]))
         .unwrap();
     drop(writer);
-    // Half a chunk after the whole ones.
+    // Half a chunk after the complete ones.
     let mut bytes = std::fs::read(&scratch.0).unwrap();
     let whole = bytes.len();
     bytes.extend_from_slice(&sound()[27..68]);

@@ -1,4 +1,4 @@
-//! `verify` on recordings whose events cannot be: exactly these findings.
+//! `verify` on recordings with impossible events: exactly these findings.
 
 #![allow(clippy::unwrap_used, reason = "a set-up that fails fails the test")]
 
@@ -62,7 +62,7 @@ fn instructions_must_be_either_atomic_or_plain_stores() {
 fn returns_need_their_calls() {
     let object = HEAP + 0x1000;
     let events = [
-        // Entered before the start: nothing is known of it.
+        // Entered before the start: nothing is known about it.
         ret(1, KMALLOC, STACK - 8, object),
         call(2, KMALLOC, STACK, &[8]),
         ret(3, ALLOC_BULK, STACK, object),
@@ -131,7 +131,7 @@ fn an_object_must_not_be_freed_twice() {
         events.push(call(7, KFREE, STACK, &[nothing]));
         events.push(call(7, KFREE, STACK, &[nothing]));
     }
-    // What a bulk allocation returned is not known: it may have been this object.
+    // What a bulk allocation returned is unknown: it may have been this object.
     events.push(call(8, ALLOC_BULK, STACK, &[]));
     events.push(ret(9, ALLOC_BULK, STACK, 3));
     events.push(call(10, KFREE, STACK, &[object]));
@@ -162,7 +162,7 @@ fn live_objects_must_not_overlap() {
     events.push(call(7, KFREE, STACK, &[HEAP + 64]));
     events.push(call(7, KFREE, STACK, &[HEAP + 63]));
     events.extend(kmalloc(8, 32, HEAP + 96));
-    // The same object again: a wrapper and what it calls.
+    // The same object again: a wrapper and its callee.
     events.extend(kmalloc(10, 64, HEAP));
     events.extend(kmalloc(12, 200, HEAP - 100));
     assert_eq!(

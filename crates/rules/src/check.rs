@@ -56,7 +56,7 @@ pub enum CheckReason {
     #[error("group `{0}` has the name of a member: give the group another name")]
     NameTaken(String),
     /// A group that does not fit where it shall.
-    #[error("group `{group}` has {bytes} bytes, but {lines} of {line} bytes hold only {room}", lines = Limit::Lines(*.lines), room = .lines.saturating_mul(*.line))]
+    #[error("group `{group}` has {bytes} bytes, more than {lines} of {line} bytes can hold ({room})", lines = Limit::Lines(*.lines), room = .lines.saturating_mul(*.line))]
     CannotFit {
         group: String,
         bytes: u64,

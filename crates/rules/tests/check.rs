@@ -167,7 +167,7 @@ fn only_what_is_marked_may_be_missing() {
 #[test]
 fn what_cannot_be_kept_is_refused() {
     let model = kernel(&[("a", 8), ("b", 64)]);
-    let expected = "3:1: group `g` has 72 bytes, and 1 line of 64 bytes hold 64";
+    let expected = "3:1: group `g` has 72 bytes, more than 1 line of 64 bytes can hold (64)";
     assert_eq!(
         fails("type t\nstart a\ngroup g on 1 line { a b }", &model),
         expected

@@ -1,4 +1,5 @@
-//! What QEMU calls: installation and callbacks. Each finds its lane and hands on to safe code.
+//! The functions that QEMU calls: installation and callbacks. Each finds its lane and calls safe
+//! code.
 
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -26,18 +27,20 @@ use crate::tap::Tap;
 use crate::view::GuestAccess as _;
 use crate::watch::Calls;
 
-/// The plugin interface that this plugin was made for; QEMU refuses to load it if it has an older one.
+/// The plugin interface version that this plugin was written for; a QEMU with an older one refuses
+/// to load it.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[allow(non_upper_case_globals, reason = "QEMU looks for this name")]
 #[allow(unreachable_pub, reason = "QEMU is the one who reaches it")]
 pub static qemu_plugin_version: c_int = raw::VERSION;
 
-/// The one recorder of this process.
+/// The single recorder of this process.
 static PLUGIN: OnceLock<Plugin> = OnceLock::new();
 /// In deterministic mode: the lane of all CPUs.
 static SHARED: Tap = Tap::new();
 
-/// In deterministic mode: the state of the CPU that runs, as generated code has it, and the CPU's number.
+/// In deterministic mode: the state of the running CPU, as generated code addresses it, and the
+/// CPU's number.
 static STATE: AtomicUsize = AtomicUsize::new(0);
 static RUNNING: AtomicU16 = AtomicU16::new(0);
 
@@ -47,17 +50,17 @@ struct Plugin {
     registers: Box<[OnceLock<Registers>]>,
     /// One lane for all CPUs, or one each.
     lanes: Box<[Lane]>,
-    /// Recording has ended, or ends.
+    /// Recording has ended, or is ending.
     stopped: AtomicBool,
     /// The thread that runs the CPUs, in deterministic mode.
     thread: OnceLock<ThreadId>,
 }
 
-/// What is used by the callbacks of the CPUs of one lane alone.
+/// What only the callbacks of one lane's CPUs use.
 struct Confined<T>(UnsafeCell<T>);
 
-// SAFETY: callbacks of the CPUs of one lane come one after another on one thread (`on_vcpu_init` checks it), and do not
-// nest; nobody else looks inside.
+// SAFETY: callbacks of the CPUs of one lane come one after another on one thread (`on_vcpu_init`
+// checks it), and do not nest; nobody else looks inside.
 unsafe impl<T> Sync for Confined<T> {}
 
 /// A lane's side of the guest.
@@ -127,8 +130,8 @@ pub unsafe extern "C" fn qemu_plugin_install(
     }
 }
 
-/// A file that grows over the process's limit (`ulimit -f`) fails its write, which is reported, where the signal would end QEMU without a word.
-/// QEMU's other threads are started later and inherit it.
+/// If a file exceeds the process's limit (`ulimit -f`), its write fails and is reported; the signal
+/// would end QEMU silently. QEMU's other threads are started later and inherit this.
 fn take_file_limits_as_errors() {
     // SAFETY: both calls only write to `signals`, which is valid for them.
     unsafe {
@@ -167,7 +170,7 @@ unsafe fn install(
     };
     let cpus = usize::try_from(info.max_vcpus)
         .unwrap_or(1)
-        // A recording numbers CPUs by 16 bits.
+        // A recording numbers CPUs with 16 bits.
         .clamp(1, usize::from(u16::MAX) - 1);
     let taps: Vec<&'static Tap> = if options.parallel {
         (0..cpus)
@@ -176,7 +179,7 @@ unsafe fn install(
     } else {
         vec![&SHARED]
     };
-    // Before anything is translated: which callbacks get the fast path is decided there.
+    // Before anything is translated, because translation decides which callbacks get the fast path.
     find_size_bits();
     let recording = open_file(options.descriptor)?;
     let recorder = Recorder::new(options, recording, cpus, taps.iter().copied())?;
@@ -193,7 +196,7 @@ unsafe fn install(
         stopped: AtomicBool::new(false),
         thread: OnceLock::new(),
     };
-    // Before the callbacks are registered, which find it there.
+    // Before the callbacks are registered, which use it.
     let Ok(()) = PLUGIN.set(plugin) else {
         return Err(SetUpError::Twice);
     };
@@ -215,7 +218,7 @@ fn open_file(descriptor: RawFd) -> Result<File, SetUpError> {
     if unsafe { libc::fcntl(descriptor, libc::F_GETFD) } < 0 {
         return Err(SetUpError::NotOpen(descriptor));
     }
-    // SAFETY: it is open, and the host that passes its number here leaves it to the recorder.
+    // SAFETY: it is open, and the host passes its number for the recorder to own.
     Ok(unsafe { File::from_raw_fd(descriptor) })
 }
 
@@ -247,7 +250,8 @@ extern "C" fn on_translate(_id: raw::PluginId, tb: *mut raw::Tb) {
     }
 }
 
-/// A block that [`crate::view::CodeBlock::count`] was called for is entered in parallel mode; `data` is its number of instructions.
+/// A block for which [`crate::view::CodeBlock::count`] was called is entered in parallel mode;
+/// `data` is its number of instructions.
 pub(super) extern "C" fn on_block_of(cpu: c_uint, data: *mut c_void) {
     let Some(tap) = tap::<true>(cpu) else { return };
     if tap.add(data.addr() as u32) {
@@ -255,15 +259,17 @@ pub(super) extern "C" fn on_block_of(cpu: c_uint, data: *mut c_void) {
     }
 }
 
-// SAFETY: defined below; they change nothing but the register of the third argument and go on in safe functions.
+// SAFETY: defined below; they change only the register of the third argument and continue in safe
+// functions.
 unsafe extern "C" {
-    /// [`on_block_of`] in deterministic mode, where `cpu` is not the CPU that runs (see [`crate::running`]). Generated code keeps
-    /// the address of the running CPU's state in a register of the host, `TCG_AREG0` in QEMU's `tcg/HOST/tcg-target.h`, which
-    /// a called function must preserve: it is passed on as a third argument.
+    /// [`on_block_of`] in deterministic mode, where `cpu` is not the running CPU (see
+    /// [`crate::running`]). Generated code has the address of the running CPU's state in a register
+    /// of the host, `TCG_AREG0` in QEMU's `tcg/HOST/tcg-target.h`, which a called function must
+    /// preserve: it is passed on as a third argument.
     #[link_name = "linemate_on_any_block"]
     pub(super) safe fn on_any_block(cpu: c_uint, data: *mut c_void);
-    /// An instruction that [`crate::view::Instrument::watch_execution`] was called for is about to run. The CPU's state
-    /// is found as in [`on_any_block`].
+    /// An instruction for which [`crate::view::Instrument::watch_execution`] was called is about to
+    /// run. The CPU's state is found as in [`on_any_block`].
     #[link_name = "linemate_on_hook"]
     pub(super) safe fn on_hook(cpu: c_uint, data: *mut c_void);
 }
@@ -309,7 +315,7 @@ pass_state_on!("linemate_on_hook", "mov x2, x19\nb {}", on_hook_with_state);
 extern "C" fn on_block_with_state(_cpu: c_uint, data: *mut c_void, state: usize) {
     let instructions = data.addr() as u32;
     let turned = SHARED.add(instructions);
-    // One comparison a block in the common case: blocks are entered far more often than CPUs
+    // One comparison per block in the common case: blocks are entered far more often than CPUs
     // change.
     if turned || STATE.load(Ordering::Relaxed) != state {
         change_cpu(state, instructions);
@@ -338,11 +344,12 @@ fn change_cpu(state: usize, instructions: u32) {
     // Relaxed: all of this is on the one thread that runs the CPUs.
     RUNNING.store(number, Ordering::Relaxed);
     STATE.store(state, Ordering::Relaxed);
-    // The block that begins the turn is counted already.
+    // The block that starts the turn is already counted.
     SHARED.cpu(instructions, number);
 }
 
-/// A load or store by an instruction that [`crate::view::Instrument::watch_memory`] was called for.
+/// A load or store by an instruction for which [`crate::view::Instrument::watch_memory`] was
+/// called.
 pub(super) extern "C" fn on_memory<const STORE: bool, const PARALLEL: bool>(
     cpu: c_uint,
     info: raw::MemInfo,
@@ -356,7 +363,8 @@ pub(super) extern "C" fn on_memory<const STORE: bool, const PARALLEL: bool>(
     if !is_kernel(vaddr) {
         return on_other_memory::<STORE>(tap, instruction, info, vaddr);
     }
-    // Most accesses are plain and of no tracked store: they pay two comparisons and the record.
+    // Most accesses are plain and do not store to tracked memory: they cost two comparisons and the
+    // record.
     if !instruction.is_plain() || (STORE && tap.tracks(vaddr) && !instruction.bulk_store()) {
         return on_value::<STORE>(tap, instruction, info, vaddr);
     }
@@ -365,7 +373,8 @@ pub(super) extern "C" fn on_memory<const STORE: bool, const PARALLEL: bool>(
     }
 }
 
-/// What [`on_memory`] does where the value is looked at: in atomic instructions, and in stores to tracked memory.
+/// The part of [`on_memory`] that looks at the value: for atomic instructions, and for stores to
+/// tracked memory.
 #[inline(never)]
 extern "C" fn on_value<const STORE: bool>(
     tap: &Tap,
@@ -384,12 +393,12 @@ extern "C" fn on_value<const STORE: bool>(
     if !fits || !knows_size_bits() || !tap.is_open() {
         return on_other_memory::<STORE>(tap, instruction, info, vaddr);
     }
-    // SAFETY: `info` belongs to the callback that this one is called by.
+    // SAFETY: `info` belongs to the callback that calls this one.
     let value = unsafe { MemoryAccess::new(info) }.low_value();
     tap.valued(instruction, flags | store, size_log2, vaddr, value);
 }
 
-/// What [`on_memory`] does in some cases: there, it would cost in all.
+/// The rare part of [`on_memory`], kept apart so that it does not slow down the common one.
 #[inline(never)]
 extern "C" fn on_other_memory<const STORE: bool>(
     tap: &Tap,
@@ -401,7 +410,7 @@ extern "C" fn on_other_memory<const STORE: bool>(
         return;
     }
     let Some(plugin) = PLUGIN.get() else { return };
-    // SAFETY: `info` belongs to the callback that this one is called by.
+    // SAFETY: `info` belongs to the callback that calls this one.
     let access = unsafe { MemoryAccess::new(info) };
     if is_kernel(vaddr) {
         let touch = Touch {
@@ -422,7 +431,7 @@ extern "C" fn on_hook_with_state(cpu: c_uint, data: *mut c_void, state: *const u
     let Some(plugin) = PLUGIN.get() else { return };
     // SAFETY: `watch_execution` passed a `&'static Hooked`.
     let hooked = unsafe { &*data.cast_const().cast::<Hooked>() };
-    // Before the lane is asked whether it records, as the mark itself is the first event.
+    // Before the check whether the lane records, because the mark itself is the first event.
     if hooked.action == Action::Start {
         plugin.start();
     }
@@ -436,7 +445,8 @@ extern "C" fn on_hook_with_state(cpu: c_uint, data: *mut c_void, state: *const u
     };
     let registers = plugin.registers.get(cpu as usize).and_then(OnceLock::get);
     if let (true, Some(registers)) = (lane.tap.is_open(), registers) {
-        // SAFETY: `state` is that of the CPU whose instruction is about to run; registers may be read (see `watch_execution`).
+        // SAFETY: `state` is that of the CPU whose instruction is about to run; registers may be
+        // read (see `watch_execution`).
         let halted = unsafe { Halted::new(registers, state) };
         // SAFETY: see `Confined`.
         let calls = unsafe { &mut *lane.calls.0.get() };

@@ -1,4 +1,5 @@
-//! Safe views of what QEMU shows during a callback: a block being translated, a memory access, a CPU's registers.
+//! Safe views of what QEMU exposes during a callback: a block being translated, a memory access, a
+//! CPU's registers.
 
 use std::ffi::{CStr, c_void};
 use std::marker::PhantomData;
@@ -60,14 +61,14 @@ impl<'a> CodeBlock for TranslatedBlock<'a> {
         })
     }
 
-    // By a callback, not by the interface's inline addition: with that one QEMU 10.0.2 executes guest code wrongly
-    // under `-icount` (fork fails in a guest that runs well without it).
+    // By a callback, not by the interface's inline addition: with that, QEMU 10.0.2 executes guest
+    // code wrongly under `-icount` (fork fails in a guest that runs well without it).
     fn count(&self, parallel: bool) {
         let callback: raw::ExecCallback = if parallel { on_block_of } else { on_any_block };
-        // In deterministic mode a block can be the first of its CPU, which is then asked for its registers.
+        // In deterministic mode a block can be the first of its CPU, whose registers are then read.
         let flags = if parallel { raw::NO_REGS } else { raw::R_REGS };
         let data = ptr::without_provenance_mut(self.len());
-        // SAFETY: `tb` is valid for 'a; the callback takes its data for a number.
+        // SAFETY: `tb` is valid for 'a; the callback treats its data as a number.
         unsafe {
             raw::qemu_plugin_register_vcpu_tb_exec_cb(self.tb, callback, flags, data);
         }
@@ -76,7 +77,7 @@ impl<'a> CodeBlock for TranslatedBlock<'a> {
 
 impl Instrument for BlockInstruction<'_> {
     fn address(&self) -> u64 {
-        // SAFETY: `insn` is valid during the translation callback, which 'a stands for.
+        // SAFETY: `insn` is valid during the translation callback, which outlives 'a.
         unsafe { raw::qemu_plugin_insn_vaddr(self.insn) }
     }
 
@@ -87,8 +88,9 @@ impl Instrument for BlockInstruction<'_> {
             return None;
         }
         let within = host.addr() % PAGE as usize;
-        // SAFETY: `host` points into the guest's memory, which QEMU maps in whole pages as the guest has them; the page stays
-        // mapped and, as the CPUs take turns on this thread, unchanged during the callback that `self` does not outlive.
+        // SAFETY: `host` points into the guest's memory, which QEMU maps in whole pages as in the
+        // guest; the page stays mapped and, because the CPUs take turns on this thread, unchanged
+        // during the callback, which outlives `self`.
         let page = unsafe { &*host.byte_sub(within).cast::<[u8; PAGE as usize]>() };
         Some((page, within as u64))
     }
@@ -114,7 +116,8 @@ impl Instrument for BlockInstruction<'_> {
             instruction.slowed()
         };
         let data = ptr::without_provenance_mut(instruction.to_bits() as usize);
-        // SAFETY: `insn` as above; the callbacks take `data` for an instruction's bits, which it is.
+        // SAFETY: `insn` as above; the callbacks treat `data` as an instruction's bits, which it
+        // is.
         unsafe {
             let register = raw::qemu_plugin_register_vcpu_mem_cb;
             register(self.insn, load, raw::NO_REGS, raw::MEM_R, data);
@@ -124,7 +127,7 @@ impl Instrument for BlockInstruction<'_> {
 
     fn watch_execution(&self, hooked: &'static Hooked) {
         let data = ptr::from_ref(hooked).cast_mut().cast::<c_void>();
-        // SAFETY: `insn` as above; the callback takes `data` for a `&'static Hooked`, which it is.
+        // SAFETY: `insn` as above; the callback treats `data` as a `&'static Hooked`, which it is.
         unsafe {
             raw::qemu_plugin_register_vcpu_insn_exec_cb(self.insn, on_hook, raw::R_REGS, data);
         }
@@ -134,7 +137,7 @@ impl Instrument for BlockInstruction<'_> {
 impl BlockInstruction<'_> {
     /// Calls `callback`, with no data, before the instruction runs.
     pub(super) fn call(&self, callback: raw::ExecCallback) {
-        // SAFETY: `insn` as above; a callback without data looks at none.
+        // SAFETY: `insn` as above; a callback without data reads none.
         unsafe {
             raw::qemu_plugin_register_vcpu_insn_exec_cb(
                 self.insn,
@@ -146,31 +149,32 @@ impl BlockInstruction<'_> {
     }
 }
 
-/// Where the three bits of log2 of the size are in what describes a memory callback.
+/// Where a memory callback's descriptor has the three bits of log2 of the size.
 static SIZE_SHIFT: AtomicU32 = AtomicU32::new(UNKNOWN);
 const UNKNOWN: u32 = u32::MAX;
 
-/// Finds out where QEMU keeps a callback's size, by asking for the sizes of made-up callbacks: a call per access is expensive.
-/// If no place fits, [`size_log2`] is never asked.
+/// Finds out where QEMU stores a callback's size, by asking for the sizes of synthetic descriptors:
+/// a call per access is expensive. If no place fits, [`size_log2`] is never called.
 pub(super) fn find_size_bits() {
-    // SAFETY: takes the number apart, no state.
+    // SAFETY: decodes a number, without state.
     let said = |info| unsafe { raw::qemu_plugin_mem_size_shift(info) };
     let fits =
-        // Each size at that place, and nothing else of the word: a place that only happens to fit
-        // would not pass.
+        // Each size at that place, and nothing else of the word: a place that fits by chance would
+        // not pass.
         |shift: &u32| (0..8).all(|size| said(size << shift) == size) && said(!(7 << shift)) == 0;
     if let Some(shift) = (0..16).find(fits) {
         SIZE_SHIFT.store(shift, Ordering::Relaxed);
     }
 }
 
-/// Log2 of the bytes of a memory callback, for instructions that are plain or where it was found (see [`find_size_bits`]).
+/// Log2 of the bytes of a memory callback, for plain instructions, or if the place was found (see
+/// [`find_size_bits`]).
 #[inline(always)]
 pub(super) fn size_log2(info: raw::MemInfo) -> u32 {
     info.wrapping_shr(SIZE_SHIFT.load(Ordering::Relaxed)) & 7
 }
 
-/// Whether [`size_log2`] may be asked.
+/// Whether [`size_log2`] may be called.
 pub(super) fn knows_size_bits() -> bool {
     SIZE_SHIFT.load(Ordering::Relaxed) != UNKNOWN
 }
@@ -183,7 +187,7 @@ pub(crate) struct MemoryAccess<'a> {
 
 impl MemoryAccess<'_> {
     /// # Safety
-    /// `info` is that of a memory callback that lasts for `'a`.
+    /// `info` belongs to a memory callback that lasts for `'a`.
     pub(super) unsafe fn new(info: raw::MemInfo) -> Self {
         Self {
             info,
@@ -191,24 +195,25 @@ impl MemoryAccess<'_> {
         }
     }
 
-    /// The first eight bytes loaded or stored, little endian; what is above the access's size is meaningless.
+    /// The first eight bytes loaded or stored, little endian; anything above the access's size is
+    /// meaningless.
     #[inline(always)]
     pub(super) fn low_value(&self) -> u64 {
-        // SAFETY: called during the memory callback, for which QEMU keeps the value.
+        // SAFETY: called during the memory callback, for which QEMU stores the value.
         unsafe { raw::qemu_plugin_mem_get_value(self.info) }.low
     }
 }
 
 impl GuestAccess for MemoryAccess<'_> {
     fn size(&self) -> u8 {
-        // SAFETY: takes the number apart, no state.
+        // SAFETY: decodes a number, without state.
         let shift = unsafe { raw::qemu_plugin_mem_size_shift(self.info) };
         1 << shift.min(6)
     }
 
     #[inline]
     fn value(&self) -> u128 {
-        // SAFETY: called during the memory callback, for which QEMU keeps the value.
+        // SAFETY: called during the memory callback, for which QEMU stores the value.
         let value = unsafe { raw::qemu_plugin_mem_get_value(self.info) };
         // The union's words beyond the value's type are not set.
         match value.kind {
@@ -258,18 +263,19 @@ pub(crate) struct Registers {
     buffer: *mut raw::GByteArray,
 }
 
-// SAFETY: made in the CPU's init callback and used in that CPU's callbacks only, which do not overlap; the handles
-// are QEMU's numbers and valid for its lifetime.
+// SAFETY: made in the CPU's init callback and used only in that CPU's callbacks, which do not
+// overlap; the handles are QEMU's numbers and valid for its lifetime.
 unsafe impl Send for Registers {}
 // SAFETY: as for Send.
 unsafe impl Sync for Registers {}
 
 impl Registers {
-    /// Looks the registers up. Works in a CPU's init callback only; `None` if one is missing.
+    /// Looks up the registers. Works only in a CPU's init callback; `None` if one is missing.
     pub(super) fn look_up() -> Option<Self> {
         let mut handles = [ptr::null_mut(); NAMES.len()];
-        // SAFETY: called in the init callback; the array is ours, with `len` descriptors whose names are
-        // NUL-terminated strings that QEMU keeps. QEMU's handles can be null pointers in form, so `found` counts.
+        // SAFETY: called in the init callback; the array is ours, with `len` descriptors whose
+        // names are NUL-terminated strings that QEMU owns. QEMU's handles can look like null
+        // pointers, so `found` counts.
         unsafe {
             let array = raw::qemu_plugin_get_registers();
             if array.is_null() {
@@ -331,13 +337,13 @@ impl Registers {
 
 /// A CPU whose next instruction is a watched one.
 ///
-/// QEMU's interface takes some 20 ns for a register and a watched function's entry needs up to eight. QEMU keeps
-/// the sixteen general registers at the very start of the CPU's state; that this is so is not promised, hence it is
-/// compared with what the interface says at the first [`Halted::TRIALS`] watched instructions and, if it was ever wrong, not
-/// relied upon.
+/// QEMU's interface takes some 20 ns per register, and a watched function's entry needs up to
+/// eight. QEMU has the sixteen general registers at the very start of the CPU's state. That is not
+/// guaranteed, so the first [`Halted::TRIALS`] watched instructions compare them with the
+/// interface's answers, and they are not used if they ever differed.
 pub(super) struct Halted<'a> {
     registers: &'a Registers,
-    /// [`NAMES`]' general registers, if they could be had without asking.
+    /// The general registers of [`NAMES`], if they were read directly.
     values: Option<[u64; GENERAL]>,
 }
 
@@ -346,14 +352,15 @@ static AGREED: AtomicU32 = AtomicU32::new(0);
 const DISAGREED: u32 = u32::MAX;
 /// How many of [`NAMES`] are general registers.
 const GENERAL: usize = 8;
-/// Where they are in the CPU's state, in words: the processor numbers them so.
+/// Where they are in the CPU's state, in words: in the processor's numbering.
 const PLACES: [usize; GENERAL] = [7, 6, 2, 1, 8, 9, 4, 0];
 
 impl<'a> Halted<'a> {
     const TRIALS: u32 = 1000;
 
     /// # Safety
-    /// Called in an instruction's callback of the CPU whose state is at `state`, which may read `registers`.
+    /// Called in an instruction's callback of the CPU whose state is at `state`, which may read
+    /// `registers`.
     pub(super) unsafe fn new(registers: &'a Registers, state: *const u64) -> Self {
         let agreed = AGREED.load(Ordering::Relaxed);
         if agreed == DISAGREED {
@@ -365,11 +372,11 @@ impl<'a> Halted<'a> {
         // SAFETY: a CPU's state is much longer than sixteen words; nobody writes to it during the callback.
         let values = PLACES.map(|place| unsafe { state.add(place).read() });
         if agreed < Self::TRIALS {
-            // All eight, each time: a register that the state keeps elsewhere would agree only by
+            // All eight, each time: a register that the state has elsewhere would agree only by
             // chance.
             let right = (0..GENERAL).all(|index| registers.read(index) == values[index]);
             let agreed = if right { agreed + 1 } else { DISAGREED };
-            // The largest stays: on no thread is a disagreement forgotten.
+            // The largest is stored: a disagreement on any thread is never forgotten.
             AGREED.fetch_max(agreed, Ordering::Relaxed);
             return Self {
                 registers,
@@ -419,14 +426,15 @@ impl Cpu for Halted<'_> {
 impl Registers {
     /// The 64-bit word at a guest-virtual address, if it is mapped.
     fn word(&self, address: u64) -> Option<u64> {
-        // SAFETY: called in a callback of this CPU; QEMU sizes the buffer and says whether it filled it.
+        // SAFETY: called in a callback of this CPU; QEMU sizes the buffer and reports whether it
+        // filled it.
         unsafe {
             raw::qemu_plugin_read_memory_vaddr(address, self.buffer, 8).then(|| self.first_word())
         }
     }
 }
 
-/// The running CPU, where [`crate::running`] has to find out which one it is.
+/// The running CPU, for [`crate::running`] to identify.
 pub(super) struct Machine<'a> {
     registers: &'a Registers,
     percpu_offsets: Option<u64>,

@@ -1,10 +1,11 @@
-//! Holds a guest at its hold mark until the host says go on.
+//! Holds a guest at its hold mark until the host releases it.
 //!
-//! QEMU can only be asked to stop, and does so some instructions later, or, if the guest asks itself, with its clock moved
-//! on to the next timer or not: whichever of its threads is quicker. A guest that is held executes nothing, and QEMU does not
-//! take its processors for idle; when it has been asked to stop and is let go, it leaves at the end of the mark's block.
+//! QEMU can only be asked to stop, and does so some instructions later; or, if the guest itself
+//! asks, with its clock moved on to the next timer or not, depending on which thread is quicker. A
+//! held guest executes nothing, and QEMU does not consider its processors idle; once QEMU has been
+//! asked to stop and the guest is released, it leaves at the end of the mark's block.
 //!
-//! Nothing is recorded, and nothing but the mark is instrumented.
+//! Nothing is recorded, and only the mark is instrumented.
 
 use std::ffi::{c_uint, c_void};
 use std::fs::File;
@@ -21,7 +22,7 @@ use crate::decode::{HOLD, mark_number};
 use crate::recorder::SetUpError;
 use crate::view::{CodeBlock as _, Instrument as _};
 
-/// The pipe on which the host says go on.
+/// The pipe on which the host releases the guest.
 static PIPE: OnceLock<PathBuf> = OnceLock::new();
 
 /// Asks QEMU for the callbacks that find the mark.
@@ -45,7 +46,7 @@ extern "C" fn on_translate(_id: raw::PluginId, tb: *mut raw::Tb) {
     }
 }
 
-/// QEMU's lock is not held here: its other threads go on.
+/// QEMU's lock is not held here: its other threads continue.
 extern "C" fn on_hold(_cpu: c_uint, _data: *mut c_void) {
     let Some(pipe) = PIPE.get() else { return };
     let said = File::open(pipe).and_then(|mut pipe| pipe.read_exact(&mut [0]));

@@ -1,11 +1,13 @@
-//! QEMU's plugin interface, version 4 (QEMU 9.2 and later), and the two glib arrays that it hands out.
+//! QEMU's plugin interface, version 4 (QEMU 9.2 and later), and the two glib arrays that it
+//! returns.
 //!
-//! Only what the recorder uses. The symbols are defined by the QEMU executable that loads the plugin.
-//! Source: `include/qemu/qemu-plugin.h` of QEMU 9.2, described in QEMU's documentation under "TCG Plugins".
+//! Only what the recorder uses. The symbols are defined by the QEMU executable that loads the
+//! plugin. Source: `include/qemu/qemu-plugin.h` of QEMU 9.2, described in QEMU's documentation
+//! under "TCG Plugins".
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
-/// The interface version that QEMU must offer.
+/// The interface version that QEMU must provide.
 pub(super) const VERSION: c_int = 4;
 
 /// Identifies the plugin to QEMU.
@@ -74,7 +76,8 @@ pub(super) struct RegisterDescriptor {
     pub(super) feature: *const c_char,
 }
 
-// SAFETY: declared as QEMU's and glib's headers have them; QEMU refuses to load the plugin if its interface is older.
+// SAFETY: declared as in QEMU's and glib's headers; QEMU refuses to load the plugin if its
+// interface is older.
 unsafe extern "C" {
     pub(super) fn qemu_plugin_register_vcpu_init_cb(id: PluginId, cb: VcpuCallback);
     pub(super) fn qemu_plugin_register_vcpu_tb_trans_cb(id: PluginId, cb: TranslateCallback);

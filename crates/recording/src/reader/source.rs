@@ -5,24 +5,25 @@ use std::io;
 
 use linemate_files::FileState;
 
-/// Bytes that can be read at any place, by several threads at once.
+/// Bytes that several threads can read at any offset at once.
 pub trait Source: Send + Sync {
-    /// How many there are.
+    /// The number of bytes.
     ///
     /// # Errors
-    /// Whatever the operating system says.
+    /// Any error of the operating system.
     fn length(&self) -> io::Result<u64>;
 
     /// Fills `buffer` from `offset` on.
     ///
     /// # Errors
-    /// Whatever the operating system says; [`io::ErrorKind::UnexpectedEof`] if there are not that many bytes.
+    /// Any error of the operating system; [`io::ErrorKind::UnexpectedEof`] if there are not that
+    /// many bytes.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
 
-    /// Which file it is and when it last changed; `None` of bytes that are in no file.
+    /// The file's identity and when it last changed; `None` for bytes that are not in a file.
     ///
     /// # Errors
-    /// Whatever the operating system says.
+    /// Any error of the operating system.
     fn state(&self) -> io::Result<Option<FileState>> {
         Ok(None)
     }

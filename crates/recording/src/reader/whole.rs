@@ -1,4 +1,4 @@
-//! Whether a recording's bytes are those that were written.
+//! Whether a recording's bytes are as they were written.
 
 use linemate_files::FileState;
 
@@ -8,13 +8,14 @@ use crate::error::io_error;
 use crate::format::{ChunkKind, RunningChecksum};
 
 impl Recording {
-    /// Reads every chunk and compares checksums: the chunks' own, and that of all of them, which names the recording.
-    /// Nothing is unpacked: what is in the chunks [`crate::verify()`] checks.
+    /// Reads every chunk and compares checksums: the chunks' own, and that of all of them, which
+    /// identifies the recording. Nothing is unpacked: [`crate::verify()`] checks the contents of
+    /// chunks.
     ///
-    /// `done` is called with the number of chunks read since the call before.
+    /// `done` is called with the number of chunks read since the previous call.
     ///
     /// # Errors
-    /// The first chunk that is not as it was written, or that they are not those of the END chunk.
+    /// The first chunk that is not as written, or that the chunks are not those of the END chunk.
     pub fn check(&self, done: &dyn Fn(u64)) -> Result<(), Error> {
         let mut running = RunningChecksum::default();
         for chunk in self.frame.chunks() {
@@ -31,13 +32,13 @@ impl Recording {
         }
     }
 
-    /// How many chunks of any kind it has, all of them whole.
+    /// The number of chunks of any kind, all of them complete.
     #[must_use]
     pub fn chunk_count(&self) -> u64 {
         self.frame.chunks().len() as u64
     }
 
-    /// Which file it is read from and when that last changed; `None` of one that is in no file.
+    /// The file it is read from and when that last changed; `None` if it is not in a file.
     ///
     /// # Errors
     /// [`Error::Io`].

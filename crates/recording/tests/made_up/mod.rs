@@ -1,4 +1,4 @@
-//! Small recordings made up for tests, sound ones and such as a test wants.
+//! Small synthetic recordings for tests, sound ones and others.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -257,7 +257,7 @@ pub(crate) fn chunks(bytes: &[u8]) -> Vec<(usize, usize, String)> {
     chunks
 }
 
-/// Makes a chunk's checksum right again after its bytes were changed.
+/// Fixes a chunk's checksum after its bytes were changed.
 pub(crate) fn fix_checksum(bytes: &mut [u8], start: usize, length: usize) {
     let mut covered = bytes[start..start + 24].to_vec();
     covered.extend_from_slice(&bytes[start + 32..start + length]);
