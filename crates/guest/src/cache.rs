@@ -1,4 +1,4 @@
-//! The folder for what can be made again: pinned kernel images and boot snapshots.
+//! The folder for everything that can be recreated: pinned kernel images and boot snapshots.
 
 use std::env;
 use std::path::PathBuf;
@@ -7,13 +7,13 @@ use linemate_files::check_trusted;
 
 use crate::error::GuestError;
 
-/// `LINEMATE_CACHE`, else `linemate` in `XDG_CACHE_HOME`, else `~/.cache/linemate`; without `HOME`, the home folder is the
-/// one that the system has for the user.
+/// `LINEMATE_CACHE`, else `linemate` in `XDG_CACHE_HOME`, else `~/.cache/linemate`; without `HOME`,
+/// the user database gives the home folder.
 ///
 /// # Errors
-/// None of them is known, or the folder is one that others could have put something into: what is in it is booted.
+/// None of them is known, or others could have written to the folder: its contents are booted.
 pub fn cache_folder() -> Result<PathBuf, GuestError> {
-    // An empty variable is as none: it would make the current folder the cache.
+    // An empty variable counts as unset: it would make the current folder the cache.
     let variable = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
     let folder = choose(|name| variable(name).map(PathBuf::from), user_home);
     let folder = folder.ok_or(GuestError::NoCache)?;
@@ -24,7 +24,7 @@ pub fn cache_folder() -> Result<PathBuf, GuestError> {
 
 /// The home folder of the user database.
 fn user_home() -> Option<PathBuf> {
-    // Deprecated for what it did on Windows before Rust 1.85.
+    // Deprecated because of its behaviour on Windows before Rust 1.85.
     #[allow(deprecated)]
     env::home_dir().filter(|home| home.is_absolute())
 }

@@ -1,4 +1,4 @@
-//! What a recording depends on beside its kernel, and the key that stands for it.
+//! What a recording depends on apart from its kernel, and the key that identifies it.
 
 use std::env;
 use std::path::PathBuf;
@@ -12,10 +12,12 @@ use crate::programs::OwnAllocator;
 use crate::qemu::Qemu;
 use crate::shape::GuestShape;
 
-/// Changes when the same conditions give another recording for a reason that no part of the key tells.
+/// Changes when the same conditions give another recording for a reason that no part of the key
+/// covers.
 const FORMAT: &[u8] = b"linemate recording 1";
 
-/// What a recording depends on beside its kernel: equal conditions and kernels give equal bytes.
+/// What a recording depends on apart from its kernel: equal conditions and kernels give equal
+/// bytes.
 #[derive(Clone, Debug)]
 pub struct Conditions {
     pub qemu: Qemu,
@@ -26,7 +28,7 @@ pub struct Conditions {
     pub bare: bool,
     /// Record user-mode code too.
     pub user: bool,
-    /// Record what is needed to name what programs access. Implies `user`.
+    /// Record what is needed to name programs' accesses. Implies `user`.
     pub program: Option<ProgramNaming>,
     pub whole_boot: bool,
     /// Functions of the kernel whose calls are all recorded.
@@ -37,21 +39,23 @@ pub struct Conditions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramNaming {
     pub allocators: Vec<OwnAllocator>,
-    /// Whether the kernel's memory is to be named as well: if not, its types need not be there, nor its allocations be watched.
+    /// Whether to name the kernel's memory, too: if not, its types are not needed, nor are its
+    /// allocations watched.
     pub kernel_types: bool,
 }
 
 impl Conditions {
     /// The key of the recording that they give with a kernel: 32 hexadecimal digits.
     ///
-    /// It is made of contents, not of names, paths or times: of the emulator's version, the recorder, what goes into the guest, and how it is
-    /// recorded. `kernel` is the digest of the image, or what else stands for its bytes, such as the key of what will build it.
+    /// It is made of contents, not of names, paths or times: the emulator's version, the recorder,
+    /// the guest's files, and how it is recorded. `kernel` is the digest of the image, or something
+    /// else that determines its bytes, such as the key of its build.
     ///
     /// # Errors
-    /// A part is missing, or cannot go into the guest.
+    /// A part is missing, or cannot run in the guest.
     pub fn key(&self, kernel: &str) -> Result<String, GuestError> {
         let search_path = env::var("PATH").unwrap_or_default();
-        // Its bytes, as two builds of one version may record differently.
+        // Its bytes, because two builds of one version may record differently.
         let recorder = read_file(&self.recorder)
             .map_err(|_| GuestError::RecorderMissing(self.recorder.clone()))?;
         let mut recipe = Recipe::new(FORMAT);
@@ -62,7 +66,7 @@ impl Conditions {
         recipe.part(&initramfs::build(&search_path)?);
         recipe.part(self.payload(&search_path)?.digest().as_bytes());
         let arguments = self.shape.qemu_arguments()?;
-        // How many: without that the last argument could be taken for what follows.
+        // How many: without that, the last argument could be confused with what follows.
         recipe.part(&arguments.len().to_le_bytes());
         for argument in &arguments {
             recipe.part(argument.as_bytes());
@@ -91,7 +95,7 @@ impl Conditions {
         self.user || self.program.is_some()
     }
 
-    /// Whether the kernel's memory is to be named.
+    /// Whether to name the kernel's memory.
     pub(crate) fn names_kernel(&self) -> bool {
         self.program
             .as_ref()
@@ -100,7 +104,8 @@ impl Conditions {
 }
 
 impl Payload {
-    /// Of the archive, and of what it does not hold: files with the programs' debug information, and their own allocators.
+    /// Of the archive, and of what is not in it: files with the programs' debug information, and
+    /// their own allocators.
     fn digest(&self) -> String {
         let mut recipe = Recipe::new(b"payload");
         recipe.part(&self.bytes);

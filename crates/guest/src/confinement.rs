@@ -1,11 +1,12 @@
-//! What QEMU is kept from. The guest runs whatever it is given: a fault in QEMU's devices would hand a hostile guest QEMU's
-//! own rights, so that it gets few of them (docs/internals/security.md).
+//! How QEMU is confined. The guest runs whatever it is given: a bug in QEMU's devices would give a
+//! hostile guest QEMU's own privileges, so QEMU gets few (docs/internals/security.md).
 //!
-//! * Root starts QEMU under a number that no user has, without capabilities; whatever it needs is in the run's folder, which it
-//!   enters as its current folder, or is handed to it open.
-//! * QEMU's own filter of system calls is turned on: no new processes, no change of user, no obsolete calls.
+//! * Root starts QEMU as an unused user id, without capabilities; the files it needs are in the
+//!   run's folder, which is its current folder, or are passed to it open.
+//! * QEMU's own system call filter is on: no new processes, no change of user, no obsolete calls.
 //!
-//! What does not work here (containers, a QEMU without the filter) is found by trying, and left out.
+//! What does not work here (containers, a QEMU without the filter) is found by trying, and left
+//! out.
 
 use std::fs;
 use std::io::{self, Write};
@@ -21,18 +22,18 @@ const FILTER: [&str; 2] = [
     "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
 ];
 
-/// Numbers that systems keep for services without an entry in the user database (systemd's DynamicUser), so that two guests
-/// at a time do not have the same one, as they would as `nobody`.
+/// Ids that systems reserve for services without an entry in the user database (systemd's
+/// DynamicUser), so that two guests at a time do not share one, as they would as `nobody`.
 const USERS: std::ops::Range<u32> = 61184..65520;
 
-/// What root needs to watch a process of another user, by capability number: chown, dac_override, fowner, kill, setgid,
-/// setuid, setpcap, sys_ptrace.
+/// The capabilities that root needs to watch a process of another user, by number: chown,
+/// dac_override, fowner, kill, setgid, setuid, setpcap, sys_ptrace.
 const NEEDED: [u32; 8] = [0, 1, 3, 5, 6, 7, 8, 19];
 
 /// How QEMU is started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Confinement {
-    /// Through `setpriv`: QEMU dies with its parent and gains no rights by executing.
+    /// Through `setpriv`: QEMU dies with its parent and gains no privileges by executing.
     tied: bool,
     /// Whether it runs without capabilities.
     bare: bool,
@@ -43,7 +44,7 @@ pub struct Confinement {
 }
 
 impl Confinement {
-    /// The strictest that works here with this QEMU.
+    /// The strictest confinement that works here with this QEMU.
     pub(crate) fn find(program: &str) -> Self {
         if !Path::new(SETPRIV).is_file() {
             return Self::first_that_works(program, vec![Self::default()]);
@@ -52,15 +53,15 @@ impl Confinement {
             tied: true,
             ..Self::default()
         };
-        // The strictest first: each is tried, as what a container allows is not to be learned in
-        // another way.
+        // The strictest first: each is tried, because there is no other way to learn what a
+        // container allows.
         let mut ways = vec![tied.clone()];
         if rustix::process::geteuid().is_root() {
             let bare = Confinement { bare: true, ..tied };
             ways.insert(0, bare.clone());
             if has_capabilities(&fs::read_to_string("/proc/self/status").unwrap_or_default()) {
-                // By the process's number, so that runs at the same time differ; two that are equal
-                // only lose what parts them from each other.
+                // By the process's number, so that concurrent runs differ; two equal ones only lose
+                // their separation.
                 let user = USERS.start + std::process::id() % (USERS.end - USERS.start);
                 let user = Some(user);
                 ways.insert(0, Confinement { user, ..bare });
@@ -70,7 +71,7 @@ impl Confinement {
     }
 
     fn first_that_works(program: &str, ways: Vec<Self>) -> Self {
-        // The filter counts for less than the user, which is why it is the first to be given up.
+        // The filter matters less than the user, so it is given up first.
         let both = |way: Self| {
             [
                 Confinement {
@@ -100,7 +101,7 @@ impl Confinement {
             .stderr(Stdio::null())
             .spawn()?;
         if let Some(mut stdin) = child.stdin.take() {
-            // One that has ended already says so by its status.
+            // One that has already ended reports that by its status.
             let _ = stdin.write_all(b"quit\n");
         }
         Ok(child.wait()?.success())
@@ -112,8 +113,8 @@ impl Confinement {
             return Command::new(program);
         }
         let mut command = Command::new(SETPRIV);
-        // The signal comes when the thread that started it ends, however it does: QEMU outlives no
-        // killed run.
+        // The signal comes when the starting thread ends, for whatever reason: QEMU does not
+        // outlive a killed run.
         command.args(["--pdeathsig", "KILL", "--no-new-privs"]);
         if self.bare {
             command.args(["--inh-caps=-all", "--bounding-set=-all"]);
@@ -195,7 +196,7 @@ mod tests {
 
     #[test]
     fn what_fails_is_left_out() {
-        // Ends with success, whatever it is told.
+        // Exits with success, whatever its arguments.
         let best = Confinement::find("true");
         assert!(best.filter);
         let root = rustix::process::geteuid().is_root();
@@ -205,7 +206,7 @@ mod tests {
             best.user.is_some_and(|number| USERS.contains(&number)),
             user
         );
-        // Nothing works with this one: it is started plainly, and says by itself what is wrong.
+        // Nothing works with this one: it is started plainly, and reports its own error.
         assert_eq!(Confinement::find("false"), Confinement::default());
     }
 

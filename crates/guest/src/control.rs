@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-/// The protocol's number: the agent says it first.
+/// The protocol's number, which the agent sends first.
 pub(crate) const PROTOCOL: u32 = 1;
 
 /// Why the guest is paused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pause {
-    /// Booted, symbols in memory: the recorder holds the guest, to be saved.
+    /// Booted, symbols in memory: the recorder holds the guest so that it can be saved.
     Snapshot,
     /// About to start the command: the guest waits at the barrier.
     Start,

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What an archive holds under a name.
+/// The contents of an archive entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ArchiveEntry {
     Directory { mode: u32 },
@@ -13,49 +13,49 @@ pub(crate) enum ArchiveEntry {
     Symlink { target: String },
 }
 
-/// An archive in the making: names without a leading slash, each once, in order.
+/// An archive being built: names without a leading slash, each once, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Archive {
     nodes: BTreeMap<String, ArchiveEntry>,
-    /// Where this computer has the contents of files, as far as it was told.
+    /// The paths on this computer of files' contents, if they are known.
     hosts: BTreeMap<String, PathBuf>,
 }
 
 impl Archive {
-    /// Adds a node, in place of what had the name before. Parent directories that are missing are made.
+    /// Adds a node, replacing one of the same name. Missing parent directories are added.
     pub(crate) fn insert(&mut self, name: &str, node: ArchiveEntry) {
         let name = name.trim_matches('/');
         for (at, _) in name.match_indices('/') {
             let parent = name.get(..at).unwrap_or_default().to_owned();
             self.nodes
                 .entry(parent)
-                // Not in place of a folder that is there: its mode was taken from this computer.
+                // Not in place of an existing folder: its mode was taken from this computer.
                 .or_insert(ArchiveEntry::Directory { mode: 0o755 });
         }
-        // What is made up has no place on this computer, even where something with one had the name
+        // Generated contents have no path on this computer, even if a file with one had the name
         // before.
         self.hosts.remove(name);
         self.nodes.insert(name.to_owned(), node);
     }
 
-    /// Adds what is at `host` of this computer.
+    /// Adds the file at `host` on this computer.
     pub(crate) fn insert_from(&mut self, host: &Path, name: &str, node: ArchiveEntry) {
         self.insert(name, node);
         let name = name.trim_matches('/').to_owned();
         self.hosts.insert(name, host.to_owned());
     }
 
-    /// Where this computer has what is there under that name; `None` for what was made up.
+    /// The path on this computer of the entry with that name; `None` if it is generated.
     pub(crate) fn host(&self, name: &str) -> Option<&Path> {
         self.hosts.get(name).map(PathBuf::as_path)
     }
 
-    /// All places on this computer that it has files from.
+    /// All paths on this computer that files come from.
     pub(crate) fn hosts(&self) -> impl Iterator<Item = &Path> {
         self.hosts.values().map(PathBuf::as_path)
     }
 
-    /// What it holds, by name.
+    /// Its contents, by name.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (&str, &ArchiveEntry)> {
         self.nodes
             .iter()
@@ -67,7 +67,7 @@ impl Archive {
         self.nodes.get(name.trim_matches('/'))
     }
 
-    /// The archive's bytes. `BTreeMap` order puts a directory before what is in it.
+    /// The archive's bytes. `BTreeMap` order puts a directory before its contents.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         for (index, (name, node)) in self.nodes.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! An empty disk image (qcow2) for QEMU to keep a snapshot in. The guest never sees it.
+//! An empty disk image (qcow2) for QEMU to store a snapshot in. The guest never sees it.
 //!
 //! Format: docs/interop/qcow2.rst of QEMU.
 

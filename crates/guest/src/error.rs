@@ -1,4 +1,4 @@
-//! Why a guest could not be made, run or recorded: each cause with its remedy, in one line.
+//! Why a guest could not be set up, run or recorded: each cause with its remedy, in one line.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,8 @@ use crate::program::ProgramError;
 use crate::qmp::QmpError;
 use crate::shape::ShapeError;
 
-/// What to do where QEMU is missing or will not do. Who installed linemate has no checkout whose set-up could do it.
+/// What to do if QEMU is missing or unsuitable. An installed linemate has no checkout whose set-up
+/// could do it.
 const QEMU_REMEDY: &str = "install QEMU 9.2 or later with plugins (Debian's packages qemu-system-x86 and qemu-utils; on Debian 12 from bookworm-backports)";
 
 #[derive(Debug, Error)]
@@ -18,7 +19,7 @@ const QEMU_REMEDY: &str = "install QEMU 9.2 or later with plugins (Debian's pack
 pub enum GuestError {
     #[error("{program} is not installed: {QEMU_REMEDY}")]
     QemuMissing {
-        /// What was looked for.
+        /// The program that was searched for.
         program: String,
     },
     /// A QEMU without what the recorder needs.
@@ -27,7 +28,7 @@ pub enum GuestError {
     /// A QEMU built without plugins.
     #[error("{program} was built without plugins (--enable-plugins): {QEMU_REMEDY}")]
     QemuWithoutPlugins { program: String },
-    /// A QEMU that says something else than its version.
+    /// A QEMU that does not print its version.
     #[error("{program} does not report its version (it prints {said:?}): is it QEMU?")]
     QemuUnknown { program: String, said: String },
     /// QEMU ended on its own.
@@ -35,7 +36,7 @@ pub enum GuestError {
     QemuDied {
         /// What it was doing.
         doing: &'static str,
-        /// What it wrote last.
+        /// Its last output.
         words: String,
     },
     #[error(transparent)]
@@ -49,7 +50,7 @@ pub enum GuestError {
     NoKernel {
         /// The running kernel's image.
         running: PathBuf,
-        /// What is wrong with it.
+        /// Why it cannot be used.
         reason: String,
         /// Where pinned ones are.
         cache: PathBuf,
@@ -58,7 +59,7 @@ pub enum GuestError {
     #[error("{path}: {reason}")]
     KernelUnusable {
         path: PathBuf,
-        /// What is wrong, and what to do.
+        /// The problem, and what to do.
         reason: String,
     },
     #[error("{0}: the guest's set-up needs it: install Debian's package busybox-static")]
@@ -66,17 +67,17 @@ pub enum GuestError {
     /// Hardware that cannot be built.
     #[error(transparent)]
     Shape(#[from] ShapeError),
-    /// A program that cannot be taken along.
+    /// A program that cannot be copied into the guest.
     #[error(transparent)]
     Program(#[from] ProgramError),
     /// `--file` that cannot be placed.
     #[error("--file {given}: {reason}")]
     File {
         given: String,
-        /// What is wrong, and what to do.
+        /// The problem, and what to do.
         reason: String,
     },
-    /// An allocator that is not told as it has to be.
+    /// A malformed `--allocator`.
     #[error(
         "--allocator {given}: must be FUNCTION:ARGUMENT, where ARGUMENT is the number of the size argument, 1 to 6"
     )]
@@ -89,20 +90,20 @@ pub enum GuestError {
     /// Programs that a recording cannot list.
     #[error("the programs of the run: {0}")]
     Programs(String),
-    /// Nowhere to keep snapshots.
+    /// No folder for snapshots.
     #[error("this user has no home folder for a cache: set LINEMATE_CACHE to a folder of your own")]
     NoCache,
     /// An output that cannot be written, or a folder that cannot be trusted.
     #[error(transparent)]
     Files(#[from] FileError),
-    /// The file system said no.
+    /// An error of the file system.
     #[error("cannot {doing} {path}: {source}")]
     Io {
         doing: &'static str,
         path: PathBuf,
         source: io::Error,
     },
-    /// The guest kernel gave up.
+    /// The guest kernel panicked.
     #[error("the guest kernel panicked while {doing}: {words}")]
     Panic {
         /// What it was doing.
@@ -136,7 +137,7 @@ pub enum GuestError {
         doing: &'static str,
         seconds: u64,
     },
-    /// The guest's processors do nothing.
+    /// The guest's processors make no progress.
     #[error(
         "the guest made no progress for {seconds} s while {doing}: it hangs (console: {console})"
     )]
@@ -150,7 +151,7 @@ pub enum GuestError {
     /// The kernel killed a process for memory.
     #[error("the guest ran out of memory ({words}): raise --memory")]
     OutOfMemory { words: String },
-    /// The agent could not go on.
+    /// The agent could not continue.
     #[error("the guest could not be set up: {0}")]
     Agent(String),
     #[error("the set-up script failed ({status}): its output is above")]
@@ -162,12 +163,12 @@ pub enum GuestError {
         doing: &'static str,
         message: String,
     },
-    /// Nobody takes the command's output any more.
+    /// Nobody reads the command's output any more.
     #[error(
         "cannot pass on the command's output: {reason}: the run has ended and left no recording; send the output to a file or to /dev/null"
     )]
     Output {
-        /// What the system said.
+        /// The system's error.
         reason: io::Error,
     },
     /// The disk is full.
@@ -178,9 +179,9 @@ pub enum GuestError {
     DiskFull {
         doing: &'static str,
         path: PathBuf,
-        /// Bytes that it takes.
+        /// Bytes needed.
         needed: u64,
-        /// Bytes that there were before.
+        /// Bytes that were available.
         free: u64,
     },
     #[error("interrupted while {doing}")]
@@ -194,19 +195,19 @@ pub enum GuestError {
     /// Calls of a function cannot be counted.
     #[error(transparent)]
     Event(#[from] crate::functions::EventRefusal),
-    /// The recorder cannot go on.
+    /// The recorder cannot continue.
     #[error("{0}")]
     Recorder(String),
     /// The recording cannot be written.
     #[error("{path}: {reason}")]
     Recording { path: PathBuf, reason: String },
-    /// Guest memory does not hold what it should.
+    /// Guest memory does not have the expected contents.
     #[error("guest memory: {0}")]
     Memory(String),
 }
 
 impl GuestError {
-    /// For `map_err`: an I/O error with what was attempted.
+    /// For `map_err`: an I/O error with the operation that failed.
     pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| GuestError::Io {

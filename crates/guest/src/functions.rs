@@ -1,14 +1,16 @@
-//! The function table: which kernel functions the recorder watches, from BTF prototypes and the booted kernel's symbols.
+//! The function table: which kernel functions the recorder watches, from BTF prototypes and the
+//! booted kernel's symbols.
 //!
 //! * Every function that takes a pointer to a struct in a register: each such argument is a sighting.
-//! * The allocators, by name; what their parameters mean is told by the parameters' names and types, so that a
+//! * The allocators, by name; the names and types of their parameters show what these mean, so the
 //!   kernel version need not be known.
 //! * `__switch_to`, and the entries of interrupts and exceptions (assembly, so without prototypes).
 //!
-//! Not watched: functions without a prototype, and static functions that share their name with others: a prototype
-//! tells no address, and the wrong one would make wrong sightings. Clones (`.isra.0`, `.part.0`, `.constprop.0`, `.cold`) have other
-//! parameters than the prototype of their original says, and other symbols, so they are never matched. Functions that the user
-//! wants counted are watched in any case: see [`events`].
+//! Not watched: functions without a prototype, and static functions that share their name with
+//! others: a prototype has no address, and the wrong one would give wrong sightings. Clones
+//! (`.isra.0`, `.part.0`, `.constprop.0`, `.cold`) have other parameters than their original's
+//! prototype, and other symbols, so they never match. Functions that the user wants counted are
+//! always watched: see [`events`].
 
 mod events;
 #[cfg(test)]
@@ -23,9 +25,9 @@ use linemate_recording::{
 };
 use linemate_types::{Prototype, Symbol, Symbols, Type, TypeId, TypeModel};
 
-/// Allocators that are watched whenever they are there. Each name also stands for itself with `_noprof` after it, as
-/// Linux 6.10 and later have it. Some call others for large objects: then the same object is told twice, the
-/// outermost call's return last, whose caller is the allocation site.
+/// Allocators that are watched if they exist. Each name also matches with `_noprof` after it, as in
+/// Linux 6.10 and later. Some call others for large objects: then the same object is reported
+/// twice, the outermost call's return last, whose caller is the allocation site.
 const ALWAYS: &[(&str, Role)] = &[
     ("kmem_cache_alloc", Role::HeapAlloc),
     ("kmem_cache_alloc_lru", Role::HeapAlloc),
@@ -49,8 +51,8 @@ const ALWAYS: &[(&str, Role)] = &[
     ("vfree", Role::VirtualFree),
 ];
 
-/// Of each row, the first group whose first function is there: the innermost ones, which all others call. Pages that are allocated in
-/// bulk (`alloc_pages_bulk`, for network drivers) are not seen.
+/// From each row, the first group whose first function exists: the innermost ones, which all others
+/// call. Bulk allocations of pages (`alloc_pages_bulk`, for network drivers) are not seen.
 const FIRST_OF: &[(Role, &[&[&str]])] = &[
     (
         Role::PercpuAlloc,
@@ -65,7 +67,8 @@ const FIRST_OF: &[(Role, &[&[&str]])] = &[
         &[
             &["__free_pages_prepare"],
             &["free_pages_prepare"],
-            // Before Linux 6.6 that is inlined; this is called for each page that goes to a CPU's list.
+            // Before Linux 6.6 that function is inlined; this one is called for each page that goes
+            // to a CPU's list.
             &["free_pcp_prepare", "__free_pages_ok"],
             &["free_unref_page_prepare", "__free_pages_ok"],
             &["free_unref_page", "__free_pages_ok"],
@@ -87,24 +90,26 @@ const INTERRUPT_PREFIXES: [&str; 4] = [
 pub struct WatchList {
     /// The functions to watch.
     pub table: FunctionTable,
-    /// Functions with struct pointers that share their name with others, so that prototype and address
-    /// cannot be brought together.
+    /// Functions with struct pointers that share their name with others, so that prototypes cannot
+    /// be matched with addresses.
     pub ambiguous: Vec<String>,
 }
 
 impl WatchList {
-    /// Watches functions of programs too. Their addresses are below all of the kernel's, and sorted.
+    /// Also watches functions of programs. Their addresses are below all of the kernel's, and
+    /// sorted.
     pub(crate) fn add(&mut self, programs: &[Function]) {
         // The recording's table is sorted by entry.
         self.table.functions.splice(0..0, programs.iter().cloned());
     }
 }
 
-/// Makes the table of a kernel whose memory is not to be named. Nothing of it depends on the kernel's types:
+/// Makes the table of a kernel whose memory is not named. It does not depend on the kernel's types:
 ///
-/// * `__switch_to` and the interrupts, by which call stacks are told apart;
-/// * `do_syscall_64`, by which programs enter the kernel, and `setup_new_exec`, which a process calls when it has new page tables, before
-///   it touches the new program's memory: which tables a CPU has is looked at when a watched function is entered.
+/// * `__switch_to` and the interrupts, which separate call stacks;
+/// * `do_syscall_64`, through which programs enter the kernel, and `setup_new_exec`, which a
+///   process calls when it has new page tables, before it touches the new program's memory: a CPU's
+///   page tables are read when a watched function is entered.
 #[must_use]
 pub fn nameless_watch_list(symbols: &Symbols) -> WatchList {
     let task = |register| Parameter {
@@ -137,8 +142,7 @@ pub fn watch_list(types: &TypeModel, symbols: &Symbols) -> WatchList {
     let mut by_entry: BTreeMap<u64, Function> = BTreeMap::new();
     let mut ambiguous = Vec::new();
     for (name, prototypes) in prototypes(types) {
-        // By prototypes, not by symbols: without a prototype it is not known what the registers
-        // hold.
+        // By prototypes, not by symbols: without a prototype it is unknown what the registers hold.
         let role = roles.get(name).copied().unwrap_or(Role::Plain);
         let mut wanted = prototypes
             .iter()
@@ -146,13 +150,13 @@ pub fn watch_list(types: &TypeModel, symbols: &Symbols) -> WatchList {
         let Some(parameters) = wanted.next() else {
             continue;
         };
-        // Nothing to be learned, and each watched function costs time in the guest.
+        // Nothing to learn, and each watched function costs time in the guest.
         if role == Role::Plain && parameters.is_empty() {
             continue;
         }
         let agreed = wanted.all(|other| other == parameters);
         let places: Vec<&Symbol> = symbols.named(name).filter(|s| is_kernel_code(s)).collect();
-        // Several addresses need several prototypes that agree: one may have been told for all.
+        // Several addresses need several prototypes that agree: one may describe all of them.
         if !agreed || places.len() > prototypes.len() {
             if !places.is_empty() {
                 ambiguous.push(name.to_owned());
@@ -209,7 +213,7 @@ fn roles(symbols: &Symbols) -> BTreeMap<String, Role> {
     for (name, role) in ALWAYS {
         roles.extend(present(name).into_iter().map(|name| (name, *role)));
     }
-    // By what is there, not by the kernel's version: distributions carry later code back.
+    // By what exists, not by the kernel's version: distributions backport code.
     for (role, groups) in FIRST_OF {
         let there = |group: &&&[&str]| group.first().is_some_and(|name| !present(name).is_empty());
         let names = groups
@@ -227,7 +231,7 @@ fn roles(symbols: &Symbols) -> BTreeMap<String, Role> {
     roles
 }
 
-/// What is to be read at entry.
+/// The parameters to read at entry.
 fn parameters(types: &TypeModel, prototype: &Prototype, role: Role) -> Vec<Parameter> {
     let mut found = Vec::new();
     // A large struct is returned through a pointer that the caller passes first.
@@ -245,7 +249,7 @@ fn parameters(types: &TypeModel, prototype: &Prototype, role: Role) -> Vec<Param
             // On the stack; a later, smaller one may still get a register.
             continue;
         }
-        // A struct of two words takes two registers; only the first is looked at.
+        // A struct of two words takes two registers; only the first is read.
         let register = Register::ALL.get(next).copied();
         next += count;
         let meaning = meaning(
@@ -276,7 +280,7 @@ fn meaning(
         .and_then(|id| types.composite(id))
         .map_or("", |c| c.name.as_str());
     let number = matches!(types.get(types.strip(type_id)), Some(Type::Int { .. }));
-    // Elsewhere a parameter's name is no evidence of what it counts.
+    // In other functions a parameter's name is no evidence of what it counts.
     let allocator = !matches!(role, Role::Plain | Role::ContextSwitch | Role::Interrupt);
     let special = match role {
         Role::HeapAlloc | Role::HeapFree if tag == "kmem_cache" => Some(Meaning::Cache),
@@ -296,7 +300,7 @@ fn meaning(
         }
         _ => None,
     };
-    // A union pointer says too little: which member is meant, the prototype does not tell.
+    // A union pointer says too little: the prototype does not show which member is meant.
     let is_struct = structure
         .and_then(|id| types.composite(id))
         .is_some_and(|c| c.kind == linemate_types::CompositeKind::Struct && c.size > 0);
@@ -321,8 +325,9 @@ fn is_pointer_to_void_pointer(types: &TypeModel, id: TypeId) -> bool {
     is_pointer_to_void(types, *target)
 }
 
-/// How many integer registers a value takes; `None` for what is passed in memory. Void takes one here, which
-/// is right for results and cannot be a parameter. The kernel has no floating-point parameters.
+/// How many integer registers a value takes; `None` if it is passed in memory. Void takes one here,
+/// which is right for results and cannot be a parameter. The kernel has no floating-point
+/// parameters.
 fn registers_of(types: &TypeModel, id: TypeId) -> Option<usize> {
     match types.size_of(types.strip(id)) {
         None | Some(0..=8) => Some(1),
@@ -331,7 +336,8 @@ fn registers_of(types: &TypeModel, id: TypeId) -> Option<usize> {
     }
 }
 
-/// Adds a function. Of several at one address the one that tells more stays, of equals the first by name.
+/// Adds a function. Of several at one address the one that records more stays, of equals the first
+/// by name.
 fn insert(
     by_entry: &mut BTreeMap<u64, Function>,
     symbols: &Symbols,
@@ -352,7 +358,7 @@ fn insert(
         parameters,
     };
     let weight = |f: &Function| (f.role != Role::Plain, f.parameters.len());
-    // Aliases, and functions that the compiler found to be the same.
+    // Aliases, and functions that the compiler merged as identical.
     let known = by_entry.get(&symbol.address);
     if known.is_none_or(|known| weight(&function) > weight(known)) {
         by_entry.insert(symbol.address, function);

@@ -19,7 +19,7 @@ const SEPARATORS: &[char] = &[
     ';', '|', '&', '(', ')', '<', '>', '{', '}', '`', '$', '"', '\'', '=', '\\',
 ];
 
-/// The programs that the words after the first one name: places in the guest and here.
+/// The programs named by the words after the first one: paths in the guest and here.
 pub(crate) fn programs(
     command: &[String],
     search_path: &str,
@@ -30,7 +30,7 @@ pub(crate) fn programs(
         if word.starts_with('-') || provided.contains(word) {
             continue;
         }
-        // Most words name no program: that is no error, as nobody said that they do.
+        // Most words name no program: that is not an error, because nobody said that they do.
         let Ok(host) = program::find(word, search_path) else {
             continue;
         };
@@ -59,14 +59,13 @@ pub(crate) fn words(command: &[String]) -> Vec<&str> {
             words.push(word);
         }
         let name = Path::new(word).file_name().and_then(OsStr::to_str);
-        // After the word itself: the shell may be started by another program (`taskset 1 sh -c
-        // '…'`).
+        // After the word itself: another program may start the shell (`taskset 1 sh -c '…'`).
         has_shell |= name.is_some_and(|name| SHELLS.contains(&name));
     }
     words
 }
 
-/// The same place in the guest, where relative paths start at its `/root`.
+/// The same path in the guest, where relative paths start at its `/root`.
 pub(crate) fn guest_path(host: &Path) -> Option<String> {
     let mut guest = PathBuf::from(HOME);
     for part in host.components() {
@@ -81,12 +80,12 @@ pub(crate) fn guest_path(host: &Path) -> Option<String> {
     guest.to_str().map(str::to_owned)
 }
 
-/// The programs that busybox is in the guest; none if it does not tell.
+/// The programs that busybox provides in the guest; none if it does not list them.
 pub(crate) fn busybox_programs(search_path: &str) -> BTreeSet<String> {
     let Ok(busybox) = program::find("busybox", search_path) else {
         return BTreeSet::new();
     };
-    // Asked, as each distribution's has others.
+    // Asked, because each distribution's has a different set.
     let listed = Command::new(busybox).arg("--list").output();
     let text = listed.map(|output| output.stdout).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
@@ -112,7 +111,7 @@ mod tests {
             "last one",
         ];
         assert_eq!(words(&command), expected);
-        // No shell: `-c` is some other option, and its value one word.
+        // Not a shell: `-c` is some other option, and its value one word.
         assert_eq!(
             words(&strings(&["taskset", "-c", "0 1", "prog"])),
             ["-c", "0 1", "prog"]

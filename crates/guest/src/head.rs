@@ -13,10 +13,10 @@ use crate::functions::{self, WatchList};
 use crate::programs::Programs;
 use crate::shape::{GuestShape, Timing};
 
-/// A kernel's types and symbols, as the head holds them and the images need them.
+/// A kernel's types and symbols, as the head needs them for the recording and for the images.
 pub(crate) struct KnownKernel {
     pub(crate) release: String,
-    /// `None` where the kernel's memory is not to be named.
+    /// `None` if the kernel's memory is not named.
     pub(crate) types: Option<KernelTypes>,
     pub(crate) symbol_text: Vec<u8>,
     pub(crate) symbols: Symbols,
@@ -29,7 +29,8 @@ pub(crate) struct KernelTypes {
 }
 
 impl KnownKernel {
-    /// Reads the types from the image, if they are wanted, and the symbols that its boot gave; calls of `events` are counted.
+    /// Reads the types from the image, if they are wanted, and the symbols from its boot; calls of
+    /// `events` are counted.
     pub(crate) fn new(
         path: &Path,
         image: &[u8],
@@ -50,7 +51,7 @@ impl KnownKernel {
                 (image.release, Some(KernelTypes { btf, model }))
             }
             Ok(image) => (image.release, None),
-            // Types that nobody wants need not be there.
+            // Types that nobody wants may be missing.
             Err(ImageError::NoBtf { release }) if !with_types => (release, None),
             Err(error @ ImageError::NoBtf { .. }) => {
                 let remedy = "record programs alone with --program --kernel-types no";
@@ -63,8 +64,8 @@ impl KnownKernel {
             Some(model) => functions::watch_list(model, &symbols),
             None => functions::nameless_watch_list(&symbols),
         };
-        // Before the run: a function that cannot be counted is said before the guest has worked for
-        // it.
+        // Before the run: a function that cannot be counted is reported before the guest has done
+        // any work.
         watch.count(model, &symbols, events)?;
         let release = release.unwrap_or_else(|| "unknown".to_owned());
         Ok(KnownKernel {
@@ -77,7 +78,7 @@ impl KnownKernel {
     }
 }
 
-/// What decides how a run goes.
+/// The settings that determine a run.
 pub(crate) struct RunFacts<'a> {
     pub(crate) shape: &'a GuestShape,
     pub(crate) kernel: &'a [u8],
@@ -89,7 +90,8 @@ pub(crate) struct RunFacts<'a> {
     pub(crate) whole_boot: bool,
 }
 
-/// Describes the run. Two equal runs have equal metadata: no paths, no times, nothing of this computer.
+/// Describes the run. Two equal runs have equal metadata: no paths, no times, nothing of this
+/// computer.
 pub(crate) fn metadata(run: &RunFacts<'_>, known: &KnownKernel) -> Metadata {
     let shape = run.shape;
     let mut metadata = Metadata::new();
@@ -118,7 +120,7 @@ pub(crate) fn metadata(run: &RunFacts<'_>, known: &KnownKernel) -> Metadata {
     if run.program {
         put("program", switch(true));
     }
-    // Recordings with them do not say so, as they did before there were others.
+    // Recordings with them do not say so, as before there were others.
     if known.types.is_none() {
         put("kernel_types", switch(false));
     }
@@ -134,14 +136,14 @@ fn sha256(bytes: &[u8]) -> String {
     format!("{:x}", Sha256::digest(bytes))
 }
 
-/// Writes the head to an empty file: the recorder goes on with it.
+/// Writes the head to an empty file, which the recorder continues.
 pub(crate) fn write(
     file: File,
     metadata: &Metadata,
     known: &KnownKernel,
     programs: Option<&Programs>,
 ) -> Result<(), linemate_recording::Error> {
-    // The order of the format, and before all events: a recording that is cut has them.
+    // In the format's order, and before all events: a truncated recording has them.
     let mut writer = Writer::create_in(Box::new(file), env!("CARGO_PKG_VERSION"), metadata)?;
     if let Some(types) = &known.types {
         writer.btf(&types.btf)?;

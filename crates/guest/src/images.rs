@@ -1,15 +1,16 @@
-//! The memory images of a recording: what is taken of the guest's memory at start and at stop, and why.
+//! The memory images of a recording: what is copied from the guest's memory at start and at stop,
+//! and why.
 //!
 //! | what | why |
 //! |---|---|
 //! | `page_offset_base`, `vmalloc_base`, `vmemmap_base`, `max_pfn`, `pcpu_unit_size` | where the kernel's areas are |
 //! | `__per_cpu_offset[]` | where each CPU's variables are |
 //! | the `struct page` array | which pages are slabs (and of which cache), page tables, user pages, free |
-//! | the page tables on the way to what is not plain memory, of the vmalloc area and the fixed mappings | where device registers are |
+//! | the page tables on the way to anything but plain memory, of the vmalloc area and the fixed mappings | where device registers are |
 //! | `slab_caches`: each `struct kmem_cache` and its name | names and sizes of the caches that pages point to |
 //! | at the start: CPU 0's per-CPU variables, [`POINTER_ROOTS`], and the structs that those point to | what their pointers point to |
 //!
-//! Not taken: contents of pages, which would make every recording as large as the guest.
+//! Contents of pages are not copied: every recording would be as large as the guest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -34,33 +35,36 @@ const VARIABLES: [(&str, usize); 5] = [
 ];
 
 /// Where the `struct page` array is without address randomisation
-/// (Documentation/arch/x86/x86_64/mm.rst), in kernels that do not keep it in a variable.
+/// (Documentation/arch/x86/x86_64/mm.rst), in kernels that have no variable for it.
 const VMEMMAP: u64 = 0xffff_ea00_0000_0000;
 
-/// Where the direct map starts, and the vmalloc area, in kernels that do not keep them in variables (the same page).
+/// Where the direct map and the vmalloc area start, in kernels that have no variables for them (the
+/// same page).
 const PAGE_OFFSET: u64 = 0xffff_8880_0000_0000;
 const VMALLOC: u64 = 0xffff_c900_0000_0000;
 
-/// Mappings at addresses that the kernel fixes when it is built: the local APIC's registers among them (the same page).
+/// Mappings at addresses fixed when the kernel is built, including the local APIC's registers (the
+/// same page).
 const FIXED_MAPPINGS: Range<u64> = 0xffff_ffff_ff00_0000..0xffff_ffff_ff80_0000;
 
-/// The most caches that are believed: the list of a broken guest need not end.
+/// The maximum number of caches: the list in a broken guest need not end.
 const MAX_CACHES: usize = 10_000;
 
-/// The most bytes of a cache's name.
+/// The maximum length of a cache's name in bytes.
 const MAX_NAME: usize = 64;
 
-/// The most structs that are taken because a pointer leads to them, and the most bytes of them: nothing in a broken guest is too many.
+/// The maximum number and size of structs copied because a pointer leads to them: a broken guest
+/// has no limits.
 const MAX_POINTEES: usize = 4096;
 const MAX_POINTEE_BYTES: usize = 1 << 24;
 
-/// The most bytes of memory held at once.
+/// The maximum bytes of memory held at once.
 const PIECE: usize = 1 << 22;
 
-/// A struct in the guest's memory: where and of what type.
+/// A struct in the guest's memory: its address and type.
 type Struct = (u64, TypeId);
 
-/// Images that wait for the recorder to be done with the file.
+/// Images that wait until the recorder is done with the file.
 #[derive(Debug)]
 pub(crate) struct Images {
     spool: File,
@@ -70,7 +74,8 @@ pub(crate) struct Images {
 /// What is needed to find the images.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ImageSearch<'a> {
-    /// `None` where the kernel's memory is not to be named: the tables to device registers are taken all the same, as no cache holds those.
+    /// `None` if the kernel's memory is not named: the page tables of device registers are copied
+    /// all the same, because no cache holds those.
     pub(crate) types: Option<&'a TypeModel>,
     pub(crate) symbols: &'a Symbols,
     pub(crate) shape: &'a GuestShape,
@@ -85,7 +90,7 @@ struct NamedKernel<'a> {
 }
 
 impl Images {
-    /// No images yet; they are kept in a nameless file in `folder`.
+    /// No images yet; they are stored in an unlinked file in `folder`.
     pub(crate) fn new(folder: &Path) -> Result<Self, GuestError> {
         let spool =
             tempfile::tempfile_in(folder).map_err(GuestError::io("create a file in", folder))?;
@@ -103,7 +108,7 @@ impl Images {
         memory: &KernelMemory<'_>,
     ) -> Result<(), GuestError> {
         for (name, size) in VARIABLES {
-            // Kernels without randomised areas have none of the bases; readers then take the fixed
+            // Kernels without randomised areas have none of the bases; readers then use the fixed
             // ones.
             if let Some(address) = kernel.symbols.address_of(name) {
                 self.add(moment, address, &memory.read(address, size)?)?;
@@ -123,15 +128,15 @@ impl Images {
         };
         self.struct_pages(moment, kernel, memory)?;
         self.page_tables(moment, kernel.symbols, memory)?;
-        // Where pointers lead is asked of the start alone.
+        // Pointers are only followed at the start.
         if moment == Moment::Start {
             self.pointers(kernel, memory)?;
         }
-        // At both moments: a cache that is made while the command runs is there only at the stop.
+        // At both moments: a cache created while the command runs exists only at the stop.
         self.slab_caches(moment, kernel, memory)
     }
 
-    /// The structs where pointers are followed from, and the structs that they point to.
+    /// The structs from which pointers are followed, and the structs that they point to.
     fn pointers(
         &mut self,
         kernel: NamedKernel<'_>,
@@ -150,7 +155,7 @@ impl Images {
             for index in 0..root.pointers {
                 let at = variable.wrapping_add(8 * index as u64);
                 let to = memory.word(at)?;
-                // An array of nodes: it is filled from its start, and the rest is empty.
+                // An array of nodes, filled from its start; the rest is empty.
                 if !is_kernel(to) {
                     break;
                 }
@@ -170,8 +175,9 @@ impl Images {
         Ok(())
     }
 
-    /// Takes a struct with these pointers in it and returns its bytes: none if it is there already, holds no pointers but links to
-    /// others of its kind (`list_head`), or is not mapped, for not every pointer is sound.
+    /// Copies a struct with these pointers in it and returns its bytes: none if it is already
+    /// copied, has only pointers to others of its kind (`list_head`), or is not mapped, because not
+    /// every pointer is valid.
     fn pointee(
         &mut self,
         (at, ty): Struct,
@@ -189,7 +195,7 @@ impl Images {
         if links || !fits || !is_kernel(at) || taken.contains_key(&(at, ty)) {
             return Ok(Vec::new());
         }
-        // Before it is read: what is not mapped is not tried again.
+        // Before it is read: an unmapped one is not tried again.
         taken.insert((at, ty), size);
         let Ok(bytes) = memory.read(at, size) else {
             return Ok(Vec::new());
@@ -221,7 +227,7 @@ impl Images {
         Ok(())
     }
 
-    /// The top table as the symbol `init_top_pgt`, all others where the direct map has them.
+    /// The top table is the symbol `init_top_pgt`, all others are in the direct map.
     fn page_tables(
         &mut self,
         moment: Moment,
@@ -244,8 +250,8 @@ impl Images {
                 if !taken.insert(physical) {
                     return Ok(());
                 }
-                // A reader begins at the symbol, and knows of the others only what an entry says:
-                // where they are physically.
+                // A reader starts at the symbol, and knows the other tables only by the physical
+                // address in an entry.
                 let at = match physical.wrapping_add(ram::IMAGE_BASE) {
                     at if at == top => top,
                     _ => direct.wrapping_add(physical),
@@ -272,7 +278,7 @@ impl Images {
             return Ok(());
         };
         self.add(moment, head, &memory.read(head, 16)?)?;
-        // The list's links are inside of the caches, and its head is not one.
+        // The list's links are inside the caches, and its head is not one.
         let mut entry = memory.word(head)?;
         for _ in 0..MAX_CACHES {
             if entry == head {
@@ -295,7 +301,7 @@ impl Images {
 
     fn add(&mut self, moment: Moment, address: u64, bytes: &[u8]) -> Result<(), GuestError> {
         self.spool.write_all(bytes).map_err(spool_error("write"))?;
-        // Kept in a file, as the recorder has the recording until QEMU has ended.
+        // In a file, because the recorder owns the recording until QEMU has ended.
         self.pieces.push((moment, address, bytes.len()));
         Ok(())
     }
@@ -321,7 +327,7 @@ impl Images {
     }
 }
 
-/// CPU 0's per-CPU variables: where, of what type, with how many elements at the end.
+/// CPU 0's per-CPU variables: address, type, and number of elements at the end.
 fn percpu_variables(
     kernel: NamedKernel<'_>,
     memory: &KernelMemory<'_>,
@@ -344,7 +350,7 @@ fn is_kernel(address: u64) -> bool {
     address >> 63 == 1 && address % 4 == 0
 }
 
-/// What the pointers in a struct point to.
+/// The targets of the pointers in a struct.
 fn pointed_by(pointers: &[(ByteOffset, TypeId)], bytes: &[u8]) -> Vec<Struct> {
     let target = |(at, to): &(ByteOffset, TypeId)| {
         let at = usize::try_from(at.0).ok()?;
@@ -365,7 +371,7 @@ fn spool_error(doing: &'static str) -> impl FnOnce(io::Error) -> GuestError {
 fn text(memory: &KernelMemory<'_>, address: u64) -> Result<Vec<u8>, GuestError> {
     let mut text = Vec::new();
     while text.len() < MAX_NAME && text.last() != Some(&0) {
-        // Byte by byte: a longer read could reach into a page that is not mapped.
+        // Byte by byte: a longer read could extend into an unmapped page.
         text.extend(memory.read(address.wrapping_add(text.len() as u64), 1)?);
     }
     Ok(text)

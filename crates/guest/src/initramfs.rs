@@ -1,4 +1,5 @@
-//! The guest's first file system: the agent and busybox, nothing of the workload, so that a snapshot serves every workload.
+//! The guest's first file system: the agent and busybox, nothing of the workload, so that a
+//! snapshot serves every workload.
 
 use std::fs;
 
@@ -17,8 +18,7 @@ pub(crate) fn build(search_path: &str) -> Result<Vec<u8>, GuestError> {
     let busybox = program::find("busybox", search_path)
         .map_err(|_| GuestError::Busybox("no busybox on this computer".into()))?;
     let needs = program::needs(&busybox, search_path);
-    // There is no loader and no library in this archive: they would be part of every snapshot's
-    // key.
+    // This archive has no loader and no library: they would be part of every snapshot's key.
     if !matches!(needs.as_deref(), Ok([])) {
         let reason = match needs {
             Err(error @ ProgramError::OtherArchitecture { .. }) => error.to_string(),
@@ -47,7 +47,7 @@ fn archive(agent: &[u8], busybox: Vec<u8>) -> Vec<u8> {
     ] {
         archive.insert(folder, ArchiveEntry::Directory { mode: 0o755 });
     }
-    // As distributions have it, so that their programs find their loaders and libraries.
+    // As in distributions, so that their programs find their loaders and libraries.
     for link in ["bin", "sbin", "lib", "lib64"] {
         archive.insert(
             link,

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use crate::error::GuestError;
 
-/// The folder of the cache with kernels that were fetched by name: booted only where they are named.
+/// The folder of the cache with kernels fetched by name: booted only if they are named.
 const NAMED_KERNELS: &str = "named-kernels";
 
 /// A kernel image, read and found bootable.
@@ -45,7 +45,8 @@ impl BootableKernel {
     }
 }
 
-/// The running kernel's image if it can be used, else the latest of those that set-up put into the cache.
+/// The running kernel's image if it can be used, else the latest of those that set-up put into the
+/// cache.
 ///
 /// # Errors
 /// There is none.
@@ -65,7 +66,7 @@ fn choose(running: &Path, cache: &Path) -> Result<BootableKernel, GuestError> {
     let folder = cache.join("kernels");
     match pinned(&folder).last() {
         Some(path) => {
-            // What is booted must be nobody else's: the folder was judged, its files were not.
+            // Nobody else may own what is booted: the folder was checked, its files were not.
             check_trusted(path)?;
             BootableKernel::read(path)
         }
@@ -77,18 +78,19 @@ fn choose(running: &Path, cache: &Path) -> Result<BootableKernel, GuestError> {
     }
 }
 
-/// The bytes of the image with that SHA-256 (in hexadecimal digits): of the files in `given`; if there are none, of the images of that release
-/// in `/boot` and in the cache. `None` if none of them is it.
+/// The bytes of the image with that SHA-256 (in hexadecimal digits): from the files in `given`; if
+/// there are none, from the images of that release in `/boot` and in the cache. `None` if none of
+/// them matches.
 ///
 /// # Errors
-/// A file of `given` that cannot be read.
+/// A file in `given` that cannot be read.
 pub fn recorded_kernel(
     sha256: &str,
     release: &str,
     given: &[PathBuf],
     cache: &Path,
 ) -> Result<Option<Vec<u8>>, GuestError> {
-    // By the checksum: two builds of a release have the same name and other code.
+    // By the checksum: two builds of a release have the same name and different code.
     let is_it = |bytes: &Vec<u8>| format!("{:x}", Sha256::digest(bytes)) == sha256;
     if given.is_empty() {
         let name = format!("vmlinuz-{release}");

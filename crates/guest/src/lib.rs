@@ -1,12 +1,13 @@
 //! Boots a kernel under QEMU from a cached snapshot, runs a command in it, and records the run.
 //!
 //! * [`GuestShape`] is the guest's hardware; [`Workload`] is what runs in it;
-//! * [`Conditions`] are all that a recording depends on beside its kernel, and [`Conditions::key`] stands for them;
+//! * [`Conditions`] are everything that a recording depends on apart from its kernel, and
+//!   [`Conditions::key`] identifies them;
 //! * [`Session`] ties them to a kernel and a cache, and [`Session::record`] does the whole run;
-//! * an [`Observer`] is told what happens; nothing is printed here.
+//! * an [`Observer`] is notified of events; nothing is printed here.
 //!
-//! It knows QEMU's command line and protocol, the agent, and how the function table is made. It does not know what an
-//! access means.
+//! It knows QEMU's command line and protocol, the agent, and how to build the function table. It
+//! does not know what an access means.
 
 mod cache;
 mod conditions;

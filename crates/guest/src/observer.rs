@@ -1,9 +1,9 @@
-//! What a run tells its caller while it goes on. The library itself prints nothing.
+//! What a run reports to its caller while it goes on. The library itself prints nothing.
 
 use std::io;
 use std::path::Path;
 
-/// Which of the workload's outputs.
+/// One of the workload's outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputStream {
     Stdout,
@@ -24,23 +24,23 @@ pub enum Stage {
     Writing,
 }
 
-/// Someone who watches a run.
+/// Receives the events of a run.
 pub trait Observer {
-    /// A run that was killed left this unfinished recording of the same output.
+    /// A killed run left this unfinished recording of the same output.
     fn left_over(&mut self, _recording: &Path) {}
     fn stage(&mut self, stage: Stage);
     /// The workload or the set-up script wrote something.
     ///
     /// # Errors
-    /// Nobody takes it any more: the run ends, as a program does that cannot write.
+    /// Nobody reads it any more: the run ends, like a program that cannot write.
     fn output(&mut self, stream: OutputStream, bytes: &[u8]) -> io::Result<()>;
-    /// Something that the user should know, in one line.
+    /// A one-line note to the user.
     fn note(&mut self, _note: &str) {}
     /// Called many times a second while the guest runs.
     fn progress(&mut self, _progress: &Progress) {}
 }
 
-/// How far the recorder is; it tells every few million events.
+/// The recorder's progress, reported every few million events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     pub accesses: u64,
@@ -56,13 +56,13 @@ pub(crate) const PROGRESS: &str = "linemate-recorder: progress ";
 /// How the recorder's complaints start.
 pub(crate) const RECORDER_ERROR: &str = "linemate-recorder: error: ";
 
-/// How its lines about system calls in vain start.
+/// How its lines about failed system calls start.
 const REFUSED: &str = "linemate-recorder: refused ";
 
-/// A system call that a program made in vain.
+/// A failed system call of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedCall {
-    /// What it did: `open`, `connect`.
+    /// The call: `open`, `connect`.
     pub call: String,
     /// The error's number: 2 is ENOENT.
     pub error: i32,
@@ -71,15 +71,15 @@ pub struct RefusedCall {
 }
 
 impl RefusedCall {
-    /// Those that a recorder told, in its order: the latest first.
+    /// Those that a recorder reported, in its order: the latest first.
     pub(crate) fn parse_all(words: &str) -> Vec<RefusedCall> {
         let lines = words.lines().filter_map(|line| line.strip_prefix(REFUSED));
         lines.filter_map(RefusedCall::parse).collect()
     }
 
-    /// Of a line `CALL ERROR NAME-IN-HEXADECIMAL`; `None` for any other.
+    /// From a line `CALL ERROR NAME-IN-HEXADECIMAL`; `None` for any other.
     fn parse(line: &str) -> Option<RefusedCall> {
-        // In hexadecimal, as a name may hold spaces and line ends.
+        // In hexadecimal, because a name may contain spaces and line ends.
         let mut parts = line.split(' ');
         let (call, error, digits) = (parts.next()?, parts.next()?, parts.next()?);
         let digit = |byte: &u8| char::from(*byte).to_digit(16);
@@ -94,7 +94,7 @@ impl RefusedCall {
 }
 
 impl Progress {
-    /// Takes in a line of QEMU's output.
+    /// Handles a line of QEMU's output.
     pub(crate) fn learn(&mut self, line: &str) {
         let Some(words) = line.strip_prefix(PROGRESS) else {
             return;

@@ -1,4 +1,4 @@
-//! Programs, files and folders on their way into a guest's archive, with what they need there.
+//! Packs programs, files and folders into a guest's archive, with what they need there.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,10 +11,10 @@ use crate::payload::ExtraFile;
 use crate::python::{self, Python};
 use crate::{guess, program};
 
-/// Where a guest's command starts, and where relative paths go.
+/// Where a guest's command starts, and what relative paths refer to.
 pub(crate) const HOME: &str = "/root";
 
-/// Folders that a loader searches on its own (the initramfs makes `/lib` a link to `/usr/lib`).
+/// Folders that a loader searches by default (the initramfs makes `/lib` a link to `/usr/lib`).
 const LOADER_FOLDERS: [&str; 6] = [
     "/lib",
     "/usr/lib",
@@ -27,9 +27,9 @@ const LOADER_FOLDERS: [&str; 6] = [
 /// An archive that is being filled.
 pub(crate) struct Packing<'a> {
     pub(crate) archive: Archive,
-    /// Folders of libraries that the guest's loader does not search on its own.
+    /// Folders of libraries that the guest's loader does not search by default.
     pub(crate) library_folders: BTreeSet<String>,
-    /// What was taken along although it lacks something here, and why, in the order in which it was met.
+    /// Files that were packed although something they need is missing here, and why, in order.
     lacking: Vec<String>,
     search_path: &'a str,
 }
@@ -44,12 +44,12 @@ impl<'a> Packing<'a> {
         }
     }
 
-    /// Where programs are looked for on this computer.
+    /// Where programs are searched for on this computer.
     pub(crate) fn search_path(&self) -> &'a str {
         self.search_path
     }
 
-    /// What to tell of files that lack something.
+    /// The note about files that lack something.
     pub(crate) fn note(&self) -> Option<String> {
         let first = self.lacking.first()?;
         let others = match self.lacking.len() - 1 {
@@ -61,7 +61,7 @@ impl<'a> Packing<'a> {
         ))
     }
 
-    /// A program with its loader and libraries, or its interpreter; gives these.
+    /// A program with its loader and libraries, or its interpreter; returns these.
     pub(crate) fn add_program(
         &mut self,
         host: &Path,
@@ -93,10 +93,10 @@ impl<'a> Packing<'a> {
         Ok(())
     }
 
-    /// A regular file's contents, under whatever link it was named by.
+    /// A regular file's contents, through whatever link it was named by.
     fn add_file(&mut self, host: &Path, guest: &str) -> Result<(), GuestError> {
         // `read` follows links, and so does `metadata`: the guest gets the file, not a link to a
-        // place that it lacks.
+        // path that it lacks.
         let data = fs::read(host).map_err(GuestError::io("read", host))?;
         let mode = fs::metadata(host)
             .map_err(GuestError::io("read", host))?
@@ -113,7 +113,7 @@ impl<'a> Packing<'a> {
         Ok(())
     }
 
-    /// Adds what a `--file` names, with what that needs.
+    /// Adds what a `--file` names, with everything that needs.
     pub(crate) fn add_extra(&mut self, file: &ExtraFile) -> Result<(), GuestError> {
         let guest = file.guest.clone().or_else(|| guest_path(&file.host));
         let guest = guest.ok_or_else(|| GuestError::File {
@@ -121,20 +121,19 @@ impl<'a> Packing<'a> {
             reason: "it is outside the current folder: give its place as FILE:/PATH/IN/GUEST"
                 .into(),
         })?;
-        // All of it: what the user names is wanted, also what would be left out of a Python's
-        // library.
+        // All of it: the user asked for it, even for parts that a Python's library would omit.
         self.add_tree(&file.host, &guest, |_| false)
     }
 
-    /// A file, or a folder with all that is in it but what is `left_out` by its path.
+    /// A file, or a folder with everything in it that `left_out` does not exclude by path.
     fn add_tree(
         &mut self,
         host: &Path,
         guest: &str,
         left_out: impl Fn(&Path) -> bool,
     ) -> Result<(), GuestError> {
-        // Folders are walked with a list, not by recursion: their depth is not ours to bound.
-        // What the user names is followed if it is a link; links below it stay links.
+        // Folders are walked with a list, not by recursion: their depth is not ours to bound. A
+        // link that the user names is followed; links below it stay links.
         let mut left = vec![(host.to_owned(), guest.to_owned(), fs::metadata(host))];
         while let Some((host, guest, metadata)) = left.pop() {
             let metadata = metadata.map_err(GuestError::io("read", &host))?;
@@ -171,7 +170,7 @@ impl<'a> Packing<'a> {
         Ok(())
     }
 
-    /// A program that the command may or may not start: what it lacks is noted.
+    /// A program that the command may or may not start: missing parts are noted.
     fn add_lenient(&mut self, host: &Path, guest: &str) -> Result<(), GuestError> {
         self.add_file(host, guest)?;
         match program::needs(host, self.search_path) {
@@ -188,7 +187,8 @@ impl<'a> Packing<'a> {
         }
     }
 
-    /// What a Python and these scripts need: its standard library, their modules, and the libraries of modules that are compiled.
+    /// What a Python and these scripts need: its standard library, their modules, and the libraries
+    /// of compiled modules.
     pub(crate) fn add_python(
         &mut self,
         python: &Python,
@@ -222,8 +222,8 @@ impl<'a> Packing<'a> {
     }
 }
 
-/// The same place in the guest; `None` for a relative path that leaves the current folder. Libraries are found at places such as
-/// `/usr/bin/../lib`, which their programs' own search paths lead to.
+/// The same path in the guest; `None` for a relative path that leaves the current folder. Libraries
+/// are found at paths such as `/usr/bin/../lib`, from their programs' own search paths.
 pub(crate) fn guest_path(host: &Path) -> Option<String> {
     let mut guest = if host.is_absolute() {
         PathBuf::from("/")
@@ -310,7 +310,7 @@ mod tests {
             "{note}"
         );
         assert!(note.ends_with(" (and 1 more)"), "{note}");
-        // A file without what it needs: in a folder and by itself alike.
+        // Files without what they need, in a folder or on their own.
         let mut packing = Packing::new(SEARCH);
         let file = ExtraFile {
             host: dir.path().join("bad"),
@@ -342,7 +342,8 @@ mod tests {
         assert!(!has(&packing, python.library[0].join("__pycache__")));
         assert!(has(&packing, place("x.py")) && has(&packing, place("helper.py")));
         assert!(!has(&packing, place("other.py")));
-        // A compiled module of the standard library links with OpenSSL or with another library that Python itself does not.
+        // A compiled module of the standard library links with OpenSSL or another library that
+        // Python itself does not.
         let libraries = packing.archive.entries();
         let mut names = libraries.map(|(name, _)| name);
         assert!(names.any(|name| name.contains("/libz.so")

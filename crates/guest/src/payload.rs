@@ -1,7 +1,8 @@
-//! What is taken into the guest: the command, its libraries, files, the set-up script.
+//! What is copied into the guest: the command, its libraries, files, the set-up script.
 //!
-//! Paths in the guest mirror this computer's, with its current folder as the guest's `/root`: absolute paths stay,
-//! relative ones are below `/root`. So nothing in the guest depends on the folder a recording is made in.
+//! Paths in the guest mirror this computer's, with its current folder as the guest's `/root`:
+//! absolute paths stay, relative ones are below `/root`. So nothing in the guest depends on the
+//! folder in which a recording is made.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,14 +16,14 @@ use crate::{guess, program, programs, python};
 /// The guest's own search path.
 const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Where the agent looks for what to run.
+/// Where the agent finds what to run.
 const SPEC: &str = ".linemate";
 
-/// A file or folder to take along: `--file HOST[:GUEST]`.
+/// A file or folder to copy: `--file HOST[:GUEST]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtraFile {
     pub host: PathBuf,
-    /// There; derived from `host` when absent.
+    /// The path in the guest; derived from `host` if absent.
     pub guest: Option<String>,
 }
 
@@ -65,11 +66,12 @@ pub(crate) struct Payload {
     pub(crate) bytes: Vec<u8>,
     /// The programs in it, if they are wanted.
     pub(crate) programs: Option<Programs>,
-    /// What to tell of programs that only the command's words name, if there are any.
+    /// The note about programs that only the command's words name, if there are any.
     pub(crate) note: Option<String>,
 }
 
-/// Packs a workload; with `allocators`, its programs are looked at, these allocators among them.
+/// Packs a workload; with `allocators`, its programs are analysed, with these as additional
+/// allocators.
 ///
 /// # Errors
 /// A program or file that cannot be read, or that cannot run in the guest.
@@ -81,7 +83,7 @@ pub(crate) fn pack(
     let mut packing = Packing::new(search_path);
     let name = workload.command.first().map_or("", String::as_str);
     let host = command(program::find(name, search_path)?);
-    // A command that is outside of the current folder by a relative path has no place of its own.
+    // A command outside the current folder, given by a relative path, has no path in the guest.
     let guest = guest_path(&host).unwrap_or_else(|| {
         let file = host.file_name().unwrap_or_default().to_string_lossy();
         format!("{HOME}/{file}")
@@ -91,7 +93,7 @@ pub(crate) fn pack(
     let mut notes = add_guessed(&mut packing, workload, &guest, &mut programs)?;
     // After the guessed ones: a Python may be the interpreter of one of them.
     notes.extend(add_pythons(&mut packing, workload, &host, &programs)?);
-    // Last: what the user names takes the place of what was guessed.
+    // Last: what the user names replaces what was guessed.
     for file in &workload.files {
         packing.add_extra(file)?;
     }
@@ -111,7 +113,7 @@ pub(crate) fn pack(
     ];
     if !library_folders.is_empty() {
         let folders: Vec<String> = library_folders.into_iter().collect();
-        // There is no `ld.so.cache` in the guest that would name them.
+        // The guest has no `ld.so.cache` that would name them.
         environment.push(format!("LD_LIBRARY_PATH={}", folders.join(":")));
     }
     let mut spec = |name: &str, data: Vec<u8>| {
@@ -141,7 +143,7 @@ pub(crate) fn pack(
     })
 }
 
-/// The program that a command's name leads to, past a script that looks for the Python to start (pyenv's).
+/// The program behind a command's name, past a script that finds the Python to start (pyenv's).
 fn command(found: PathBuf) -> PathBuf {
     if !python::is_python(&found) || !program::is_script(&found) {
         return found;
@@ -149,8 +151,8 @@ fn command(found: PathBuf) -> PathBuf {
     python::ask(&found, &[]).map_or(found, |python| python.interpreter)
 }
 
-/// Takes the programs along that the command's words name, as far as they can run in the guest; gives what to tell of it. `programs` gets
-/// these and what they need.
+/// Copies the programs that the command's words name, as far as they can run in the guest; returns
+/// the note about it. `programs` gets these and what they need.
 fn add_guessed(
     packing: &mut Packing<'_>,
     workload: &Workload,
@@ -160,7 +162,7 @@ fn add_guessed(
     let search_path = packing.search_path();
     let provided = guess::busybox_programs(search_path);
     let mut guessed = guess::programs(&workload.command, search_path, &provided);
-    // It is there, and what it lacks is an error, not a note.
+    // It exists, so if it lacks something that is an error, not a note.
     guessed.remove(command);
     let (mut taken, mut left) = (Vec::new(), Vec::new());
     for (guest, host) in guessed {
@@ -187,7 +189,8 @@ fn add_guessed(
     Ok(notes)
 }
 
-/// Takes along what the Pythons among the programs need for the command and its scripts; gives what to tell of it.
+/// Copies what the Pythons among the programs need for the command and its scripts; returns the
+/// note about it.
 fn add_pythons(
     packing: &mut Packing<'_>,
     workload: &Workload,
@@ -199,7 +202,7 @@ fn add_pythons(
         .filter(|program| python::is_python(program) && !program::is_script(program))
         .collect();
     let mut scripts = python::scripts(&guess::words(&workload.command));
-    // A command that is itself a script with a `#!` line, whatever its name ends with.
+    // A command that is itself a script with a `#!` line, whatever its name ends in.
     if program::is_script(command) && !interpreters.is_empty() {
         scripts.push(command.to_owned());
     }
@@ -298,7 +301,7 @@ mod tests {
             note,
             format!("copied into the guest, as the command names them: {place}")
         );
-        // What cannot run there is told and left out.
+        // Programs that cannot run there are reported and left out.
         fs::write(&server, "#!/no/such/interpreter\n").unwrap();
         let payload = pack(&workload, None, &search).unwrap();
         assert!(!contains(&payload.bytes, &format!("{}\0", &place[1..])));
@@ -307,7 +310,7 @@ mod tests {
             note.starts_with("not copied into the guest: /no/such/interpreter: "),
             "{note}"
         );
-        // A command whose words name nothing brings nothing.
+        // A command whose words name no program copies none.
         let workload = Workload {
             command: ["env", "A=1"].map(str::to_owned).to_vec(),
             ..Workload::default()

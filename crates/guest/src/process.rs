@@ -1,4 +1,4 @@
-//! QEMU's process, which never outlives us.
+//! QEMU's process, which never outlives this one.
 
 use std::fs;
 use std::process::Child;
@@ -9,21 +9,21 @@ use crate::error::GuestError;
 use crate::qemu::GuestFiles;
 use crate::text::{last_words, read_lossy};
 
-/// How often it is looked whether it has ended.
+/// How often to check whether it has ended.
 const TICK: Duration = Duration::from_millis(10);
 
-/// The number of the system call by which threads wait for each other.
+/// The number of the system call with which threads wait for each other.
 #[cfg(target_arch = "x86_64")]
 const FUTEX: u32 = 202;
-/// The number of the system call by which threads wait for each other (generic table).
+/// The number of the system call with which threads wait for each other (generic table).
 #[cfg(not(target_arch = "x86_64"))]
 const FUTEX: u32 = 98;
 
-/// QEMU's process: killed when it is forgotten.
+/// QEMU's process: killed when dropped.
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) child: Child,
-    /// Its processor time, in the system's ticks, and since when it is that.
+    /// Its processor time, in the system's ticks, and since when it has that value.
     used: (u64, Instant),
 }
 
@@ -46,14 +46,16 @@ impl Process {
         let ticks = fs::read_to_string(path)
             .ok()
             .and_then(|stat| processor_ticks(&stat));
-        // A system that does not tell counts as busy: a run is not ended for want of an answer.
+        // A system that does not report it counts as busy: a run does not end for lack of an
+        // answer.
         if ticks.is_none_or(|ticks| ticks != self.used.0) {
             self.used = (ticks.unwrap_or(0), Instant::now());
         }
         self.used.1.elapsed()
     }
 
-    /// Whether its main thread waits for another of its threads; `None` where the system does not tell.
+    /// Whether its main thread waits for another of its threads; `None` if the system does not
+    /// report it.
     pub(crate) fn main_thread_waits(&self) -> Option<bool> {
         let path = format!("/proc/{}/syscall", self.child.id());
         let words = fs::read_to_string(path).ok()?;
@@ -79,13 +81,14 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Both fail only when it has ended and was waited for.
+        // Both fail only if it has ended and was waited for.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// User and system time of `/proc/PID/stat` (proc(5): fields 14 and 15; the name before them may hold anything).
+/// User and system time from `/proc/PID/stat` (proc(5): fields 14 and 15; the name before them may
+/// contain anything).
 fn processor_ticks(stat: &str) -> Option<u64> {
     // Field 3 is the first after the name, so 14 is 11 further.
     let (_, rest) = stat.rsplit_once(") ")?;

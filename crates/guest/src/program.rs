@@ -1,7 +1,7 @@
 //! What a program needs to run in the guest: its loader and shared libraries, or its interpreter.
 //!
-//! The libraries are those that the program's own loader names when it is asked to list them, so that search
-//! paths, caches and `$ORIGIN` mean what they mean on this computer.
+//! The program's own loader lists the libraries, so that search paths, caches and `$ORIGIN` mean
+//! what they mean on this computer.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use object::read::elf::{FileHeader, ProgramHeader};
 use object::{LittleEndian, elf};
 use thiserror::Error;
 
-/// A program that cannot be taken into the guest.
+/// A program that cannot be copied into the guest.
 #[derive(Debug, Error)]
 pub enum ProgramError {
     #[error("{0}: command not found: give its path, or install it on this computer")]
@@ -56,7 +56,7 @@ pub enum ProgramError {
         program: PathBuf,
         reason: String,
     },
-    /// Scripts whose interpreters are scripts, without end.
+    /// Scripts whose interpreters are scripts, in a loop.
     #[error("{0}: its #! lines form a loop")]
     EndlessInterpreter(PathBuf),
 }
@@ -69,7 +69,7 @@ pub(crate) fn find(command: &str, search_path: &str) -> Result<PathBuf, ProgramE
     let path = if command.contains('/') {
         Some(PathBuf::from(command)).filter(|path| path.is_file())
     } else {
-        // Relative ones mean another folder in the guest.
+        // A relative one means another folder in the guest.
         let directories = search_path.split(':').filter(|d| d.starts_with('/'));
         directories
             .map(|d| Path::new(d).join(command))
@@ -88,7 +88,7 @@ fn is_executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
 }
 
-/// Whether an executable file's libraries are to be taken along with it.
+/// Whether an executable file's libraries are copied with it.
 pub(crate) fn is_program(host: &Path) -> bool {
     start(host).is_some_and(|start| start == object::elf::ELFMAG || start.starts_with(b"#!"))
 }
@@ -105,7 +105,8 @@ fn start(host: &Path) -> Option<[u8; 4]> {
     Some(start)
 }
 
-/// Files that have to be at the same path in the guest for `program` to run, without the program itself.
+/// Files that must be at the same path in the guest for `program` to run, without the program
+/// itself.
 ///
 /// # Errors
 /// A [`ProgramError`] that names the program and what it lacks.
@@ -128,8 +129,8 @@ pub(crate) fn needs(program: &Path, search_path: &str) -> Result<Vec<PathBuf>, P
         };
         let interpreter = find(interpreter, search_path)?;
         needed.push(interpreter.clone());
-        // `env` looks its argument up in the search path: that program is needed, and what it needs
-        // is asked next.
+        // `env` looks up its argument in the search path: that program is needed, and its needs
+        // come next.
         if interpreter.ends_with("env") {
             let named = words.find(|w| !w.starts_with('-') && !w.contains('='));
             needed.extend(libraries(&interpreter, &read(&interpreter)?)?);
@@ -168,10 +169,10 @@ fn libraries(program: &Path, data: &[u8]) -> Result<Vec<PathBuf>, ProgramError> 
     Ok(files)
 }
 
-/// The libraries of a compiled module that a program loads while it runs.
+/// The libraries of a compiled module that a program loads at run time.
 ///
 /// # Errors
-/// One of them is not on this computer, or the module is for another one.
+/// One of them is missing on this computer, or the module is for another architecture.
 pub(crate) fn module_needs(program: &Path, module: &Path) -> Result<Vec<PathBuf>, ProgramError> {
     match loader(program, &read(program)?)? {
         Some(loader) => listed(&loader, module),
@@ -179,7 +180,7 @@ pub(crate) fn module_needs(program: &Path, module: &Path) -> Result<Vec<PathBuf>
     }
 }
 
-/// The libraries that a loader lists of a program or library.
+/// The libraries that a loader lists for a program or library.
 fn listed(loader: &Path, program: &Path) -> Result<Vec<PathBuf>, ProgramError> {
     let failed = |reason: String| ProgramError::Loader {
         loader: loader.to_owned(),
@@ -190,7 +191,7 @@ fn listed(loader: &Path, program: &Path) -> Result<Vec<PathBuf>, ProgramError> {
         .arg("--list")
         // A bare name would be looked up among the libraries.
         .arg(Path::new(".").join(program))
-        // It would be listed as a library of the program's.
+        // It would be listed as one of the program's libraries.
         .env_remove("LD_PRELOAD")
         .output()
         .map_err(|e| failed(e.to_string()))?;
@@ -215,7 +216,8 @@ fn listed(loader: &Path, program: &Path) -> Result<Vec<PathBuf>, ProgramError> {
     Ok(files)
 }
 
-/// The loader's listing: `name => path (address)`, or `path (address)`. The error is a library not found.
+/// Parses the loader's listing: `name => path (address)`, or `path (address)`. The error is a
+/// library that was not found.
 fn parse_list(text: &str) -> Result<Vec<PathBuf>, String> {
     let mut files = Vec::new();
     for line in text.lines() {
@@ -252,7 +254,7 @@ fn loader(program: &Path, data: &[u8]) -> Result<Option<PathBuf>, ProgramError> 
                 u16::from_le_bytes(b)
             }
         });
-    // Before the parser, whose error would not say which machine it is for.
+    // Before the parser, whose error would not name the machine.
     if class != Some(elf::ELFCLASS64) || machine != EM_X86_64 {
         return Err(ProgramError::OtherArchitecture {
             path: program.to_owned(),

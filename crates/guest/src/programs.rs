@@ -1,7 +1,9 @@
-//! The programs of a run: their files, what of them is code, and which of their functions are watched.
+//! The programs of a run: their files, which parts of them are code, and which functions are
+//! watched.
 //!
-//! A program is every x86-64 ELF file of the payload: the command, its libraries, what `--file` takes along. Their files go into the
-//! recording, so that it can be read without them, with the files that have their debug information.
+//! A program is every x86-64 ELF file of the payload: the command, its libraries, what `--file`
+//! copies. These files, and those with their debug information, go into the recording, so that it
+//! can be read without them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,11 +19,11 @@ use object::{LittleEndian, elf};
 use crate::cpio::{Archive, ArchiveEntry};
 use crate::error::GuestError;
 
-/// A function of the program's own that hands out memory: `--allocator FUNCTION:SIZE_ARG`.
+/// A program's own function that hands out memory: `--allocator FUNCTION:SIZE_ARG`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnAllocator {
     pub function: String,
-    /// Which argument is the size, counted from 1.
+    /// The position of the size argument, counted from 1.
     pub size: u8,
 }
 
@@ -51,18 +53,19 @@ impl OwnAllocator {
 #[derive(Debug, Default)]
 pub(crate) struct Programs {
     pub(crate) files: ProgramFiles,
-    /// What each file holds.
+    /// The contents of each file.
     pub(crate) contents: Vec<Vec<u8>>,
     /// The functions to watch, sorted by entry.
     pub(crate) functions: Vec<Function>,
-    /// The programs, libraries left out, without debug information.
+    /// The programs, without libraries, that have no debug information.
     pub(crate) bare: Vec<String>,
-    /// What of the debug information is missing.
+    /// Missing parts of the debug information.
     pub(crate) missed: Vec<String>,
 }
 
 impl Programs {
-    /// What to tell of programs whose fields will have no names, and whose debug information is not whole.
+    /// The notes about programs whose fields will have no names, or whose debug information is
+    /// incomplete.
     pub(crate) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if !self.bare.is_empty() {
@@ -76,10 +79,11 @@ impl Programs {
     }
 }
 
-/// Finds the programs in what is packed for the guest.
+/// Finds the programs among the files packed for the guest.
 ///
 /// # Errors
-/// [`GuestError::Programs`] for more code than a recording can list, [`GuestError::NoAllocator`] for an allocator that no program has.
+/// [`GuestError::Programs`] for more code than a recording can list, [`GuestError::NoAllocator`]
+/// for an allocator that no program has.
 pub(crate) fn find(archive: &Archive, own: &[OwnAllocator]) -> Result<Programs, GuestError> {
     let (mut files, mut contents) = (Vec::new(), Vec::new());
     let (mut bare, mut missed) = (Vec::new(), Vec::new());
@@ -96,15 +100,15 @@ pub(crate) fn find(archive: &Archive, own: &[OwnAllocator]) -> Result<Programs, 
             length: data.len() as u64,
             code,
         });
-        // The order of both lists is that of the archive's names, so equal payloads give equal
-        // numbers.
+        // Both lists are in the order of the archive's names, so equal payloads give equal numbers.
         contents.push(data.clone());
-        // What is not to be read as debug information has no names of fields, which is no fault of the recording.
+        // Unreadable debug information gives no field names, which is not an error of the
+        // recording.
         let found = linemate_debugfiles::find(data, archive.host(name).unwrap_or(Path::new("/")));
         let found = found.unwrap_or_default();
         for missing in &found.missing {
             match missing {
-                // Distributions' libraries seldom have any: a note for each would be the rule.
+                // Distributions' libraries rarely have any: a note for each would be the rule.
                 Missing::Debug(_) if !name.contains(".so") => bare.push(format!("/{name}")),
                 Missing::Debug(_) => {}
                 other => missed.push(format!("/{name}: {other}")),
@@ -121,7 +125,8 @@ pub(crate) fn find(archive: &Archive, own: &[OwnAllocator]) -> Result<Programs, 
             files.len() as u32 - 1
         };
         let told = found.debug.map_or(index, |debug| add(index, debug));
-        // What the debug information shares with that of other files is in one of its own (`dwz`).
+        // What the debug information shares with that of other files is in a file of its own
+        // (`dwz`).
         if let Some(alternate) = found.alternate {
             add(told, alternate);
         }
@@ -172,8 +177,9 @@ const COUNT_2: Parameter = in_register(Register::Rsi, Meaning::Count);
 const OBJECT_1: Parameter = in_register(Register::Rdi, Meaning::Object);
 const SLOT_1: Parameter = in_register(Register::Rdi, Meaning::ObjectSlot);
 
-/// Functions that hand out or take back memory, by symbol: the C library's and its replacements' (ISO C, POSIX), C++'s global operators in
-/// the names of the Itanium ABI, and what Rust's standard library and `alloc` go through.
+/// Functions that hand out or take back memory, by symbol: those of the C library and its
+/// replacements (ISO C, POSIX), C++'s global operators by their Itanium ABI names, and those that
+/// Rust's standard library and `alloc` use.
 const ALLOCATORS: &[(&str, Role, &[Parameter])] = &[
     ("malloc", Role::HeapAlloc, &[SIZE_1]),
     ("calloc", Role::HeapAlloc, &[COUNT_1, SIZE_2]),
@@ -196,15 +202,15 @@ const ALLOCATORS: &[(&str, Role, &[Parameter])] = &[
     ("_ZnamSt11align_val_t", Role::HeapAlloc, &[SIZE_1]),
     ("_ZnwmRKSt9nothrow_t", Role::HeapAlloc, &[SIZE_1]),
     ("_ZnamRKSt9nothrow_t", Role::HeapAlloc, &[SIZE_1]),
-    // What the loader uses before the C library is there (glibc, elf/dl-minimal-malloc.c).
+    // What the loader uses before the C library is loaded (glibc, elf/dl-minimal-malloc.c).
     ("__minimal_malloc", Role::HeapAlloc, &[SIZE_1]),
     ("__minimal_calloc", Role::HeapAlloc, &[COUNT_1, SIZE_2]),
     ("__rust_alloc", Role::HeapAlloc, &[SIZE_1]),
     ("__rust_alloc_zeroed", Role::HeapAlloc, &[SIZE_1]),
 ];
 
-/// The watched functions of all files. Names that are not in a file are no fault; of several at one address the first of
-/// [`ALLOCATORS`] is meant.
+/// The watched functions of all files. Names missing from a file are not errors; of several at one
+/// address the first of [`ALLOCATORS`] is meant.
 fn functions(
     files: &ProgramFiles,
     contents: &[Vec<u8>],
@@ -219,7 +225,8 @@ fn functions(
         // The first one: a file's debug file is added before its split units.
         let debug = files.files().iter().position(|f| f.debug_of == Some(index));
         let debug = debug.and_then(|at| contents.get(at)).map(Vec::as_slice);
-        // What is no sound ELF file has been told apart before; one whose symbols are broken has no functions to watch.
+        // Broken ELF files were rejected before; a file whose symbols are broken has no functions
+        // to watch.
         let Ok(image) = Image::read(&file.path, &contents[index as usize], debug) else {
             continue;
         };
@@ -243,7 +250,7 @@ fn functions(
             }
             there
         };
-        // Before the user's own, so that a name that is in both keeps its meaning.
+        // Before the user's own, so that a name in both keeps its meaning.
         for (name, role, parameters) in ALLOCATORS {
             watch(name, *role, parameters);
         }

@@ -1,30 +1,33 @@
-//! What a Python program needs beyond what a loader lists: the modules of its interpreter, and those that its script imports.
+//! What a Python program needs beyond a loader's list: the modules of its interpreter, and those
+//! that its script imports.
 //!
-//! The interpreter is asked, as a loader is for libraries, so that prefixes, environments and path files mean what they mean on this computer.
+//! The interpreter is asked, as a loader is for libraries, so that prefixes, environments and path
+//! files mean what they mean on this computer.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the interpreter is asked.
+/// The question to the interpreter.
 const QUESTION: &str = include_str!("python.py");
 
-/// Parts of the standard library that no program runs with: its own tests, what links other programs with it, what was compiled on this
-/// computer (it is out of date by the times of files in the guest). Other folders' modules are taken one by one.
+/// Parts of the standard library that no program needs to run: its own tests, what links other
+/// programs with it, what was compiled on this computer (stale by the file times in the guest).
+/// Modules in other folders are copied one by one.
 const LEFT_OUT: [&str; 4] = ["__pycache__", "test", "site-packages", "dist-packages"];
 
 /// A Python on this computer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Python {
-    /// The program itself, where its name led to a script that starts it (pyenv).
+    /// The program itself, if its name led to a script that starts it (pyenv).
     pub(crate) interpreter: PathBuf,
     /// Folders of the standard library.
     pub(crate) library: Vec<PathBuf>,
-    /// Modules (files) and packages (folders) of other places.
+    /// Modules (files) and packages (folders) elsewhere.
     pub(crate) modules: Vec<PathBuf>,
 }
 
-/// Whether a program is called as Python's interpreters are: `python`, `python3`, `python3.11`.
+/// Whether a program has a name like Python's interpreters: `python`, `python3`, `python3.11`.
 pub(crate) fn is_python(program: &Path) -> bool {
     let name = program.file_name().and_then(OsStr::to_str);
     name.and_then(|name| name.strip_prefix("python"))
@@ -44,11 +47,12 @@ pub(crate) fn scripts(words: &[&str]) -> Vec<PathBuf> {
     paths.filter(|path| path.is_file()).collect()
 }
 
-/// Asks an interpreter what it and these scripts need; `None` if it does not answer, such as one that is no Python.
+/// Asks an interpreter what it and these scripts need; `None` if it does not answer, for example
+/// because it is not a Python.
 pub(crate) fn ask(interpreter: &Path, scripts: &[PathBuf]) -> Option<Python> {
     let output = Command::new(interpreter)
-        // Isolated from this shell's environment, and without writing compiled files next to what
-        // is not ours.
+        // Isolated from this shell's environment, and without writing compiled files into other
+        // folders.
         .args(["-I", "-B", "-c", QUESTION])
         .args(scripts)
         .output()
@@ -114,13 +118,13 @@ mod tests {
             python.modules,
             ["helper.py", "late.py", "pack"].map(PathBuf::from)
         );
-        // A package without `__init__.py` ends the search, and what was found before it counts.
+        // A package without `__init__.py` ends the search; what was found before it counts.
         fs::create_dir(place("space")).unwrap();
         fs::write(place("space/part.py"), "").unwrap();
         fs::write(place("x.py"), "import helper\nimport space.part\n").unwrap();
         let python = ask(Path::new("/usr/bin/python3"), &[place("x.py")]).unwrap();
         assert_eq!(python.modules, ["helper.py", "late.py"].map(place));
-        // A script that is none brings nothing of its own.
+        // A script that is not Python needs nothing more.
         fs::write(place("x.py"), "import helper (\n").unwrap();
         let python = ask(Path::new("/usr/bin/python3"), &[place("x.py")]).unwrap();
         assert!(python.modules.is_empty() && !python.library.is_empty());

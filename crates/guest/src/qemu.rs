@@ -1,4 +1,4 @@
-//! Which QEMU there is, and the command line of a guest.
+//! Finds QEMU, and builds a guest's command line.
 
 use std::fs::{self, File};
 use std::io;
@@ -26,12 +26,13 @@ pub struct Qemu {
     pub program: String,
     /// Its version line, part of every snapshot's key.
     pub version: String,
-    /// What it is kept from.
+    /// Its confinement.
     pub confinement: Confinement,
 }
 
 impl Qemu {
-    /// Finds QEMU (`LINEMATE_QEMU`, or `qemu-system-x86_64` in the search path) and checks its version.
+    /// Finds QEMU (`LINEMATE_QEMU`, or `qemu-system-x86_64` in the search path) and checks its
+    /// version.
     ///
     /// # Errors
     /// Missing, too old, without plugins, or not QEMU.
@@ -43,7 +44,7 @@ impl Qemu {
         let version = version.lines().next().unwrap_or_default().to_owned();
         check_version(&program, &version)?;
         let help = words(&program, "-help")?;
-        // By its options: a version does not say how it was built.
+        // By its options: a version does not show how it was built.
         if !help.contains("-plugin ") {
             return Err(GuestError::QemuWithoutPlugins { program });
         }
@@ -98,11 +99,11 @@ fn check_version(program: &str, line: &str) -> Result<(), GuestError> {
     }
 }
 
-/// What the recorder is loaded for.
+/// The purpose of loading the recorder.
 #[derive(Debug)]
 pub(crate) enum Plugin {
     Record(PluginOptions),
-    /// To hold the guest where it is to be saved.
+    /// To hold the guest where it is saved.
     Hold,
 }
 
@@ -132,11 +133,11 @@ pub(crate) struct PluginOptions {
     pub(crate) memory_bytes: u64,
     pub(crate) user: bool,
     pub(crate) program: bool,
-    /// Nobody asks which stores of the kernel leave memory as it is.
+    /// The kernel's silent stores are not wanted.
     pub(crate) contents_unknown: bool,
     pub(crate) whole_boot: bool,
     pub(crate) parallel: bool,
-    /// The host has one CPU for QEMU: a thread that encodes would only take turns with the guest's.
+    /// The host has one CPU for QEMU: an encoding thread would only take turns with the guest's.
     pub(crate) encode_here: bool,
 }
 
@@ -163,14 +164,14 @@ impl PluginOptions {
     }
 }
 
-/// Files that QEMU inherits open: it may have no right to reach them by name.
+/// Files that QEMU inherits open: it may not be able to open them by name.
 #[derive(Debug, Default)]
 pub(crate) struct Inherited(Vec<OwnedFd>);
 
 impl Inherited {
-    /// A copy of `file`'s descriptor that a child of this process keeps; its number.
+    /// Duplicates `file`'s descriptor for a child of this process to inherit; returns its number.
     fn add(&mut self, file: &File) -> Result<RawFd, GuestError> {
-        // The copy is without close-on-exec, and lives until QEMU has been started.
+        // The copy has no close-on-exec flag, and lives until QEMU has been started.
         let copy = rustix::io::dup(file)
             .map_err(|e| GuestError::io("hand over", Path::new("an open file"))(e.into()))?;
         let number = copy.as_raw_fd();
@@ -179,8 +180,8 @@ impl Inherited {
     }
 }
 
-// The files of a guest by their names. QEMU's current folder is theirs, so that no path of this computer has to be spelled
-// in its options.
+// The files of a guest by their names. Their folder is QEMU's current folder, so that no path of
+// this computer has to be spelled in its options.
 const CONSOLE: &str = "console";
 const CONTROL: &str = "control";
 const STDOUT: &str = "stdout";
@@ -192,9 +193,9 @@ const INITRAMFS: &str = "initramfs";
 const DISK: &str = "disk";
 const BARRIER: &str = "barrier";
 const HOLD: &str = "hold";
-/// Where QEMU writes memory that it is asked for.
+/// Where QEMU writes memory when asked to.
 pub(crate) const MEMORY: &str = "memory";
-/// The recorder's library, where QEMU could not read it at its place.
+/// The recorder's library, if QEMU could not read it at its path.
 const RECORDER: &str = "recorder.so";
 
 /// The files of a guest, all in one folder of its own.
@@ -249,21 +250,22 @@ impl GuestFiles {
         self.folder.join(MEMORY)
     }
 
-    /// Gives the files to the user and group that QEMU runs as. The folder stays ours: that user may enter it, but not
-    /// list it, add to it or put one file in another's place.
+    /// Gives the files to the user and group that QEMU runs as. The folder stays ours: that user
+    /// may enter it, but not list it, add to it or replace a file.
     pub(crate) fn give_to(&self, user: u32) -> Result<(), GuestError> {
         use std::os::unix::fs::{chown, lchown};
         let failed = GuestError::io("hand to QEMU", &self.folder);
         let give = || {
             for entry in fs::read_dir(&self.folder)? {
                 let entry = entry?;
-                // Who can open the lock can hold it, and the folder would never count as abandoned.
+                // Anyone who can open the lock can hold it, and the folder would never count as
+                // abandoned.
                 if entry.file_name() != LOCK {
                     lchown(entry.path(), Some(user), Some(user))?;
                 }
             }
             chown(&self.folder, None, Some(user))?;
-            // Last: until then the folder is for its owner alone.
+            // Last: until then only the owner can enter the folder.
             fs::set_permissions(&self.folder, fs::Permissions::from_mode(0o710))
         };
         give().map_err(failed)
@@ -278,7 +280,7 @@ impl GuestFiles {
             rustix::process::getegid().as_raw(),
         );
         let take = || {
-            // First: from here on nobody else reaches the files.
+            // First: from here on nobody else can reach the files.
             fs::set_permissions(&self.folder, fs::Permissions::from_mode(0o700))?;
             chown(&self.folder, None, Some(me.1))?;
             for entry in fs::read_dir(&self.folder)? {
@@ -289,8 +291,9 @@ impl GuestFiles {
         take().map_err(failed)
     }
 
-    /// How QEMU reaches the recorder's library: by its descriptor, so that no path of this computer has to be spelled or
-    /// searched; where it is for its owner alone and QEMU is somebody else, as a copy.
+    /// The path by which QEMU loads the recorder's library: its descriptor, so that no path of this
+    /// computer has to be spelled or searched; or a copy, if only its owner can read it and QEMU is
+    /// another user.
     pub(crate) fn library(
         &self,
         library: &Path,
@@ -299,7 +302,7 @@ impl GuestFiles {
     ) -> Result<String, GuestError> {
         let file = File::open(library).map_err(GuestError::io("read", library))?;
         let about = file.metadata().map_err(GuestError::io("read", library))?;
-        // The loader opens the descriptor's path anew, with QEMU's own rights.
+        // The loader reopens the descriptor's path, with QEMU's own privileges.
         if has_fewer_rights && about.mode() & 0o004 == 0 {
             let bytes = fs::read(library).map_err(GuestError::io("read", library))?;
             let copy = self.folder.join(RECORDER);
@@ -326,7 +329,7 @@ impl GuestFiles {
 pub(crate) enum Start {
     /// At power-on, to be held and saved when it has booted.
     Boot,
-    /// At power-on, to go straight on to the command.
+    /// At power-on, continuing straight to the command.
     WholeBoot,
     /// In the snapshot on its disk.
     Snapshot,
@@ -335,10 +338,11 @@ pub(crate) enum Start {
 /// The snapshot's name on the disk.
 pub(crate) const SNAPSHOT: &str = "boot";
 
-/// QEMU's arguments. The control connection is its standard input, its current folder is that of the guest's files.
+/// QEMU's arguments. The control connection is its standard input, its current folder is that of
+/// the guest's files.
 ///
-/// Every channel out of the guest is a plain file: a file takes each byte at once, where a pipe or terminal
-/// could make the guest wait for the host.
+/// Every channel out of the guest is a plain file: a file accepts each byte at once, while a pipe
+/// or terminal could make the guest wait for the host.
 pub(crate) fn arguments(shape: &GuestShape, start: Start) -> Result<Vec<String>, ShapeError> {
     let mut arguments = shape.qemu_arguments()?;
     let mut option = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
@@ -362,8 +366,8 @@ pub(crate) fn arguments(shape: &GuestShape, start: Start) -> Result<Vec<String>,
         "-fw_cfg",
         format!("name=opt/linemate/payload,file={PAYLOAD}"),
     );
-    // `if=none`: no device of the guest has it. `cache=unsafe`: a disk that a crash of the host
-    // loses is a copy, or is made again.
+    // `if=none`: no device of the guest uses it. `cache=unsafe`: a disk that is lost when the host
+    // crashes is a copy, or is made again.
     let drive = "if=none,id=snapshot,format=qcow2,cache=unsafe,file=";
     option("-drive", format!("{drive}{DISK}"));
     option("-chardev", "socket,id=qmp,fd=0".to_owned());
@@ -377,7 +381,7 @@ pub(crate) fn arguments(shape: &GuestShape, start: Start) -> Result<Vec<String>,
     Ok(arguments)
 }
 
-/// QEMU's option for the recorder, which reaches `library` as [`GuestFiles::library`] says.
+/// QEMU's option for the recorder, which loads `library` as described at [`GuestFiles::library`].
 pub(crate) fn plugin_arguments(
     plugin: &Plugin,
     library: &str,

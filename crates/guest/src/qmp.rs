@@ -1,6 +1,6 @@
-//! A client for QEMU's machine protocol: commands and their results. Events are passed over.
+//! A client for QEMU's machine protocol: commands and their results. Events are skipped.
 //!
-//! It knows the protocol, not what the guest or the commands are for.
+//! It knows the protocol, not the purpose of the guest or the commands.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use thiserror::Error;
 
-/// QEMU answers at once except when it is starved of CPU time or writes a file.
+/// QEMU answers at once unless it is starved of CPU time or writes a file.
 const ANSWER_LIMIT: Duration = Duration::from_secs(120);
 
-/// Longer lines are not QMP's.
+/// QMP has no longer lines.
 const LINE_LIMIT: usize = 16 << 20;
 
-/// A conversation with QEMU that failed.
+/// A failed conversation with QEMU.
 #[derive(Debug, Error)]
 pub enum QmpError {
     /// QEMU closed the connection: it has ended or is ending.
@@ -43,13 +43,13 @@ pub(crate) struct Qmp {
 }
 
 impl Qmp {
-    /// Takes the greeting and turns commands on.
+    /// Reads the greeting and enables commands.
     pub(crate) fn new(stream: UnixStream) -> Result<Self, QmpError> {
         let mut qmp = Qmp {
             stream,
             pending: Vec::new(),
         };
-        // QEMU greets once; what comes before that, if anything, is none of ours.
+        // QEMU greets once; anything before that is not for us.
         let deadline = Instant::now() + ANSWER_LIMIT;
         while qmp
             .message(deadline)?
@@ -65,13 +65,13 @@ impl Qmp {
         Ok(qmp)
     }
 
-    /// Runs a command and gives its result.
+    /// Runs a command and returns its result.
     pub(crate) fn execute(&mut self, command: &str, arguments: Value) -> Result<Value, QmpError> {
         self.send(command, arguments)?;
         self.answer(command)
     }
 
-    /// Hands a command over, whose answer is to be taken next.
+    /// Sends a command, whose answer must be read next.
     pub(crate) fn send(&mut self, command: &str, arguments: Value) -> Result<(), QmpError> {
         let mut request = json!({ "execute": command, "arguments": arguments }).to_string();
         request.push('\n');
@@ -121,7 +121,7 @@ impl Qmp {
             if let Some(end) = self.pending.iter().position(|&b| b == b'\n') {
                 return Ok(Some(self.pending.drain(..=end).collect()));
             }
-            // A guest that has taken QEMU over could otherwise fill this process's memory.
+            // A guest that has taken over QEMU could otherwise fill this process's memory.
             if self.pending.len() > LINE_LIMIT {
                 return Err(QmpError::Protocol("an endless line".into()));
             }

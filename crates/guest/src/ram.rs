@@ -1,7 +1,8 @@
 //! The guest's memory, read from outside while the guest is paused.
 //!
-//! QEMU keeps it in memory files (memfd) that are found among its open files, so nothing has to be asked of QEMU: at the start
-//! of a recording it must not be disturbed. Addresses of the kernel's mappings are translated by the guest's own page tables.
+//! QEMU has it in memory files (memfd), found among its open files, so QEMU need not be asked: it
+//! must not be disturbed at the start of a recording. Addresses of the kernel's mappings are
+//! translated by the guest's own page tables.
 
 use std::fs::{self, File};
 use std::ops::Range;
@@ -13,7 +14,7 @@ use linemate_recording::PAGE;
 use crate::error::GuestError;
 use crate::shape::GuestShape;
 
-/// Where QEMU's q35 machine has a hole for devices: memory that does not fit below goes above 4 GiB.
+/// Where QEMU's q35 machine has a hole for devices: memory that does not fit below is above 4 GiB.
 /// (hw/i386/pc_q35.c: with 0xb0000000 bytes or more the hole starts at 2 GiB.)
 const HOLE_SMALL: u64 = 0xb000_0000;
 const HOLE_LARGE: u64 = 0x8000_0000;
@@ -54,7 +55,8 @@ impl Ram {
                 found.push((number, path));
             }
         }
-        // QEMU makes them in the order of its command line, and takes the lowest free number each time.
+        // QEMU makes them in the order of its command line, and takes the lowest free number each
+        // time.
         found.sort();
         if found.len() as u64 != nodes {
             return Err(GuestError::Memory(format!(
@@ -116,7 +118,7 @@ pub(crate) fn ranges(total: u64) -> Vec<(u64, u64)> {
 impl Physical for Ram {
     fn read(&self, address: u64, buffer: &mut [u8]) -> Result<(), GuestError> {
         let beyond = || GuestError::Memory(format!("no memory at physical address {address:#x}"));
-        // From here on a place in the files, which have no hole.
+        // From here on an offset in the files, which have no hole.
         let mut offset = match address.checked_sub(ABOVE) {
             Some(above) => self.below + above,
             None if address < self.below => address,
@@ -138,7 +140,7 @@ impl Physical for Ram {
             let (now, later) = rest.split_at_mut(here);
             file.read_exact_at(now, offset)
                 .map_err(GuestError::io("read", Path::new("the guest's memory")))?;
-            // A read may go on in the next node's file.
+            // A read may continue in the next node's file.
             (rest, offset) = (later, 0);
         }
         Ok(())
@@ -156,21 +158,21 @@ const PRESENT: u64 = 1;
 const LARGE: u64 = 1 << 7;
 const FRAME: u64 = 0x000f_ffff_ffff_f000;
 
-/// Bits of a last-level entry that choose the memory type; all clear is write-back, as all of RAM is mapped
-/// (arch/x86/include/asm/pgtable_types.h). The third one is bit 7 in an entry of a 4 KiB page, where larger ones have
-/// [`LARGE`], and bit 12 in those.
+/// Bits of a last-level entry that choose the memory type; all clear is write-back, as for all of
+/// RAM (arch/x86/include/asm/pgtable_types.h). The third one is bit 7 in an entry of a 4 KiB page,
+/// where larger ones have [`LARGE`], and bit 12 in those.
 const WRITE_THROUGH: u64 = 1 << 3;
 const CACHE_DISABLE: u64 = 1 << 4;
 const PAT_SMALL: u64 = 1 << 7;
 const PAT_LARGE: u64 = 1 << 12;
 
-/// The most page tables that are looked at: those of a broken guest may lead into each other.
+/// The maximum number of page tables visited: those of a broken guest may form cycles.
 const MAX_TABLES: usize = 1 << 16;
 
-/// The address bits that a table of this level resolves, from the top one to the last.
+/// The address bits that a table of this level resolves, from the top level to the last.
 const SHIFTS: [u32; 4] = [39, 30, 21, 12];
 
-/// Gets a table's physical address and its bytes.
+/// Receives a table's physical address and its bytes.
 type TakeTable<'t> = dyn FnMut(u64, &[u8]) -> Result<(), GuestError> + 't;
 
 /// Whether this entry of a table of `shift` maps a page, and the page is not plain write-back memory.
@@ -188,15 +190,16 @@ impl<'a> KernelMemory<'a> {
     pub(crate) fn new(physical: &'a dyn Physical, init_top_pgt: u64) -> Self {
         KernelMemory {
             physical,
-            // The image's mapping is the one that needs no table to be followed.
+            // The image's mapping needs no table.
             top: init_top_pgt.wrapping_sub(IMAGE_BASE),
         }
     }
 
-    /// Where a virtual address is, and how many bytes from there its page goes on. `None`: not mapped.
+    /// The physical address of a virtual one, and how many bytes its page has from there. `None`:
+    /// not mapped.
     fn translate(&self, address: u64) -> Result<Option<(u64, u64)>, GuestError> {
         let mut table = self.top;
-        // Four levels, as the guest's CPU has no more (`la57=off`).
+        // Four levels, because the guest's CPU has no more (`la57=off`).
         for shift in SHIFTS {
             let index = address >> shift & 511;
             let mut entry = [0; 8];
@@ -219,7 +222,7 @@ impl<'a> KernelMemory<'a> {
         Ok(None)
     }
 
-    /// Reads `length` bytes; an address that is not mapped is an error.
+    /// Reads `length` bytes; an unmapped address is an error.
     pub(crate) fn read(&self, address: u64, length: usize) -> Result<Vec<u8>, GuestError> {
         let mut bytes = vec![0; length];
         let mut at = 0;
@@ -245,8 +248,9 @@ impl<'a> KernelMemory<'a> {
         Ok(bytes.try_into().map_or(0, u64::from_le_bytes))
     }
 
-    /// The page tables on the way to pages of `area` that are not mapped as plain memory (write-back): device registers, mostly.
-    /// `take` gets each table's physical address and bytes, the top one's last.
+    /// The page tables on the way to pages of `area` that are not mapped as plain memory
+    /// (write-back): mostly device registers. `take` gets each table's physical address and bytes,
+    /// the top one's last.
     pub(crate) fn special_tables(
         &self,
         area: &Range<u64>,
@@ -258,7 +262,8 @@ impl<'a> KernelMemory<'a> {
         Ok(())
     }
 
-    /// Looks through the table at `table`, which maps from `start` on at `level`; gives whether it leads to a special page.
+    /// Walks the table at `table`, which maps from `start` on at `level`; returns whether it leads
+    /// to a special page.
     fn special_below(
         &self,
         level: usize,
@@ -283,7 +288,7 @@ impl<'a> KernelMemory<'a> {
                 at |= 0xffff << 48;
             }
             let last = at.wrapping_add((1 << shift) - 1);
-            // `last`, not the end: that of the top entry is beyond 64 bits.
+            // `last`, not the end: that of the top entry exceeds 64 bits.
             if last < area.start || at >= area.end {
                 continue;
             }
@@ -303,7 +308,8 @@ impl<'a> KernelMemory<'a> {
         Ok(special)
     }
 
-    /// The mapped parts of `start..end`, each with its bytes; neighbours are joined up to `piece` bytes.
+    /// The mapped parts of `start..end`, each with its bytes; neighbours are joined up to `piece`
+    /// bytes.
     pub(crate) fn mapped(
         &self,
         start: u64,
@@ -329,7 +335,7 @@ impl<'a> KernelMemory<'a> {
                     self.physical.read(physical, part)?;
                 }
             }
-            // A piece ends at a hole, as it has one address.
+            // A piece ends at a hole, because it has a single address.
             if !bytes.is_empty() && (here.is_none() || bytes.len() >= piece) {
                 take(first, &bytes)?;
                 bytes.clear();
@@ -419,7 +425,7 @@ mod tests {
             error.to_string(),
             "guest memory: address 0xffffea0000201000 is not mapped"
         );
-        // Across the border of the two pages.
+        // Across the boundary of the two pages.
         assert_eq!(
             memory.read(virt + (2 << 20) - 4, 8).unwrap(),
             [0, 0, 0, 0, 9, 0, 0, 0]
@@ -465,7 +471,7 @@ mod tests {
         let memory = KernelMemory::new(&words, IMAGE_BASE + 0x1000);
         let area = virt..virt + (1 << 30);
         assert_eq!(special(&memory, area), [0x4000, 0x3000, 0x2000, 0x1000]);
-        // Beside the page: its tables belong to the other area.
+        // Next to the page: its tables belong to the other area.
         let beside = virt + 13 * PAGE..virt + (1 << 30);
         assert!(special(&memory, beside).is_empty());
         let only = virt + 12 * PAGE..virt + 12 * PAGE + 1;

@@ -1,5 +1,5 @@
-//! Folders of a run's and a snapshot's files while they are used or made: nobody else can enter them, and one whose owner was
-//! killed is removed by the next run.
+//! Folders for the files of runs and snapshots in progress: nobody else can enter them, and the
+//! next run removes one whose owner was killed.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
@@ -15,22 +15,23 @@ use tempfile::TempDir;
 
 use crate::error::GuestError;
 
-/// Held as long as the folder is used; the system lets go of it when the process ends, however it does.
+/// Locked while the folder is used; the system releases the lock when the process ends, for
+/// whatever reason.
 pub(crate) const LOCK: &str = "lock";
 
-/// Its name until it is held.
+/// Its name until it is locked.
 const UNLOCKED: &str = "lock.new";
 
-/// What folders of runs start with, in the cache's `runs`.
+/// The prefix of folders of runs, in the cache's `runs`.
 pub(crate) const RUN: &str = ".tmp";
 
-/// What folders start with in which a snapshot is made, in the cache's `snapshots`.
+/// The prefix of folders in which a snapshot is made, in the cache's `snapshots`.
 pub(crate) const MAKING: &str = ".making-";
 
 /// A folder without a lock is just being made, unless it is older than this.
 const YOUNG: Duration = Duration::from_secs(24 * 3600);
 
-/// A folder of its own. Removed when dropped.
+/// A private folder. Removed when dropped.
 #[derive(Debug)]
 pub(crate) struct RunFolder {
     folder: TempDir,
@@ -38,7 +39,8 @@ pub(crate) struct RunFolder {
 }
 
 impl RunFolder {
-    /// Makes one in `parent` whose name starts with `prefix`, and removes those whose owners were killed.
+    /// Makes one in `parent` with the name prefix `prefix`, and removes those whose owners were
+    /// killed.
     pub(crate) fn new(parent: &Path, prefix: &str) -> Result<Self, GuestError> {
         private_folder(parent)?;
         for left_over in abandoned(parent, prefix) {
@@ -50,7 +52,8 @@ impl RunFolder {
             .permissions(Permissions::from_mode(0o700))
             .tempdir_in(parent)
             .map_err(GuestError::io("create a folder in", parent))?;
-        // Locked before it has its name: another run that found it unlocked would take the folder for abandoned.
+        // Locked before it has its name: another run that found it unlocked would consider the
+        // folder abandoned.
         let path = folder.path().join(UNLOCKED);
         let lock = write_private(&path, b"").map_err(GuestError::io("create", &path))?;
         rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)
@@ -66,7 +69,7 @@ impl RunFolder {
         self.folder.path()
     }
 
-    /// Gives it the name under which it stays.
+    /// Renames it to its final name.
     pub(crate) fn rename(self, to: &Path) -> io::Result<()> {
         // Until it has its name it is a folder without a lock, which is left alone while it is
         // young.
@@ -75,7 +78,7 @@ impl RunFolder {
     }
 }
 
-/// Folders whose lock nobody holds.
+/// Folders with a lock that nobody holds.
 fn abandoned(parent: &Path, prefix: &str) -> Vec<PathBuf> {
     let ours = |name: &OsStr| name.as_bytes().starts_with(prefix.as_bytes());
     let entries = fs::read_dir(parent).into_iter().flatten().flatten();
@@ -83,7 +86,7 @@ fn abandoned(parent: &Path, prefix: &str) -> Vec<PathBuf> {
         .filter(|entry| ours(&entry.file_name()))
         .map(|entry| entry.path())
         .filter(|folder| match File::open(folder.join(LOCK)) {
-            // A lock dies with its process, so one that can be had is nobody's.
+            // A lock dies with its process, so one that can be acquired is nobody's.
             Ok(lock) => rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok(),
             Err(error) => error.kind() == io::ErrorKind::NotFound && is_old(folder),
         })

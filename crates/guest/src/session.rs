@@ -33,7 +33,7 @@ use crate::vm::{GuestWatch, Vm};
 /// Host time for a run, unless the user says otherwise.
 const RUN_LIMIT: Duration = Duration::from_secs(3600);
 
-/// What a new recording moves to `.old`: nothing but an older one.
+/// What a new recording moves to `.old`: only an older one.
 const RECORDING: FileKind = FileKind {
     name: "a recording",
     recognize: is_recording,
@@ -42,18 +42,18 @@ const RECORDING: FileKind = FileKind {
 /// A recording to be made, and where it goes.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// What the recording depends on beside its kernel.
+    /// What the recording depends on apart from its kernel.
     pub conditions: Conditions,
     pub kernel: BootableKernel,
     pub cache: PathBuf,
-    /// Where the recording goes. Until it is complete it is beside it, as `OUTPUT.*.partial`; then an older recording becomes
-    /// `OUTPUT.old`; another file there is refused.
+    /// Where the recording goes. Until it is complete it is next to that, as `OUTPUT.*.partial`;
+    /// then an older recording becomes `OUTPUT.old`; another file there is refused.
     pub output: PathBuf,
-    /// Host time for the boot and for the run each.
+    /// Host time for the boot and the run each.
     pub timeout: Option<Duration>,
 }
 
-/// A run that went well.
+/// A successful run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded {
     /// How the command ended.
@@ -62,16 +62,17 @@ pub struct Recorded {
     pub totals: Option<Totals>,
     /// Host time between start and stop.
     pub duration: Duration,
-    /// The last system calls that programs made in vain, the latest first; none without a recorder, or where CPUs run in parallel.
+    /// The last failed system calls of programs, the latest first; none without a recorder, or if
+    /// CPUs run in parallel.
     pub refusals: Vec<RefusedCall>,
 }
 
-/// A run that failed, and what is left of it.
+/// A failed run, and what is left of it.
 #[derive(Debug, Error)]
 #[error("{cause}{}", kept_words(kept.as_deref()))]
 pub struct Failure {
     pub cause: GuestError,
-    /// The recording up to there, if it holds any event.
+    /// The recording up to there, if it has any event.
     pub kept: Option<PathBuf>,
 }
 
@@ -87,7 +88,7 @@ impl From<GuestError> for Failure {
     }
 }
 
-/// Under which limits a run is watched, whatever the guest does.
+/// The limits of a run, whatever the guest does.
 struct Watching<'a> {
     limit: (Instant, u64),
     lively: bool,
@@ -111,7 +112,7 @@ impl<'a> Watching<'a> {
     }
 }
 
-/// What the guest told.
+/// The guest's reports.
 struct Ran {
     status: ExitStatus,
     duration: Duration,
@@ -134,7 +135,7 @@ impl Session {
         let shape = &self.conditions.shape;
         shape.topology().map_err(GuestError::from)?;
         shape.check_host().map_err(GuestError::from)?;
-        // Before the boot: who has waited for it should not learn only then that the place is wrong.
+        // Before the boot: a wrong path should not be reported only after it.
         let draft = match self.conditions.bare {
             true => None,
             false => Some(self.draft(observer)?),
@@ -173,7 +174,7 @@ impl Session {
             file.try_clone()
                 .map_err(GuestError::io("open", draft.path()))
         };
-        // The recorder appends to it, and this process once more when QEMU has ended.
+        // The recorder appends to it, and so does this process when QEMU has ended.
         self.write_head(open()?, &known, &payload)?;
         let plugin = (&*recorder, &self.plugin(open()?));
         let ran = self.run(&files, Some(plugin), &known, &mut images, cancel, observer);
@@ -181,7 +182,7 @@ impl Session {
         self.finish(draft, ran, images)
     }
 
-    /// What is known of the guest before it runs.
+    /// What is known about the guest before it runs.
     fn known(
         &self,
         symbols: Vec<u8>,
@@ -200,7 +201,7 @@ impl Session {
         Ok(known)
     }
 
-    /// Puts what the guest starts from into `folder`.
+    /// Puts the guest's starting state into `folder`.
     fn files(
         &self,
         folder: &Path,
@@ -225,7 +226,7 @@ impl Session {
         Ok(files)
     }
 
-    /// Writes what the recording says before its events.
+    /// Writes the part of the recording that precedes its events.
     fn write_head(
         &self,
         file: File,
@@ -257,7 +258,7 @@ impl Session {
         Ok(output.draft()?)
     }
 
-    /// Runs the guest and takes the images.
+    /// Runs the guest and copies the images.
     fn run(
         &self,
         files: &GuestFiles,
@@ -296,7 +297,7 @@ impl Session {
         }
         vm.release()?;
 
-        // After the release: the time that images take is not the command's.
+        // After the release: the time for the images does not count as the command's.
         let started = Instant::now();
         observer.stage(Stage::Recording);
         let doing = Stage::Recording.name();
@@ -318,7 +319,7 @@ impl Session {
     }
 
     fn plugin(&self, recording: File) -> Plugin {
-        // The highest physical address, which is beyond the amount where there is a hole.
+        // The highest physical address, which exceeds the amount of memory if there is a hole.
         let end = ram::ranges(self.conditions.shape.memory_bytes)
             .last()
             .map_or(0, |(_, end)| *end);
@@ -379,7 +380,7 @@ impl Session {
                 let path = self.output.clone();
                 return Err(keep(draft, GuestError::Recording { path, reason }, worth));
             }
-            // A pipeline whose reader has had enough leaves nothing.
+            // A pipeline whose reader has had enough leaves no recording.
             (Err(cause @ GuestError::Output { .. }), _) => {
                 return Err(keep(draft, cause, false));
             }
@@ -400,7 +401,7 @@ impl Session {
         })
     }
 
-    /// Appends the images and, to what is whole, the end.
+    /// Appends the images and, if the recording is complete, the end.
     fn complete(
         &self,
         draft: &Draft,
@@ -410,12 +411,12 @@ impl Session {
         let wrong = |e: linemate_recording::Error| self.recording_error(&e);
         let file = draft.file().try_clone();
         let file = file.map_err(GuestError::io("open", draft.path()))?;
-        // Cuts off what QEMU may have left of a chunk.
+        // Cuts off a partial chunk that QEMU may have left.
         let mut writer = Writer::append_to(file).map_err(wrong)?;
         let totals = writer.totals();
-        // Even a run that failed has its images: they name what was recorded.
+        // Even a failed run has its images: they name what was recorded.
         images.write(&mut writer)?.map_err(wrong)?;
-        // Without its end the file says by itself that it is cut.
+        // Without its end the file shows that it is truncated.
         if complete {
             writer.finish().map_err(wrong)
         } else {
@@ -431,7 +432,7 @@ impl Session {
     }
 }
 
-/// Tells the user what packing the workload has found.
+/// Reports the findings from packing the workload to the user.
 fn tell_notes(payload: &Payload, observer: &mut dyn Observer) {
     if let Some(note) = &payload.note {
         observer.note(note);
@@ -441,9 +442,9 @@ fn tell_notes(payload: &Payload, observer: &mut dyn Observer) {
     }
 }
 
-/// Ends a guest whose command has ended; the system calls that programs made in vain.
+/// Ends a guest whose command has ended; returns the failed system calls of programs.
 fn ended(mut vm: Vm) -> Result<Vec<RefusedCall>, GuestError> {
-    // A command that was killed has a status of its own: the kernel's message says more.
+    // A killed command has a status of its own: the kernel's message says more.
     let out_of_memory = vm.out_of_memory();
     vm.release()?;
     let words = vm.quit()?;
@@ -456,15 +457,14 @@ fn ended(mut vm: Vm) -> Result<Vec<RefusedCall>, GuestError> {
     }
 }
 
-/// What is left of a run that failed. The older recording stays where it is.
+/// What is left of a failed run. The older recording stays where it is.
 fn keep(draft: Draft, cause: GuestError, worth: bool) -> Failure {
-    // Nothing in it: a head without events answers no question.
-    // Kept under the draft's name.
+    // Without events it answers no question. Kept under the draft's name.
     let kept = if worth { draft.keep().ok() } else { None };
     Failure { cause, kept }
 }
 
-/// A copy that its owner alone can read.
+/// A copy that only its owner can read.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let mut copy = write_private(to, b"")?;
     io::copy(&mut File::open(from)?, &mut copy).map(drop)

@@ -1,4 +1,4 @@
-//! The guest's hardware as the user asks for it, and the QEMU options that make it.
+//! The guest's hardware as requested, and the QEMU options for it.
 //!
 //! Everything here is part of a snapshot's key: two runs with the same shape can share a boot.
 
@@ -7,21 +7,23 @@ use thiserror::Error;
 /// More CPUs than this would need an interrupt-remapping IOMMU.
 pub const MAX_CPUS: u16 = 255;
 
-/// With more CPUs than these, the kernel is told not to wait 10 ms each time it starts one, as it does on processors of the emulated
-/// family. Each `pause` of that wait ends a turn, and the next one of the CPU that waits comes after those of all others: the time grows with
-/// the square of the CPUs, to more than an hour for 240. Smaller guests wait, so that what they have recorded stays the same.
+/// With more CPUs than these, the kernel does not wait 10 ms each time it starts one, as it would
+/// on processors of the emulated family. Each `pause` of that wait ends a turn, and the next turn
+/// of the waiting CPU comes after those of all others: the time grows with the square of the CPUs,
+/// to more than an hour for 240. Smaller guests wait, so that their recordings stay the same.
 const PATIENT_CPUS: u16 = 64;
 
-/// A Debian kernel with an initramfs does not boot in less.
+/// A Debian kernel with an initramfs does not boot with less.
 pub const MIN_MEMORY: u64 = 256 << 20;
 
 /// How guest time passes and in which order the CPUs run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Timing {
-    /// One host thread runs the CPUs in turn and the clock counts instructions: same inputs, same bytes.
+    /// One host thread runs the CPUs in turn and the clock counts instructions: same inputs, same
+    /// bytes.
     #[default]
     Deterministic,
-    /// One host thread for each CPU, guest time is host time: faster, never the same twice.
+    /// One host thread for each CPU, guest time is host time: faster, but no two runs are the same.
     Parallel,
 }
 
@@ -29,24 +31,24 @@ pub enum Timing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuestShape {
     pub cpus: u16,
-    /// Sockets; derived from the others when absent.
+    /// Sockets; derived from the others if absent.
     pub sockets: Option<u16>,
-    /// Cores in a socket; derived when absent.
+    /// Cores per socket; derived if absent.
     pub cores: Option<u16>,
-    /// Hardware threads in a core; one when absent.
+    /// Hardware threads per core; one if absent.
     pub threads: Option<u16>,
-    /// NUMA nodes: CPUs and memory are shared out evenly. One means none are described.
+    /// NUMA nodes: CPUs and memory are split evenly. One means none are described.
     pub numa_nodes: u16,
     pub memory_bytes: u64,
-    /// Seed of all randomness that QEMU hands to the guest.
+    /// Seed of all randomness that QEMU gives the guest.
     pub seed: u32,
-    /// Added to the kernel's command line.
+    /// Appended to the kernel's command line.
     pub append: String,
     /// How CPUs take turns: repeatable, or in parallel and fast.
     pub timing: Timing,
 }
 
-/// The topology that QEMU is given: the product is the number of CPUs.
+/// The topology for QEMU: the product is the number of CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Topology {
     /// Sockets of the machine.
@@ -57,7 +59,7 @@ pub struct Topology {
     pub threads: u16,
 }
 
-/// A shape that cannot be built.
+/// An impossible shape.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum ShapeError {
     /// No CPU, or more than the machine type has interrupts for.
@@ -76,7 +78,7 @@ pub enum ShapeError {
         threads: u16,
         cpus: u16,
     },
-    /// CPUs cannot be shared out evenly.
+    /// CPUs cannot be split evenly over the nodes.
     #[error(
         "{cpus} CPUs cannot be split evenly over {nodes} NUMA nodes: choose --numa so that it divides --smp"
     )]
@@ -86,7 +88,7 @@ pub enum ShapeError {
         "{bytes} bytes of memory: --memory has to be at least 256M and whole mebibytes on each NUMA node"
     )]
     Memory { bytes: u64 },
-    /// More memory than there is to back it.
+    /// More memory than this computer can back.
     #[error("{bytes} bytes of memory: this computer has {host} with its swap: lower --memory")]
     BeyondHost {
         bytes: u64,
@@ -135,7 +137,7 @@ impl GuestShape {
             });
         }
         let threads = self.threads.unwrap_or(1);
-        // NUMA nodes are sockets unless the user says otherwise: a node that cut a socket in two would
+        // NUMA nodes are sockets unless the user says otherwise: a node that split a socket would
         // contradict the cache topology that the kernel derives from the socket.
         let default_sockets = if self.cores.is_none() { nodes } else { 0 };
         let sockets = match (self.sockets, self.cores) {
@@ -185,11 +187,11 @@ impl GuestShape {
 
     /// The kernel's command line.
     ///
-    /// No address randomisation, so that symbols have the addresses of the image; `panic=-1` turns a panic
-    /// into a reboot, which QEMU is told to take as the end.
+    /// No address randomisation, so that symbols have the addresses of the image; `panic=-1` turns
+    /// a panic into a reboot, on which QEMU exits.
     #[must_use]
     pub fn kernel_command_line(&self) -> String {
-        // The user's words last, so that they count where two contradict each other.
+        // The user's words last, so that they win if two contradict each other.
         let mut line = "console=ttyS0 nokaslr norandmaps quiet panic=-1".to_owned();
         if self.cpus > PATIENT_CPUS {
             line.push_str(" cpu_init_udelay=0");
@@ -201,8 +203,9 @@ impl GuestShape {
         line
     }
 
-    /// QEMU's options for this hardware. The network round of a restored machine, its display and its
-    /// default devices are all absent: whatever wakes QEMU's main loop at a host time could be seen by the guest.
+    /// QEMU's options for this hardware. The announcement of a restored machine on the network, its
+    /// display and its default devices are all absent: the guest could see anything that wakes
+    /// QEMU's main loop at a host time.
     ///
     /// # Errors
     /// As [`GuestShape::topology`].
@@ -243,8 +246,8 @@ impl GuestShape {
                     "-accel",
                     "tcg,thread=single",
                     "-icount",
-                    // One nanosecond for each instruction; an idle guest's clock goes to its next
-                    // timer at once.
+                    // One nanosecond per instruction; an idle guest's clock jumps to its next timer
+                    // at once.
                     "shift=0,sleep=off",
                 ]
                 .map(str::to_owned),

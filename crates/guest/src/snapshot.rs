@@ -1,7 +1,9 @@
-//! Boot snapshots: a kernel is booted once for each machine shape, and every later run starts where that boot ended.
+//! Boot snapshots: a kernel is booted once per machine shape, and every later run starts where that
+//! boot ended.
 //!
-//! A snapshot is a folder named by a hash of all that shapes the boot. It is made under another name and renamed when it is
-//! whole, so that there is never a half one, and of two makers one wins and both have the same.
+//! A snapshot is a folder named by a hash of everything that affects the boot. It is made under
+//! another name and renamed when it is complete, so there is never half a snapshot; if two runs
+//! make it at once, one wins and both have the same.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +22,7 @@ use crate::shape::{GuestShape, Timing};
 use crate::space;
 use crate::vm::{GuestWatch, Vm};
 
-/// Changes when what a snapshot's folder holds, or how a guest is started, changes.
+/// Changes when the contents of a snapshot's folder, or the way a guest is started, change.
 const FORMAT: u32 = 3;
 
 /// What a boot depends on.
@@ -32,7 +34,7 @@ pub(crate) struct Boot<'a> {
     pub(crate) initramfs: &'a [u8],
     /// The recorder's library, which holds the guest where it is saved.
     pub(crate) recorder: &'a Path,
-    /// Host time that a boot may take; derived from the number of CPUs when absent.
+    /// Host time that a boot may take; derived from the number of CPUs if absent.
     pub(crate) limit: Option<Duration>,
 }
 
@@ -64,7 +66,7 @@ impl Boot<'_> {
         recipe.part(self.kernel_bytes);
         recipe.part(self.initramfs);
         for argument in self.shape.qemu_arguments()? {
-            // Last, so that their number need not be said.
+            // Last, so that their number need not be included.
             recipe.part(argument.as_bytes());
         }
         Ok(recipe.key())
@@ -85,7 +87,7 @@ impl Boot<'_> {
     ) -> Result<Snapshot, GuestError> {
         let parent = cache.join("snapshots");
         let folder = parent.join(self.key()?);
-        // A folder gets this name when it is whole.
+        // A folder gets this name when it is complete.
         if folder.join("disk").is_file() {
             for file in ["disk", "symbols"] {
                 check_trusted(&folder.join(file))?;
@@ -97,7 +99,7 @@ impl Boot<'_> {
         self.make(making.path(), cancel, observer)?;
         match making.rename(&folder) {
             Ok(()) => {}
-            // Someone else was faster; theirs is the same.
+            // Another run was faster; its snapshot is the same.
             Err(_) if folder.join("disk").is_file() => {}
             Err(source) => {
                 return Err(GuestError::Io {
@@ -126,13 +128,12 @@ impl Boot<'_> {
         };
         write(&files.kernel(), self.kernel_bytes)?;
         write(&files.initramfs(), self.initramfs)?;
-        // QEMU wants the file; the agent reads it only after the snapshot.
+        // QEMU needs the file; the agent reads it only after the snapshot.
         write(&files.payload(), b"-")?;
         write(&files.disk(), &disk::empty())?;
         let plugin = Some((self.recorder, &Plugin::Hold));
         let mut vm = Vm::start(self.qemu, self.shape, &files, plugin, Start::Boot)?;
-        // Without `give_up`: nothing of a boot that failed is of use, and QEMU is killed with the
-        // `Vm`.
+        // Without `give_up`: nothing of a failed boot is useful, and QEMU is killed with the `Vm`.
         let said = self.boot(&mut vm, cancel, observer)?;
         vm.stop_held()?;
         let (address, length) = symbols_place(&said)?;
@@ -159,7 +160,7 @@ impl Boot<'_> {
         files.remove_library()
     }
 
-    /// Runs a starting guest up to the point where the agent waits to be snapshotted.
+    /// Runs a starting guest up to the point where the agent waits to be saved.
     fn boot(
         &self,
         vm: &mut Vm,
@@ -176,7 +177,7 @@ impl Boot<'_> {
             observer,
         };
         let (pause, said) = match vm.run_to_pause(&mut watch) {
-            // A boot has no command that could be too long: what is wrong is on the console.
+            // A boot has no command that could take too long: the error is on the console.
             Err(GuestError::Timeout { seconds, .. }) => {
                 return Err(GuestError::NeverReached {
                     seconds,

@@ -1,4 +1,4 @@
-//! Whether a disk has room for what is written to it.
+//! Whether a disk has room for a file.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -6,7 +6,8 @@ use std::path::Path;
 
 use crate::error::GuestError;
 
-/// Why `file`, which takes `needed` bytes, could not be written: the disk that it is on had fewer. `None` if that is not why.
+/// Why `file`, which takes `needed` bytes, could not be written: its disk had less room. `None` if
+/// that is not the reason.
 pub(crate) fn full(doing: &'static str, file: &Path, needed: u64) -> Option<GuestError> {
     let folder = file.parent()?;
     let disk = rustix::fs::statvfs(folder).ok()?;

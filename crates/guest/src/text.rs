@@ -8,7 +8,7 @@ use crate::error::GuestError;
 use crate::observer::PROGRESS;
 use crate::qemu::GuestFiles;
 
-/// A file that grows, read from where the last reading ended.
+/// A growing file, read from where the last read ended.
 #[derive(Debug)]
 pub(crate) struct Tail {
     path: PathBuf,
@@ -38,7 +38,7 @@ pub(crate) fn contains(bytes: &[u8], words: &[u8]) -> bool {
     bytes.windows(words.len()).any(|window| window == words)
 }
 
-/// The first whole line, without its end.
+/// The first complete line, without its end.
 pub(crate) fn take_line(bytes: &mut Vec<u8>) -> Option<String> {
     let end = bytes.iter().position(|&b| b == b'\n')?;
     let line: Vec<u8> = bytes.drain(..=end).collect();
@@ -49,7 +49,7 @@ pub(crate) fn read_lossy(path: &Path) -> String {
     String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
 }
 
-/// QEMU's last line that is not mere progress.
+/// QEMU's last line other than progress.
 pub(crate) fn last_words(words: &str) -> Option<String> {
     let told = |line: &&str| !line.trim().is_empty() && !line.starts_with(PROGRESS);
     words.lines().rfind(told).map(str::to_owned)
@@ -73,7 +73,7 @@ pub(crate) fn last_line(console: &str) -> String {
 
 /// `[    1.234567] words` → `words`, and no control characters.
 fn without_time_stamp(line: &str) -> String {
-    // A hostile guest writes this, and it ends on the user's terminal.
+    // A hostile guest writes this, and it ends up on the user's terminal.
     let line: String = line.chars().filter(|c| !c.is_control()).collect();
     let rest = line
         .strip_prefix('[')

@@ -28,43 +28,45 @@ use crate::text::{
     Tail, console_lines, contains, find_line, last_line, last_words, read_lossy, take_line,
 };
 
-/// How often output and limits are looked at while the guest runs.
+/// How often output and limits are checked while the guest runs.
 const TICK: Duration = Duration::from_millis(10);
 
-/// How long QEMU may take to end after it was asked to: the recorder writes out what it holds.
+/// How long QEMU may take to end after it was told to: the recorder flushes its data.
 const QUIT_LIMIT: Duration = Duration::from_secs(120);
 
-/// How long a kernel that panicked may take to end QEMU.
+/// How long a panicked kernel may take to end QEMU.
 const PANIC_LIMIT: Duration = Duration::from_secs(5);
 
 /// How long QEMU may do nothing at all while the guest should run.
 const STALL_LIMIT: Duration = Duration::from_secs(60);
 
-/// For how many looks in a row, a millisecond apart, QEMU's main thread has to wait for its other threads until it is
-/// believed to wait for the processors: it waits shortly for other things, too.
+/// For how many checks in a row, a millisecond apart, QEMU's main thread has to wait for its other
+/// threads until this counts as waiting for the processors: it waits briefly for other things, too.
 const ORDER_TICKS: u32 = 50;
 
-/// How long QEMU is given to take the order to stop where the system does not tell what its threads do.
+/// How long QEMU gets to receive the stop order if the system does not report what its threads do.
 const ORDER_TIME: Duration = Duration::from_secs(3);
 
-/// How the agent's lines in the kernel's log start.
+/// The prefix of the agent's lines in the kernel's log.
 const AGENT: &str = "linemate: ";
 
-/// What the barrier's pipe holds, and what the agent writes to it: one byte more, which waits.
+/// The capacity of the barrier's pipe, and what the agent writes to it: one byte more, which
+/// blocks.
 const PIPE_BYTES: usize = 4096;
 const BARRIER_BYTES: usize = PIPE_BYTES + 1;
 
 /// A running guest.
 ///
-/// While it runs, nothing is said to QEMU: whatever wakes its main loop at a host time can move the guest's clock when all
-/// processors are idle. The control connection is greeted only when the guest has stopped.
+/// While it runs, nothing is sent to QEMU: anything that wakes its main loop at a host time can
+/// move the guest's clock when all processors are idle. The control connection is greeted only when
+/// the guest has stopped.
 #[derive(Debug)]
 pub(crate) struct Vm {
     process: Process,
     monitor: Monitor,
     files: GuestFiles,
     barrier: File,
-    /// The way to let a held guest go.
+    /// Releases a held guest.
     hold: Option<File>,
     control: Tail,
     stdout: Tail,
@@ -84,11 +86,11 @@ enum Monitor {
     Greeted(Qmp),
 }
 
-/// What the recorder said until it ended.
+/// The recorder's reports until it ended.
 pub(crate) struct RecorderWords {
-    /// What it complained about, if it did.
+    /// Its error, if any.
     pub(crate) complaint: Option<String>,
-    /// System calls that programs made in vain, the latest first.
+    /// Failed system calls of programs, the latest first.
     pub(crate) refusals: Vec<RefusedCall>,
 }
 
@@ -96,12 +98,12 @@ pub(crate) struct RecorderWords {
 pub(crate) struct GuestWatch<'a> {
     /// What the guest is doing, for messages.
     pub(crate) doing: &'static str,
-    /// When time is up, and the limit that it stands for.
+    /// When time is up, and the limit behind it.
     pub(crate) limit: Option<(Instant, u64)>,
-    /// A guest of which all processors stand still for long is dead: true in deterministic timing, where
-    /// an idle guest's clock runs ahead to its next timer at once.
+    /// A guest whose processors all do nothing for this long is dead: true with deterministic
+    /// timing, where an idle guest's clock jumps to its next timer at once.
     pub(crate) lively: bool,
-    /// The file whose growth is progress.
+    /// The file whose growth counts as progress.
     pub(crate) recording: Option<&'a File>,
     /// Set when the user wants to stop.
     pub(crate) cancel: &'a AtomicBool,
@@ -123,7 +125,7 @@ fn make_empty(files: &GuestFiles) -> Result<(), GuestError> {
 }
 
 impl Vm {
-    /// Starts QEMU with the recorder, if there is to be one, from `library`; the guest runs at once.
+    /// Starts QEMU, with the recorder from `library` if there is one; the guest runs at once.
     pub(crate) fn start(
         qemu: &Qemu,
         shape: &GuestShape,
@@ -139,7 +141,7 @@ impl Vm {
                 files.library(library, qemu.confinement.has_fewer_rights(), &mut inherited)?;
             arguments.extend(qemu::plugin_arguments(plugin, &library, &mut inherited)?);
         }
-        // A pair without a name: nobody else can speak to QEMU.
+        // An unnamed pair: nobody else can talk to QEMU.
         let (ours, theirs) =
             UnixStream::pair().map_err(GuestError::io("make a socket for", &files.control()))?;
         make_empty(files)?;
@@ -151,7 +153,7 @@ impl Vm {
         let clone = words
             .try_clone()
             .map_err(GuestError::io("create", &words_path))?;
-        // When all files are there: QEMU may not add any.
+        // When all files exist: QEMU may not add any.
         if let Some(user) = user {
             files.give_to(user)?;
         }
@@ -163,7 +165,7 @@ impl Vm {
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(words)
             .stderr(clone)
-            // Ctrl-C is for us: the guest is then ended in an orderly way.
+            // Ctrl-C is for this process: the guest is then ended cleanly.
             .process_group(0)
             .spawn()
             .map_err(|_| GuestError::QemuMissing {
@@ -195,7 +197,7 @@ impl Vm {
         self.process.child.id()
     }
 
-    /// The control connection, greeted when it is first needed.
+    /// The control connection, greeted when first needed.
     fn qmp(&mut self) -> Result<&mut Qmp, QmpError> {
         if let Monitor::Silent(stream) = &mut self.monitor {
             let stream = stream.take().ok_or(QmpError::Closed)?;
@@ -212,7 +214,7 @@ impl Vm {
         answer.map_err(|error| self.monitor_error(error))
     }
 
-    /// What a failed conversation means.
+    /// The error behind a failed conversation.
     fn monitor_error(&mut self, error: QmpError) -> GuestError {
         match error {
             QmpError::Closed => self.process.died(&self.files, "being asked to stop"),
@@ -224,8 +226,8 @@ impl Vm {
     pub(crate) fn save(&mut self, shape: &GuestShape) -> Result<(), GuestError> {
         let command = format!("savevm {}", qemu::SNAPSHOT);
         let said = self.execute("human-monitor-command", json!({ "command-line": command }))?;
-        // The command has no machine-readable form that takes the disk by name on all versions; it is
-        // silent when all is well.
+        // The command has no machine-readable form that takes the disk by name on all versions; it
+        // prints nothing on success.
         match said.as_str().map(str::trim) {
             Some("") => Ok(()),
             said => {
@@ -245,17 +247,17 @@ impl Vm {
         }
     }
 
-    /// Runs until the guest is paused, passing its output on, and returns what it said until then.
+    /// Runs until the guest is paused, passing its output on, and returns its reports until then.
     pub(crate) fn run_to_pause(
         &mut self,
         watch: &mut GuestWatch<'_>,
     ) -> Result<(Pause, Vec<Message>), GuestError> {
         let mut said = Vec::new();
         loop {
-            // Before its words are read: what it wrote last is then among them.
+            // Before its output is read: its last words are then included.
             let ended = self.process.has_ended();
             self.read_messages(&mut said, watch)?;
-            // The last message: after it the guest says nothing until it is let go.
+            // The last message: after it the guest says nothing until it is released.
             if let Some(Message::Pause(pause)) = said.last() {
                 let pause = *pause;
                 self.until_still(pause)?;
@@ -268,7 +270,7 @@ impl Vm {
             if self.panicked.is_some_and(|at| at.elapsed() > PANIC_LIMIT) {
                 return Err(self.ended(watch.doing));
             }
-            // What runs on would not be recorded.
+            // Anything that still runs would not be recorded.
             if let Some(reason) = self.recorder_error.take() {
                 return Err(GuestError::Recorder(reason));
             }
@@ -283,7 +285,7 @@ impl Vm {
                     });
                 }
             }
-            // In processor time of QEMU, as a guest that spins makes progress of a kind.
+            // In processor time of QEMU, because a spinning guest makes progress of a kind.
             if watch.lively && self.process.idle_for() > STALL_LIMIT {
                 let (seconds, doing) = (STALL_LIMIT.as_secs(), watch.doing);
                 return Err(GuestError::Stalled {
@@ -323,10 +325,10 @@ impl Vm {
         })
     }
 
-    /// Whether the guest is held where it is to be saved.
+    /// Whether the guest is held where it is saved.
     fn at_hold(&mut self) -> Result<bool, GuestError> {
         let path = self.files.hold();
-        // Opening the writing end succeeds only when the other side reads: that is the sign.
+        // Opening the writing end succeeds only when the other side reads: that is the signal.
         let mut options = OpenOptions::new();
         options
             .write(true)
@@ -340,17 +342,17 @@ impl Vm {
         Ok(self.hold.is_some())
     }
 
-    /// Stops a guest that is held, at the mark that holds it.
+    /// Stops a held guest at the mark that holds it.
     ///
-    /// QEMU's main thread takes the order and then waits for the processors. The guest must not be let go before: it
-    /// would run on until the order arrives.
+    /// QEMU's main thread receives the order and then waits for the processors. The guest must not
+    /// be released before: it would run on until the order arrives.
     pub(crate) fn stop_held(&mut self) -> Result<(), GuestError> {
         let Some(mut pipe) = self.hold.take() else {
             return Ok(());
         };
         let sent = self.qmp().and_then(|qmp| qmp.send("stop", json!({})));
         sent.map_err(|error| self.monitor_error(error))?;
-        // Nothing says that the order has arrived but that the main thread waits for the
+        // The only sign that the order has arrived is that the main thread waits for the
         // processors.
         self.until_ordered()?;
         let path = self.files.hold();
@@ -361,7 +363,7 @@ impl Vm {
         Ok(())
     }
 
-    /// Returns when QEMU's main thread has taken the order to stop.
+    /// Returns when QEMU's main thread has received the stop order.
     fn until_ordered(&self) -> Result<(), GuestError> {
         let deadline = Instant::now() + QUIT_LIMIT;
         let mut waiting = 0;
@@ -385,9 +387,9 @@ impl Vm {
         })
     }
 
-    /// Lets a guest that waits at the barrier go on.
+    /// Releases a guest that waits at the barrier.
     pub(crate) fn release(&mut self) -> Result<(), GuestError> {
-        // All of it, the waiting byte too: the next barrier counts from an empty pipe.
+        // All of it, including the waiting byte: the next barrier counts from an empty pipe.
         let mut left = BARRIER_BYTES;
         let mut buffer = [0; BARRIER_BYTES];
         while left > 0 {
@@ -415,7 +417,7 @@ impl Vm {
         Ok(())
     }
 
-    /// Takes the new control lines and passes new output on.
+    /// Reads the new control lines and passes new output on.
     fn read_messages(
         &mut self,
         said: &mut Vec<Message>,
@@ -427,7 +429,7 @@ impl Vm {
         self.partial_words.extend(self.words.read()?);
         while let Some(line) = take_line(&mut self.partial_words) {
             self.progress.learn(&line);
-            // The first one: what follows it are its consequences.
+            // The first one: those that follow are its consequences.
             if let (None, Some(reason)) = (&self.recorder_error, line.strip_prefix(RECORDER_ERROR))
             {
                 self.recorder_error = Some(reason.to_owned());
@@ -466,10 +468,10 @@ impl Vm {
         fs::read(&path).map_err(GuestError::io("read", &path))
     }
 
-    /// Ends QEMU and waits until it has: the recorder finishes its file on the way.
+    /// Ends QEMU and waits for it: the recorder finishes its file meanwhile.
     pub(crate) fn quit(mut self) -> Result<RecorderWords, GuestError> {
         match self.qmp().and_then(|qmp| qmp.execute("quit", json!({}))) {
-            // QEMU may close the connection before its answer has left.
+            // QEMU may close the connection before its answer has been sent.
             Ok(_) | Err(QmpError::Closed) => {}
             Err(error) => return Err(error.into()),
         }
@@ -488,16 +490,16 @@ impl Vm {
         })
     }
 
-    /// Ends a guest that failed, so that the recorder can still write out what it holds; returns the failure.
+    /// Ends a failed guest, so that the recorder can still flush its data; returns the failure.
     pub(crate) fn give_up(mut self, error: GuestError) -> GuestError {
         if self.process.has_ended() {
             return error;
         }
-        // A guest at the barrier holds QEMU's lock; one that is not there has nothing to release.
+        // A guest at the barrier holds QEMU's lock; one that is elsewhere has nothing to release.
         if self.at_barrier() && self.release().is_err() {
             return error;
         }
-        // Whatever goes wrong now, the first failure is the one to tell.
+        // Whatever goes wrong now, the first failure is the one to report.
         let _ = self.quit();
         error
     }
@@ -529,7 +531,7 @@ impl Vm {
                 _ => {}
             }
         }
-        // A kernel that never spoke was not started: QEMU knows why.
+        // A kernel that never printed anything was not started: QEMU knows why.
         if self.console_is_silent() {
             let mut words = read_lossy(&self.files.qemu_words());
             words.retain(|c| c != '\r');
@@ -543,13 +545,13 @@ impl Vm {
     fn ended(&self, doing: &'static str) -> GuestError {
         let console = console_lines(&self.files);
         if let Some(words) = find_line(&console, "Kernel panic") {
-            // With no process left to kill the kernel panics.
+            // With no process left to kill, the kernel panics.
             if words.contains("deadlocked on memory") || words.contains("Out of memory") {
                 return GuestError::OutOfMemory { words };
             }
             return GuestError::Panic { doing, words };
         }
-        // The agent's own words where it has no other way to the host.
+        // The agent's own words if it has no other way to the host.
         if let Some(words) = find_line(&console, AGENT) {
             return GuestError::Agent(words.trim_start_matches(AGENT).to_owned());
         }
@@ -559,7 +561,7 @@ impl Vm {
         }
     }
 
-    /// The kernel's message when it killed a process for memory.
+    /// The kernel's message when it kills a process for memory.
     pub(crate) fn out_of_memory(&self) -> Option<String> {
         find_line(&console_lines(&self.files), "Out of memory: Killed process")
             .or_else(|| find_line(&console_lines(&self.files), "Memory cgroup out of memory"))
@@ -586,7 +588,8 @@ fn make_pipe(path: &Path) -> io::Result<()> {
     )?)
 }
 
-/// A pipe that holds [`PIPE_BYTES`], open on both sides so that nobody waits for the other to open it.
+/// A pipe that holds [`PIPE_BYTES`], open on both sides so that nobody waits for the other to open
+/// it.
 fn make_barrier(path: &Path) -> io::Result<File> {
     make_pipe(path)?;
     let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
@@ -595,7 +598,7 @@ fn make_barrier(path: &Path) -> io::Result<File> {
         .write(true)
         .custom_flags(flags)
         .open(path)?;
-    // A page is the least that a pipe can hold: the less, the fewer bytes the guest has to write.
+    // A pipe holds at least a page: the less it holds, the fewer bytes the guest has to write.
     rustix::pipe::fcntl_setpipe_size(&pipe, PIPE_BYTES)?;
     Ok(pipe)
 }

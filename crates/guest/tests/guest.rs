@@ -1,4 +1,5 @@
-//! Runs that really boot a kernel. They need QEMU, busybox and a kernel image in the cache (`make setup`), and fail without.
+//! Runs that really boot a kernel. They need QEMU, busybox and a kernel image in the cache
+//! (`make setup`), and fail without.
 //!
 //! All use the same small machine, so that one boot serves them; they run one at a time, because each keeps a processor busy.
 
@@ -104,14 +105,14 @@ fn cause(session: &Session) -> GuestError {
     run(session).1.unwrap_err().cause
 }
 
-/// A cache of its own, with the pinned kernels of the real one.
+/// A separate cache, with the pinned kernels of the real one.
 fn fresh_cache(dir: &Path) -> PathBuf {
     let cache = dir.join("cache");
     fs::create_dir(&cache).unwrap();
     cache
 }
 
-/// What the guest can see of time and chance: any difference between two runs shows here.
+/// What the guest can see of time and chance: any difference between two runs shows up here.
 const PROBE: &str = "cat /proc/uptime /proc/interrupts /proc/schedstat; \
     for i in 1 2 3 4; do (dd if=/dev/urandom bs=16 count=64 | md5sum) & done; wait; cat /proc/stat";
 
@@ -144,7 +145,7 @@ fn output_status_files_and_setup_come_through() {
     );
 }
 
-/// A reader that has enough after the first words.
+/// A reader that stops after the first words.
 struct Enough;
 
 impl Observer for Enough {
@@ -197,7 +198,7 @@ fn orphans_of_the_command_are_waited_for_and_signals_are_told() {
     assert_eq!(log.text().0, "late\n");
 }
 
-/// Does something while every processor of this computer has something else to do as well.
+/// Does something while every processor of this computer is busy with something else.
 fn busy_meanwhile<T>(work: impl FnOnce() -> T) -> T {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -318,7 +319,8 @@ fn a_whole_boot_is_recorded() {
     let (log, result) = run(&session);
     let totals = result.unwrap().totals.unwrap();
     assert_eq!(log.text().0, "booted\n");
-    // Booting alone makes far more accesses than a command that starts in a snapshot (about a million).
+    // Booting alone makes far more accesses than a command that starts from a snapshot (about a
+    // million).
     assert!(totals.loads > 20_000_000, "{totals:?}");
 }
 

@@ -1,8 +1,9 @@
-//! Functions whose calls are all recorded, because costs are told per call of them.
+//! Functions whose calls are all recorded, for costs per call.
 //!
-//! A function is counted where it starts, in each of its copies: `f`, `f.isra.0`, `f.constprop.0` are bodies of `f`; `f.cold` is a part
-//! that a body jumps to. What the compiler inlined into a caller starts nowhere: of that, `f.part.0` is the only trace that
-//! symbols leave (the rest of a function whose beginning is in its callers), and such a function is refused.
+//! A function is counted at its first instruction, in each of its copies: `f`, `f.isra.0`,
+//! `f.constprop.0` are bodies of `f`; `f.cold` is a part that a body jumps to. Code that the
+//! compiler inlined into a caller has no entry: its only trace in the symbols is `f.part.0` (the
+//! rest of a function whose beginning is in its callers), and such a function is refused.
 
 use std::collections::BTreeSet;
 
@@ -14,12 +15,12 @@ use super::{WatchList, insert, is_kernel_code};
 /// Why the calls of a function cannot be counted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EventRefusal {
-    /// Nothing is called so.
+    /// No function has this name.
     #[error(
         "--event {0}: the guest's kernel has no function of that name, or all calls of it are inlined: name one that is called through a pointer or from another source file"
     )]
     Absent(String),
-    /// Several functions are called so.
+    /// Several functions have this name.
     #[error("--event {0}: the guest's kernel has several functions of that name: name another one")]
     Ambiguous(String),
     /// Its beginning is inlined into its callers.
@@ -31,7 +32,7 @@ pub enum EventRefusal {
         /// The symbol of the rest.
         part: String,
     },
-    /// Its calls are recorded by object.
+    /// Its calls are recorded per object.
     #[error(
         "--event {0}: it allocates or frees memory, and such calls are recorded per object: name another function"
     )]
@@ -39,8 +40,8 @@ pub enum EventRefusal {
 }
 
 impl WatchList {
-    /// Has all calls of these functions recorded, whatever their parameters. Without types, functions of one name are known by their
-    /// symbols alone.
+    /// Records all calls of these functions, whatever their parameters. Without types, functions
+    /// that share a name are known by their symbols only.
     ///
     /// # Errors
     /// The first of them whose calls cannot be counted.
@@ -53,7 +54,7 @@ impl WatchList {
         for event in events {
             let prototypes = types.into_iter().flat_map(TypeModel::functions);
             let prototypes = prototypes.filter(|(_, name, _)| name.as_str() == event);
-            // Static functions of one name: costs per call would be those of one of them.
+            // Static functions of one name: costs per call would be those of just one.
             if prototypes.count() > 1 {
                 return Err(EventRefusal::Ambiguous(event.clone()));
             }
@@ -81,7 +82,7 @@ impl WatchList {
                     Role::Plain | Role::Event => function.role = Role::Event,
                     _ => return Err(EventRefusal::Allocator(event.to_owned())),
                 }
-                // At an address with aliases the user's name is the one that answers have.
+                // At an address with aliases, the user's name is the one in the answers.
                 function.name.clone_from(&body.name);
             }
             Err(place) => {
@@ -94,7 +95,7 @@ impl WatchList {
     }
 }
 
-/// Where the function starts: one symbol for each of its copies.
+/// The function's entries: one symbol for each of its copies.
 fn bodies<'s>(symbols: &'s Symbols, event: &str) -> Result<Vec<&'s Symbol>, EventRefusal> {
     let of_it = |symbol: &&Symbol| is_kernel_code(symbol) && symbol.function() == event;
     let mut bodies = Vec::new();
@@ -106,7 +107,7 @@ fn bodies<'s>(symbols: &'s Symbols, event: &str) -> Result<Vec<&'s Symbol>, Even
                 part: symbol.name.clone(),
             });
         }
-        // `f.cold` is entered by a jump: what it is called from is a body that was counted.
+        // `f.cold` is entered by a jump from a body, which was counted.
         if words.all(|word| word != "cold") {
             bodies.push(symbol);
         }
@@ -115,7 +116,7 @@ fn bodies<'s>(symbols: &'s Symbols, event: &str) -> Result<Vec<&'s Symbol>, Even
     if bodies.is_empty() {
         return Err(EventRefusal::Absent(event.to_owned()));
     }
-    // Copies have names of their own; equal ones are other functions.
+    // Copies have different names; equal names are different functions.
     if names.len() < bodies.len() {
         return Err(EventRefusal::Ambiguous(event.to_owned()));
     }

@@ -5,7 +5,8 @@ use super::*;
 
 type Counted = Vec<(String, Role, usize)>;
 
-/// A kernel with `f(struct task_struct *)` and `g(int)`, and these symbols; what is recorded once `event` is counted.
+/// A kernel with `f(struct task_struct *)` and `g(int)`, and these symbols; what is recorded once
+/// `event` is counted.
 fn counted(lines: &str, event: &str) -> Result<Counted, EventRefusal> {
     let types = model(&[
         ("f", INT, &[("t", TASK_POINTER)]),
