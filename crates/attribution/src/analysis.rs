@@ -1,11 +1,12 @@
-//! The passes over a recording: two, and one more where programs are recorded.
+//! The passes over a recording: two, and one more if programs are recorded.
 //!
 //! ```text
 //! pass 1   chunks ─► decode (all threads) ─► calls, returns ─► collect (one thread, in order)  ─► Names
 //! pass 2   chunks ─► decode, name, count (all threads, any order: counts are sums) ─► Counted
 //! ```
 //!
-//! Results do not depend on the number of threads. Memory is bounded by what is kept (objects, rows), not by the recording's length.
+//! Results do not depend on the number of threads. Memory is bounded by what is stored (objects,
+//! rows), not by the recording's length.
 
 use std::sync::OnceLock;
 
@@ -54,10 +55,10 @@ pub enum AnalysisError {
     Symbols(#[from] SymbolsError),
 }
 
-/// A recording with everything that is needed to name its accesses.
+/// A recording with everything needed to name its accesses.
 ///
-/// Names are the work of a pass. Whoever has kept the [`Directory`] of an earlier analysis starts with [`Analysis::known`], and the pass
-/// is done when somebody asks where an access went, if ever.
+/// Names take a pass to compute. A caller that has the [`Directory`] of an earlier analysis starts
+/// with [`Analysis::known`], and the pass is only done if somebody asks where an access went.
 #[derive(Debug)]
 pub struct Analysis<'r> {
     recording: &'r Recording,
@@ -71,18 +72,18 @@ pub struct Analysis<'r> {
 pub struct Directory {
     /// What accesses are counted for, by [`crate::SubjectId`].
     pub subjects: Vec<Subject>,
-    /// What the first pass met.
+    /// The statistics of the first pass.
     pub facts: AnalysisFacts,
     /// Where per-CPU memory is.
     pub percpu: PercpuAreas,
 }
 
-/// What the first pass met, for the report.
+/// Statistics of the first pass, for the report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AnalysisFacts {
     /// Objects with a lifetime.
     pub objects: u64,
-    /// Struct pointers handed to functions.
+    /// Struct pointers passed to functions.
     pub sightings: u64,
     /// Of those, in stacks and where no object can be.
     pub sightings_unused: u64,
@@ -90,11 +91,11 @@ pub struct AnalysisFacts {
     pub unpaired: u64,
     /// Slab caches known by name.
     pub caches: u64,
-    /// Kernel stacks that a call was made on.
+    /// Kernel stacks on which a call was made.
     pub stacks: u64,
 }
 
-/// What an analysis starts from.
+/// The inputs of an analysis.
 #[derive(Debug)]
 struct Head {
     model: TypeModel,
@@ -102,14 +103,14 @@ struct Head {
     schema: Schema,
     /// BTF type ids to types.
     types: FxHashMap<u32, TypeIndex>,
-    /// Where programs are recorded.
+    /// If programs are recorded.
     programs: Option<ProgramHead>,
 }
 
 /// Bytes of a pointer, x86-64.
 const POINTER_SIZE: u32 = 8;
 
-/// What is known of programs before the first pass.
+/// What is known about programs before the first pass.
 #[derive(Debug)]
 struct ProgramHead {
     programs: Programs,
@@ -119,7 +120,7 @@ struct ProgramHead {
     information: OnceLock<CodeInformation>,
 }
 
-/// What programs' code says, for those who name accesses.
+/// What programs' code shows, for naming accesses.
 #[derive(Debug)]
 struct CodeInformation {
     debug: DebugInformation,
@@ -144,8 +145,8 @@ impl ProgramHead {
 impl Head {
     fn read(recording: &Recording) -> Result<Head, AnalysisError> {
         let model = match recording.description().kernel_unnamed {
-            // Without the kernel's types even if the file had some: what was recorded for programs
-            // alone says nothing about kernel objects.
+            // Without the kernel's types even if the file has some: a recording of programs alone
+            // says nothing about kernel objects.
             true => TypeModel::new(vec![Type::Void], POINTER_SIZE)?,
             false => btf::parse(&recording.btf()?)?,
         };
@@ -180,7 +181,7 @@ impl Head {
         })
     }
 
-    /// What the memory images show of the kernel.
+    /// What the memory images show about the kernel.
     fn map(&self, recording: &Recording) -> Result<KernelMap, RecordingError> {
         let (start, stop) = KernelMemory::of(recording)?;
         let kernel = KernelView {
@@ -198,8 +199,8 @@ impl Head {
     }
 }
 
-/// Whether a recording's types, symbols and memory images can be read: what [`Analysis::new`] begins with, and refuses a
-/// recording for.
+/// Whether a recording's types, symbols and memory images can be read: the first step of
+/// [`Analysis::new`], and its reasons to refuse a recording.
 ///
 /// # Errors
 /// As [`Analysis::new`].
@@ -217,7 +218,7 @@ impl<'r> Analysis<'r> {
         Analysis::new_telling(recording, &|_| ())
     }
 
-    /// The same, telling how many more chunks are read each time that some are.
+    /// The same, calling `done` with the number of chunks read since the previous call.
     ///
     /// # Errors
     /// As [`Analysis::new`].
@@ -232,7 +233,8 @@ impl<'r> Analysis<'r> {
         Ok(analysis)
     }
 
-    /// Reads types and symbols of a recording of which an earlier analysis by the same program has given the directory.
+    /// Reads types and symbols of a recording for which an earlier analysis by the same program
+    /// gave the directory.
     ///
     /// # Errors
     /// A recording without types or symbols.
@@ -295,8 +297,8 @@ impl<'r> Analysis<'r> {
         self.recording
     }
 
-    /// Whether the recording says in which order CPUs made their accesses, so that it is known which of them are handed over: not where each
-    /// CPU was recorded on its own.
+    /// Whether the recording has the order of the CPUs' accesses, so that hand-overs are known: not
+    /// if each CPU was recorded on its own.
     #[must_use]
     pub fn knows_order(&self) -> bool {
         let mut lanes = self
@@ -313,13 +315,13 @@ impl<'r> Analysis<'r> {
         &self.head.model
     }
 
-    /// Its types as attribution tells them apart.
+    /// Its types as attribution distinguishes them.
     #[must_use]
     pub fn schema(&self) -> &Schema {
         &self.head.schema
     }
 
-    /// The struct or union that an id of its types stands for, without typedefs and qualifiers.
+    /// The struct or union that an id of its types refers to, without typedefs and qualifiers.
     #[must_use]
     pub fn type_index(&self, id: TypeId) -> Option<TypeIndex> {
         self.head.types.get(&self.head.model.strip(id).0).copied()
@@ -330,7 +332,8 @@ impl<'r> Analysis<'r> {
         &self.head.symbols
     }
 
-    /// Where its instructions are in the source of programs: read from their debug information each time.
+    /// Where its instructions are in the source of programs: read from their debug information each
+    /// time.
     #[must_use]
     pub fn source_places(&self) -> SourcePlaces {
         let programs = self.head.programs.as_ref();
@@ -345,19 +348,19 @@ impl<'r> Analysis<'r> {
         &self.directory.subjects
     }
 
-    /// What the first pass met.
+    /// The statistics of the first pass.
     #[must_use]
     pub fn facts(&self) -> AnalysisFacts {
         self.directory.facts
     }
 
-    /// What [`Analysis::known`] starts from.
+    /// The input of [`Analysis::known`].
     #[must_use]
     pub fn directory(&self) -> &Directory {
         &self.directory
     }
 
-    /// The names of its accesses: by a pass over the recording, if nobody has asked before.
+    /// The names of its accesses: by a pass over the recording, at the first call.
     ///
     /// # Errors
     /// A damaged chunk.
@@ -377,7 +380,7 @@ impl<'r> Analysis<'r> {
         self.count_telling(&|_| ())
     }
 
-    /// The same, telling how many more chunks are read each time that some are.
+    /// The same, calling `done` with the number of chunks read since the previous call.
     ///
     /// # Errors
     /// As [`Analysis::count`].
@@ -410,7 +413,7 @@ fn table_entries(model: &TypeModel, types: &FxHashMap<u32, TypeIndex>) -> FxHash
 fn functions_of(recording: &Recording, programs: &Programs) -> Vec<(Symbol, u64)> {
     let mut all = Vec::new();
     for (file, image) in programs.images() {
-        // Of several symbols at one address (aliases, weak ones) the one that the file's own
+        // Of several symbols at one address (aliases, weak ones), the one that the file's own
         // look-up gives, so that a function has one name everywhere.
         let named = |f: &&linemate_programs::Symbol| image.function_at(f.address) == Some(*f);
         for function in image.functions.iter().filter(named) {
@@ -430,7 +433,7 @@ fn functions_of(recording: &Recording, programs: &Programs) -> Vec<(Symbol, u64)
     all
 }
 
-/// An event, as the decoding threads hand it on.
+/// An event, as the decoding threads pass it on.
 #[derive(Debug)]
 enum PassStep {
     Call(Call),
@@ -444,7 +447,7 @@ enum PassStep {
 #[derive(Debug)]
 struct Steps<'a> {
     steps: Vec<PassStep>,
-    /// Where programs are recorded.
+    /// If programs are recorded.
     code: Option<&'a CodeTable>,
     last: LastCall,
     /// Functions below this number are programs'.
@@ -509,7 +512,7 @@ impl ProgramsSeen {
     }
 }
 
-/// Takes in the decoded events, in order.
+/// Handles the decoded events, in order.
 struct TakeIn<'a> {
     collector: Collector<'a>,
     table: &'a FunctionTable,
@@ -537,7 +540,8 @@ impl TakeIn<'_> {
     }
 }
 
-/// Decodes a batch of chunks while the batch before it is taken in: the collector needs the events in order.
+/// Decodes a batch of chunks while the previous batch is processed: the collector needs the events
+/// in order.
 fn collect(
     recording: &Recording,
     collector: Collector<'_>,
@@ -554,9 +558,9 @@ fn collect(
         programs,
         seen,
     };
-    // Before the first event: what is pointed to was there when recording began.
+    // Before the first event: what is pointed to existed when recording started.
     taken.collector.pointed();
-    // Two chunks a thread: the collector is busy with one batch while the next is decoded, and
+    // Two chunks per thread: the collector processes one batch while the next is decoded, and the
     // decoded steps of two batches are in memory.
     let batch_size = rayon::current_num_threads().max(1) * 2;
     let mut decoded: Vec<Vec<PassStep>> = Vec::new();
@@ -597,8 +601,8 @@ fn evidence(
         found: Evidence::default(),
     };
     let mut evidence = Evidence::default();
-    // A pass of its own, because an access's evidence needs the object that it goes to, whose death
-    // may be in a later chunk.
+    // A separate pass, because an access's evidence needs the object it goes to, which may die in a
+    // later chunk.
     for part in visit_chunks(recording, make, |_| (), &|_| ())? {
         evidence.merge(part.found);
     }

@@ -1,7 +1,8 @@
 //! The first pass: calls and returns in, object lifetimes and sightings out.
 //!
-//! Memory is bounded by the objects and the distinct sightings, not by the length of the stream: accesses are not looked at.
-//! It does not decide what anything is; [`crate::kinds`] does when all is seen.
+//! Memory is bounded by the objects and the distinct sightings, not by the length of the stream:
+//! accesses are not looked at. It does not decide what anything is; [`crate::kinds`] does that when
+//! everything has been seen.
 
 mod heap;
 mod pages;
@@ -25,12 +26,13 @@ use crate::sites::{self, SiteUse};
 use crate::spans::Spans;
 use crate::votes::{Bounds, Votes};
 
-/// The slots of the kernel's general caches on x86-64 (mm/slab_common.c, `kmalloc_info`), to tell what is too small for one.
+/// The slots of the kernel's general caches on x86-64 (mm/slab_common.c, `kmalloc_info`), to know
+/// what is too small for one.
 const GENERAL_SIZES: [u64; 13] = [
     8, 16, 32, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096, 8192,
 ];
 
-/// The largest object that is believed: 1 GiB. Larger sizes come from error values and broken recordings.
+/// The largest plausible object: 1 GiB. Larger sizes come from error values and broken recordings.
 const SIZE_MAX: u64 = 1 << 30;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,13 +42,13 @@ pub(crate) struct Object {
     pub(crate) death: VirtualTime,
     pub(crate) kind: KindId,
     pub(crate) signature: SignatureId,
-    /// The CPU whose copy of a per-CPU allocation it is.
+    /// The CPU that owns this copy of a per-CPU allocation.
     pub(crate) cpu: Option<CpuId>,
-    /// Pages: when the allocator handed them out. Until then it clears them.
+    /// For pages: when the allocator handed them out. Until then it clears them.
     pub(crate) ready: VirtualTime,
 }
 
-/// All that the first pass leaves.
+/// The result of the first pass.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
     pub(crate) objects: Vec<Object>,
@@ -59,22 +61,23 @@ pub(crate) struct Collected {
     pub(crate) elsewhere: Votes,
     /// Kernel stacks: addresses divided by [`STACK_SIZE`].
     pub(crate) stacks: FxHashSet<u64>,
-    /// When each page frame was freed first: what was known of it at the start ends there.
+    /// When each page frame was first freed: what was known about it at the start ends there.
     pub(crate) frame_freed: FxHashMap<u64, VirtualTime>,
-    /// When each page frame was handed out first.
+    /// When each page frame was first handed out.
     pub(crate) frame_taken: FxHashMap<u64, VirtualTime>,
-    /// When objects of a cache were handed out whose addresses no event tells, by cache.
+    /// When objects of a cache were handed out whose addresses are in no event, by cache.
     pub(crate) handed_out: FxHashMap<u32, Spans>,
-    /// What the objects of [`Collected::handed_out`] are, as far as that is known, by cache.
+    /// What the objects of [`Collected::handed_out`] are, as far as known, by cache.
     pub(crate) handed_out_kinds: FxHashMap<u32, KindId>,
-    /// The caches that page objects were taken for, as far as the calls tell.
+    /// The caches for which page objects were allocated, as far as the calls show.
     pub(crate) slab_caches: FxHashMap<ObjectId, u32>,
-    /// Page frames from before the recording that were seen to be page tables.
+    /// Page frames from before the recording that were found to be page tables.
     pub(crate) page_tables: FxHashMap<u64, VirtualTime>,
-    /// Sightings by the functions' parameters, all and those in stacks or where no object can be.
+    /// Sightings through the functions' parameters: all, and those in stacks or where no object can
+    /// be.
     pub(crate) sightings: u64,
     pub(crate) sightings_unused: u64,
-    /// Returns whose call was not seen, calls of allocators whose return was not seen.
+    /// Returns without a recorded call; allocator calls without a recorded return.
     pub(crate) unpaired: u64,
 }
 
@@ -89,7 +92,7 @@ struct PendingAllocation {
     usage: SiteUse,
 }
 
-/// How many callers are asked what a page is for: allocators nest about half as deep.
+/// How many callers are searched for the purpose of a page: allocators nest about half as deep.
 const CALLERS_ASKED: usize = 12;
 
 #[derive(Debug)]
@@ -102,24 +105,25 @@ pub(crate) struct Collector<'a> {
     /// Living objects by page.
     live: FxHashMap<u64, Vec<ObjectId>>,
     votes: FxHashMap<ObjectId, Votes>,
-    /// Allocations under way, by stack pointer: unique while a call runs, and kept by a tail call.
+    /// Allocations in progress, by stack pointer: unique while a call runs, and the same after a
+    /// tail call.
     pending: FxHashMap<u64, Vec<PendingAllocation>>,
     /// Slots that were freed, and when.
     vacated: FxHashMap<u64, VirtualTime>,
-    /// Who asked first for objects in bulk, by cache. No event tells their addresses, so no event tells for which of several
-    /// sites an object was handed out either: all of a cache's are of one kind.
+    /// Who first asked for objects in bulk, by cache. No event has their addresses, so no event
+    /// shows which of several sites an object was handed out for: all of a cache's are of one kind.
     bulk: FxHashMap<u32, GuestAddr>,
-    /// The stack that calls were made on last.
+    /// The stack on which the last call was made.
     last_stack: Option<u64>,
     frames: CallFrames,
-    /// By function: what its name tells of the memory it allocates.
+    /// By function: what its name says about the memory it allocates.
     uses: Vec<SiteUse>,
     /// By function: whether it hands out an object without being watched for its result.
     takes_from_stock: Vec<bool>,
-    /// `pte_t` and its like: a page with one of these is a page table.
+    /// `pte_t` and the like: a page with one of these is a page table.
     entries: &'a FxHashSet<TypeIndex>,
     symbols: &'a Symbols,
-    /// What sites' names tell, by return address.
+    /// What sites' names say, by return address.
     site_uses: FxHashMap<u64, SiteUse>,
 }
 
@@ -159,7 +163,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Takes in what pointers point to when recording starts.
+    /// Adds what pointers point to when recording starts.
     pub(crate) fn pointed(&mut self) {
         for &(to, ty) in &self.map.pointed {
             if is_dynamic_percpu(to, &self.map.percpu) {
@@ -170,11 +174,10 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Takes in a call.
+    /// Handles a call.
     pub(crate) fn call(&mut self, call: &Call) {
         self.stack(call.stack.0);
-        // Before the function's meaning is looked at: an allocation that begins here asks for its
-        // callers.
+        // Before the function's meaning is used: an allocation that starts here needs its callers.
         self.frames.enter(call.stack, call.function);
         let Some(function) = self.table.functions.get(call.function.0 as usize) else {
             return;
@@ -215,10 +218,10 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Takes in a return.
+    /// Handles a return.
     pub(crate) fn returned(&mut self, ret: &Return) {
-        // By stack pointer: it is the same at a call and at its return, and no two calls under way
-        // share it but by a tail call.
+        // By stack pointer: it is equal at a call and its return, and no two calls in progress
+        // share it except after a tail call.
         let Some(calls) = self.pending.remove(&ret.stack.0) else {
             self.out.unpaired += 1;
             return;
@@ -231,7 +234,7 @@ impl<'a> Collector<'a> {
         else {
             return;
         };
-        // A tail call: the first one has the site, any may have the size.
+        // A tail call: the first call has the site, any may have the size.
         let Some(mut call) = calls.first().copied() else {
             return;
         };
@@ -256,7 +259,7 @@ impl<'a> Collector<'a> {
         for times in self.out.handed_out.values_mut() {
             times.sort();
         }
-        // What a cache's name tells holds for its objects too of which no event tells.
+        // What a cache's name says also holds for its objects without an event.
         for cache in 0..self.map.caches.len() as u32 {
             self.kind_of_cache(cache, None);
         }
@@ -282,13 +285,13 @@ impl<'a> Collector<'a> {
 
     fn sighting(&mut self, addr: u64, ty: TypeIndex, time: VirtualTime) {
         self.out.sightings += 1;
-        // A `pte_t *` says what the page is, not what an object at that address is.
+        // A `pte_t *` shows what the page is, not what an object at that address is.
         if self.entries.contains(&ty) {
             self.page_table(addr, time);
             return;
         }
-        // A struct on a stack lives as long as a frame: its address would name whatever comes there
-        // next.
+        // A struct on a stack lives as long as its frame: the address would later name something
+        // else.
         if self.out.stacks.contains(&(addr / STACK_SIZE)) {
             self.out.sightings_unused += 1;
         } else if let Some(object) = self.object_at(addr, time) {
@@ -308,8 +311,8 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Whether an address outside of every tracked object can hold one all the same: the kernel's own pages from before the
-    /// recording, and the vmalloc area.
+    /// Whether an address outside every tracked object can still hold one: the kernel's own pages
+    /// from before the recording, and the vmalloc area.
     fn is_open(&self, addr: u64) -> bool {
         if self.map.vmalloc.contains(&addr) {
             return true;
@@ -326,7 +329,8 @@ impl<'a> Collector<'a> {
             && !self.out.frame_taken.contains_key(&frame)
     }
 
-    /// The object at an address: a living one, else one of which no event told, else the pages that were handed out there.
+    /// The object at an address: a live one, else one without an event, else the pages handed out
+    /// there.
     fn object_at(&mut self, addr: u64, time: VirtualTime) -> Option<ObjectId> {
         let living = self.living(addr);
         let pages = |o: &ObjectId| {
@@ -339,21 +343,21 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// The innermost living object at an address: the shortest, of two of one length the later one.
+    /// The innermost live object at an address: the shortest, of two equally long ones the later.
     fn living(&self, addr: u64) -> Option<ObjectId> {
         let list = self.live.get(&(addr / PAGE))?;
         let objects = &self.out.objects;
         let holds = |o: &&ObjectId| objects[o.0 as usize].range.contains(&addr);
         list.iter()
             .filter(holds)
-            // A heap object is inside of the pages that were handed out for its slab: the shorter
-            // one is the object.
+            // A heap object is inside the pages allocated for its slab: the shorter one is the
+            // object.
             .min_by_key(|o| (length(&objects[o.0 as usize].range), Reverse(o.0)))
             .copied()
     }
 
-    /// The object whose slot of a slab holds `addr` although no event told of its birth: from before the recording, or handed
-    /// out in bulk.
+    /// The object whose slot of a slab contains `addr` although its birth has no event: from before
+    /// the recording, or handed out in bulk.
     fn implied(&mut self, addr: u64, time: VirtualTime) -> Option<ObjectId> {
         let (cache, range, was_there) = self.slot_at(addr)?;
         if !range.contains(&addr) {
@@ -363,8 +367,8 @@ impl<'a> Collector<'a> {
         let handed_out = self.out.handed_out.get(&cache).and_then(Spans::latest);
         let (birth, site) = match (freed, handed_out) {
             (None, _) if was_there => (VirtualTime(0), None),
-            // Free since before the last bulk call, so it may be one of those that were handed out
-            // then. That it is accessed says so.
+            // Free since before the last bulk call, so it may be one of those handed out then. That
+            // it is accessed confirms it.
             (freed, Some(at)) if freed.is_none_or(|f| f <= at) => {
                 (at, self.bulk.get(&cache).copied())
             }
@@ -377,7 +381,7 @@ impl<'a> Collector<'a> {
         Some(self.birth(range, birth, kind, None))
     }
 
-    /// The cache and the slot of a slab's address, and whether the slab is there since before the recording.
+    /// The cache and the slot of a slab's address, and whether the slab predates the recording.
     fn slot_at(&self, addr: u64) -> Option<(u32, Range<u64>, bool)> {
         let frame = self.map.frame(addr)?;
         let usage = self.map.pages_at_start.of(frame);
@@ -391,8 +395,7 @@ impl<'a> Collector<'a> {
             let base = self.out.objects[slab.0 as usize].range.start;
             return Some((cache, self.map.slot(addr, base, cache)?, false));
         }
-        // A slab that was made while recording, whose maker was not seen: the image of the end
-        // still knows it.
+        // A slab that was made during the recording, unseen: the image at the end still shows it.
         let (cache, slot) = self.map.slab_slot(addr, self.map.pages_at_stop.of(frame))?;
         Some((cache, slot, false))
     }
@@ -406,8 +409,8 @@ impl<'a> Collector<'a> {
             size,
             usage: SiteUse::Other,
         };
-        // An object of `kmalloc-512` may be any size above the next smaller slot's: what is as
-        // small as that would have come from there.
+        // An object of `kmalloc-512` may have any size above the next smaller slot's: smaller ones
+        // would have come from there.
         if about.is_general() {
             let over = GENERAL_SIZES
                 .iter()
@@ -427,7 +430,7 @@ impl<'a> Collector<'a> {
 
     fn begin(&mut self, call: &Call, value: &Values) {
         let size = match (value.size, value.count) {
-            // `kcalloc(n, size)`: an overflow is what the kernel refuses, too.
+            // `kcalloc(n, size)`: the kernel refuses an overflow, too.
             (Some(size), Some(count)) => size.checked_mul(count),
             (size, None) => size,
             (None, Some(_)) => None,
@@ -447,8 +450,8 @@ impl<'a> Collector<'a> {
             });
     }
 
-    /// What an allocation is for: what its site's name tells; for pages, which come through several layers of allocators, else what the
-    /// nearest caller tells whose name tells anything.
+    /// The purpose of an allocation: what its site's name says; else for pages, which come through
+    /// several layers of allocators, what the nearest caller with a telling name says.
     fn usage(&mut self, call: &Call) -> SiteUse {
         let symbols = self.symbols;
         let site = *self.site_uses.entry(call.caller.0).or_insert_with(|| {
@@ -548,7 +551,7 @@ impl<'a> Collector<'a> {
     ) -> ObjectId {
         let origin = self.out.kinds.get(kind).origin;
         if let Some(old) = self.overlapping(&range, origin) {
-            // Its free was not seen (bulk frees name no addresses).
+            // Its free was not seen (bulk frees have no addresses).
             self.kill(old, time);
         }
         let id = ObjectId(self.out.objects.len() as u32);
@@ -572,7 +575,7 @@ impl<'a> Collector<'a> {
         let same = |o: &&ObjectId| {
             let object = &self.out.objects[o.0 as usize];
             let pages = |origin| origin == Origin::Pages;
-            // Only one that starts there: an object inside of pages overlaps them by design.
+            // Only one that starts there: an object inside pages overlaps them by design.
             object.range.start == range.start
                 && pages(self.out.kinds.get(object.kind).origin) == pages(origin)
         };
@@ -580,7 +583,7 @@ impl<'a> Collector<'a> {
     }
 
     fn free(&mut self, addr: Option<u64>, time: VirtualTime) {
-        // `kfree(NULL)` and error pointers are allowed to callers and free nothing.
+        // `kfree(NULL)` and error pointers are allowed and free nothing.
         let Some(addr) = addr.filter(|a| *a >= PAGE) else {
             return;
         };
@@ -590,7 +593,7 @@ impl<'a> Collector<'a> {
         let about = &self.out.objects[object.0 as usize];
         if about.range.start == addr && self.out.kinds.get(about.kind).origin != Origin::Pages {
             self.kill(object, time);
-            // So that the slot is not taken for an object from before the recording again.
+            // So that the slot is not again taken for an object from before the recording.
             self.vacated.insert(addr, time);
         }
     }

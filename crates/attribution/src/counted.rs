@@ -1,4 +1,4 @@
-//! What a recording counts, whatever is asked: one pass, on all threads, of sums only.
+//! What a recording counts, whatever the question: one pass, on all threads, of sums only.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,9 @@ use crate::times::{TimeCounter, Times};
 /// Accesses to an object, by CPU.
 pub type Users = Vec<u32>;
 
-/// The objects of types: by [`crate::SubjectId`], then the first byte of the type in the object, with their users. Addresses stand for
-/// objects: one that is freed and whose place is used again counts as the same.
+/// The objects of types: by [`crate::SubjectId`], then the first byte of the type in the object,
+/// with their users. Addresses identify objects: one that is freed and whose place is reused counts
+/// as the same.
 pub type Objects = Vec<BTreeMap<u64, Users>>;
 
 /// What the second pass counts.
@@ -78,7 +79,8 @@ pub(crate) struct Counter<'n> {
     followed: Vec<bool>,
 }
 
-/// No layout changes what unnamed stacks and contents of pages hand over, which is most of what there is to follow; no cache holds devices.
+/// No layout changes the hand-overs of unnamed stacks and page contents, which would be most of the
+/// work; no cache holds devices.
 fn is_followed(subject: &Subject) -> bool {
     let is_named = subject.ty.is_some() || !subject.label.is_empty();
     match subject.bucket.group() {
@@ -145,8 +147,8 @@ impl Visitor for Counter<'_> {
         if cpu >= users.len() {
             users.resize(cpu + 1, 0);
         }
-        // 32 bits for each object and CPU keep this small; who uses an object most does not change
-        // beyond four thousand million uses.
+        // 32 bits per object and CPU keep this small; which CPU uses an object most does not change
+        // beyond four billion uses.
         users[cpu] = users[cpu].saturating_add(1);
     }
     fn call(&mut self, call: &Call) {

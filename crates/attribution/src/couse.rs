@@ -1,8 +1,9 @@
 //! Which fields of a type are used together.
 //!
-//! Two fields are *used together* when one CPU touches both in one object within [`WINDOW`] instructions. That is the distance of one
-//! helper inlined into a loop or a function: it tells "these are looked at side by side" from "both are touched somewhere in this
-//! system call". Counting is a stream: a short list of recent accesses per CPU, no lengths of anything.
+//! Two fields are *used together* if one CPU touches both in one object within [`WINDOW`]
+//! instructions. That is the distance of one helper inlined into a loop or a function: it separates
+//! "these are looked at side by side" from "both are touched somewhere in this system call".
+//! Counting is a stream: a short list of recent accesses per CPU, no lengths of anything.
 
 use std::collections::BTreeMap;
 
@@ -19,35 +20,38 @@ use crate::subjects::Subject;
 /// (docs/model/attribution.md).
 pub const WINDOW: u64 = 48;
 
-/// The most recent accesses that are looked back at; more than one instruction in three touching one object is rare.
+/// The number of recent accesses that are compared; more than one instruction in three touching one
+/// object is rare.
 const RECENT: usize = 16;
 
 /// Types with more fields than this are not grouped: the pair counts would grow with the square.
 const FIELDS_MAX: usize = 1500;
 
-/// Bytes of a type from which on fields are not told apart.
+/// Beyond this many bytes of a type, fields are not distinguished.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// Pair counts of the fields of all types that a recording has objects of.
+/// Pair counts of the fields of all types with objects in the recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoUses {
-    /// By type and two of its fields, by [`linemate_types::LeafId`] and in the order of their use: by the object's owner, and by others.
+    /// By type and two of its fields, by [`linemate_types::LeafId`] and in order of use: by the
+    /// object's owner, and by others.
     pairs: BTreeMap<(TypeIndex, u16, u16), [u32; 2]>,
 }
 
 /// Pair counts of a type's fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CoUse {
-    /// By two fields in the order of their use: by the object's owner, and by other CPUs. Objects without an owner: all in the first.
+    /// By two fields in order of use: by the object's owner, and by other CPUs. Objects without an
+    /// owner: all in the first.
     pairs: FxHashMap<(u16, u16), [u32; 2]>,
 }
 
-/// Whose uses are looked at.
+/// Whose uses are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
-    /// The object's owner (or anyone, where objects have no owner).
+    /// The object's owner (or anyone, if objects have no owner).
     Owner = 0,
-    /// Other CPUs than the owner.
+    /// CPUs other than the owner.
     Others = 1,
 }
 
@@ -97,11 +101,11 @@ impl CoUse {
     }
 }
 
-/// Which field is at which byte, for all types that a recording has objects of.
+/// Which field is at which byte, for all types with objects in the recording.
 #[derive(Debug)]
 pub(crate) struct FieldTables {
     types: Vec<(TypeIndex, Vec<Option<u16>>)>,
-    /// By subject: its place in `types`; `None` where fields are not told apart.
+    /// By subject: its place in `types`; `None` if fields are not distinguished.
     of_subject: Vec<Option<u32>>,
 }
 
@@ -167,7 +171,8 @@ impl<'t> CoUseCollector<'t> {
         }
     }
 
-    /// A window does not reach over the border of two chunks, so chunks can be counted in any order.
+    /// A window does not extend across the boundary of two chunks, so chunks can be counted in any
+    /// order.
     pub(crate) fn start_chunk(&mut self) {
         for ring in self.rings.iter_mut().flatten() {
             ring.latest.clear();
@@ -195,10 +200,10 @@ impl<'t> CoUseCollector<'t> {
             Some(owner) if owner != access.cpu => By::Others,
             _ => By::Owner,
         };
-        // Looked at one by one: sixteen entries are searched faster than any table of them.
+        // Compared one by one: sixteen entries are searched faster than any table of them.
         let near = |o: &&RecentUse| o.object == at.object && time.saturating_sub(o.time) <= WINDOW;
         for other in ring.latest.iter().filter(near) {
-            // In the order of use, which costs nothing here; readers add both orders up.
+            // In order of use, which is free here; readers add both orders.
             let counts = self.pairs.entry((ty, other.field, field)).or_default();
             counts[by as usize] = counts[by as usize].saturating_add(1);
         }

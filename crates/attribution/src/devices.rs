@@ -1,7 +1,7 @@
-//! Where device registers are mapped: pages of the vmalloc area and of the fixed mappings that are not cached.
+//! Where device registers are mapped: uncached pages of the vmalloc area and of the fixed mappings.
 //!
-//! The kernel's own page tables say so. A recording holds those of them that lead to such pages; one from before it did has none, and
-//! nothing is found then.
+//! The kernel's own page tables show this. A recording has those that lead to such pages; an older
+//! recording has none, and nothing is found then.
 
 use std::ops::Range;
 
@@ -9,22 +9,23 @@ use linemate_recording::PAGE;
 
 use crate::memory::KernelMemory;
 
-/// Mappings at addresses that the kernel fixes when it is built (Documentation/arch/x86/x86_64/mm.rst).
+/// Mappings at addresses fixed when the kernel is built (Documentation/arch/x86/x86_64/mm.rst).
 pub(crate) const FIXED_MAPPINGS: Range<u64> = 0xffff_ffff_ff00_0000..0xffff_ffff_ff80_0000;
 
-/// The most tables that are followed, and so a bound of what is found: those of a damaged image may lead into each other.
+/// The maximum number of tables followed, which also bounds the result: those of a damaged image
+/// may form cycles.
 const TABLES_MAX: usize = 1 << 12;
 
-/// The address bits that a table of each level resolves, from the top one to the last: x86-64 with four levels, as QEMU's `max` CPU
-/// is given to guests.
+/// The address bits that a table of each level resolves, from top to last: x86-64 with four levels,
+/// as on guests' CPUs (QEMU's `max`).
 const SHIFTS: [u32; 4] = [39, 30, 21, 12];
 
 const PRESENT: u64 = 1;
 const LARGE: u64 = 1 << 7;
 const FRAME: u64 = 0x000f_ffff_ffff_f000;
 
-/// The pages of `area` that no cache may hold, as ranges of addresses, ascending. `top` is where the top table is (`init_top_pgt`),
-/// `direct` where the direct map starts.
+/// The uncacheable pages of `area`, as ranges of addresses, ascending. `top` is the address of the
+/// top table (`init_top_pgt`), `direct` the start of the direct map.
 pub(crate) fn uncached(
     memory: &KernelMemory,
     top: u64,
@@ -51,7 +52,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Follows the table at `table`, which maps from `start` on. Recursion: one call for each level.
+    /// Follows the table at `table`, which maps from `start` on. Recursion: one call per level.
     fn table(&mut self, level: usize, start: u64, table: u64) {
         let memory = self.memory;
         let (Some(&shift), Some(bytes)) = (SHIFTS.get(level), memory.bytes(table, PAGE as usize))
@@ -93,9 +94,9 @@ impl Walk<'_> {
     }
 }
 
-/// Whether a last-level entry chooses a memory type that caches do not hold. The three bits (PAT, PCD, PWT) are an index into what Linux
-/// programs (arch/x86/mm/pat/memtype.c, `pat_bp_init`): write-back, write-combining, UC-, UC, then write-back, write-protected, UC-,
-/// write-through.
+/// Whether a last-level entry selects an uncached memory type. The three bits (PAT, PCD, PWT) are
+/// an index into what Linux programs (arch/x86/mm/pat/memtype.c, `pat_bp_init`): write-back,
+/// write-combining, UC-, UC, then write-back, write-protected, UC-, write-through.
 fn is_uncached(entry: u64, shift: u32) -> bool {
     let pat = if shift == 12 { 7 } else { 12 };
     let index = (entry >> 3 & 3) | (entry >> pat & 1) << 2;
@@ -129,7 +130,8 @@ mod tests {
         let memory = KernelMemory::new(vec![
             table(TOP, &[(at(39), 0x1000 | 1)]),
             table(DIRECT + 0x1000, &[(at(30), 0x2000 | 1)]),
-            // 2 MiB: write-combining, then plain memory with the bit that only says that it is large.
+            // 2 MiB: write-combining, then plain memory with the bit that only means that it is
+            // large.
             table(
                 DIRECT + 0x2000,
                 &[

@@ -1,7 +1,8 @@
-//! Who called: the functions that are under way on each kernel stack.
+//! The callers: functions in progress on each kernel stack.
 //!
-//! Only watched functions are known (those with struct pointers, which are most), and no event tells that a plain one has
-//! returned. But a stack grows down, so whoever is at or below a new call's stack pointer is gone.
+//! Only watched functions are known (those with struct pointers, which are most), and no event says
+//! when a plain one returns. But a stack grows down, so any function at or below a new call's stack
+//! pointer has returned.
 
 use linemate_recording::{FunctionId, GuestAddr};
 use rustc_hash::FxHashMap;
@@ -11,7 +12,7 @@ use crate::map::STACK_SIZE;
 /// More frames than this on a stack of 16 KiB would be 64 bytes each.
 const DEPTH_MAX: usize = 256;
 
-/// The calls under way, by stack.
+/// The calls in progress, by stack.
 #[derive(Debug, Default)]
 pub(crate) struct CallFrames {
     stacks: FxHashMap<u64, Vec<(u64, FunctionId)>>,
@@ -31,7 +32,7 @@ impl CallFrames {
         }
     }
 
-    /// The functions under way that called the one at `stack`, the innermost first.
+    /// The functions in progress that called the one at `stack`, innermost first.
     pub(crate) fn callers(&self, stack: GuestAddr) -> impl Iterator<Item = FunctionId> + '_ {
         let frames = self
             .stacks

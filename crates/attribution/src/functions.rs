@@ -1,14 +1,15 @@
-//! What the function of an instruction is called, in every table alike.
+//! The name of an instruction's function, the same in every table.
 
 use std::fmt;
 
 use linemate_recording::GuestAddr;
 use linemate_types::Symbols;
 
-/// The function of an instruction. What the compiler split off or cloned (`f.part.0`, `f.cold`) belongs to its function.
+/// The function of an instruction. Code that the compiler split off or cloned (`f.part.0`,
+/// `f.cold`) belongs to its function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FunctionName<'a> {
-    /// Code of a user program, of which the recording has no symbols.
+    /// Code of a user program without symbols in the recording.
     UserCode,
     /// A function of a program.
     Program(&'a str),
@@ -30,12 +31,12 @@ impl<'a> FunctionName<'a> {
         symbol.map_or(FunctionName::Unknown, FunctionName::Kernel)
     }
 
-    /// Whether it is code of a program, not of the kernel.
+    /// Whether it is code of a program rather than the kernel.
     pub fn is_user(self) -> bool {
         matches!(self, FunctionName::UserCode | FunctionName::Program(_))
     }
 
-    /// The name as tables have it.
+    /// The name as tables print it.
     pub fn as_str(self) -> &'a str {
         match self {
             FunctionName::UserCode => "(user code)",

@@ -1,19 +1,23 @@
 //! Groups of fields that are used together.
 //!
-//! Works on counts alone, without knowledge of any type:
+//! Works on counts alone, without knowing any type:
 //!
-//! 1. A field that takes a good part of its writes as atomic read-modify-writes (a lock, a contended counter) needs its line exclusively in
-//!    each use: [`RMW_SHARE`].
-//! 2. A field of a per-CPU object is *read by others* if other CPUs' loads are a larger share of its accesses than
-//!    other CPUs' accesses are of all of the type's. The line such fields are on travels; that of the rest need not. There is
-//!    no constant in this: a field is compared with its own type.
-//! 3. A field of objects without an owner is *shared* if it goes from one CPU to another in at least one access of [`USES_PER_HANDOVER`].
-//! 4. Inside each of these four classes fields are joined bottom up, the pair of groups with the strongest tie first, as
-//!    long as the tie is at least [`TIE_MIN`]. The tie of two fields is how often they are used together (see [`crate::couse`]), as a share of the
-//!    uses of the less used one; of two groups the average over their pairs, each weighted by the uses of its less used field. Fields
-//!    that are read by others are tied by the others' uses, the rest by the owner's.
+//! 1. A field that receives a good part of its writes as atomic read-modify-writes (a lock, a
+//!    contended counter) needs its line exclusively at each use: [`RMW_SHARE`].
+//! 2. A field of a per-CPU object is *read by others* if other CPUs' loads are a larger share of
+//!    its accesses than other CPUs' accesses are of all of the type's. The line with such fields
+//!    moves between CPUs; that of the rest need not. There is no constant in this: a field is
+//!    compared with its own type.
+//! 3. A field of objects without an owner is *shared* if it moves from one CPU to another in at
+//!    least one access out of [`USES_PER_HANDOVER`].
+//! 4. Within each of these four classes fields are joined bottom up, the pair of groups with the
+//!    strongest tie first, as long as the tie is at least [`TIE_MIN`]. The tie of two fields is how
+//!    often they are used together (see [`crate::couse`]), as a share of the uses of the less used
+//!    one; of two groups, the average over their pairs, each weighted by the uses of its less used
+//!    field. Fields that are read by others are tied by the others' uses, the rest by the owner's.
 //!
-//! Average linkage, because single linkage chains half of a large struct together through the few fields that everybody uses.
+//! Average linkage, because single linkage chains half of a large struct together through the few
+//! fields that everybody uses.
 
 use std::collections::BTreeMap;
 
@@ -30,9 +34,9 @@ pub struct Uses {
 /// How a field is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FieldUse {
-    /// By the object's owner, or by anyone where objects have no owner.
+    /// By the object's owner, or by anyone if objects have no owner.
     pub owner: Uses,
-    /// By other CPUs than the owner.
+    /// By CPUs other than the owner.
     pub others: Uses,
     /// Of all: bytes that came from another CPU ([`crate::tally::Count::handed`]).
     pub handed: u64,
@@ -54,9 +58,9 @@ impl FieldUse {
 pub enum Class {
     /// Changed by atomic read-modify-writes.
     Atomic,
-    /// Read by other CPUs than the owner more than the type is on average.
+    /// Read by CPUs other than the owner more than the type is on average.
     ReadByOthers,
-    /// Of objects without an owner: goes from CPU to CPU.
+    /// Of objects without an owner: moves from CPU to CPU.
     Shared,
     Own,
 }
@@ -65,16 +69,17 @@ pub enum Class {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldGroup {
     pub class: Class,
-    /// Fields by number, the most used first.
+    /// Fields by number, most used first.
     pub fields: Vec<usize>,
 }
 
-/// A field whose writes are RMWs in this share is a lock or the like. A spinlock is taken by an RMW and released by a store, so its share is
-/// one half; a counter that is mostly set plainly and seldom changed atomically stays below.
+/// A field with this share of its writes as RMWs is a lock or the like. A spinlock is taken by an
+/// RMW and released by a store, so its share is one half; a counter that is mostly set plainly and
+/// rarely changed atomically stays below.
 pub const RMW_SHARE: f64 = 0.25;
 
-/// What one CPU sets up and another one uses is handed over once in an object's life: a field that is shared is handed over more often than in one
-/// of this many accesses.
+/// What one CPU sets up and another one uses is handed over once in an object's life: a shared
+/// field is handed over more often than in one of this many accesses.
 pub const USES_PER_HANDOVER: u64 = 100;
 
 /// The weakest tie that joins two groups. On `struct rq` any value from 0.1 to 0.3 gives the same groups of its hot fields.
@@ -118,7 +123,7 @@ fn class_of(field: &FieldUse, all: u64, by_others: u64) -> Class {
     let writes = rmws + field.owner.stores + field.others.stores;
     if rmws > 0 && rmws as f64 >= RMW_SHARE * writes as f64 {
         Class::Atomic
-    // Products, not quotients: equal shares must compare as equal.
+    // Products, not quotients: equal shares must compare equal.
     } else if u128::from(field.others.loads) * u128::from(all)
         > u128::from(by_others) * u128::from(field.total())
     {
@@ -144,14 +149,14 @@ fn cluster(co_use: &CoUse, fields: &[(usize, FieldUse)], class: Class) -> Vec<Ve
         Class::Shared | Class::Own => co_use.together(By::Owner, a, b),
     };
     let count = fields.len();
-    // (uses together, uses of the less used) of each pair of groups: a join is a sum.
+    // (uses together, uses of the less used) of each pair of groups: joining adds them.
     let mut ties = vec![(0u64, 0u64); count * count];
     for i in 0..count {
         for j in 0..count {
             let (a, b) = (fields[i], fields[j]);
             let less = weight(a.1).min(weight(b.1));
-            // At most once for each use of the less used: a loop that touches one field often
-            // around one use of another would tie them more than fully.
+            // At most once per use of the less used one: a loop that touches one field often around
+            // one use of another would otherwise tie them more than fully.
             ties[i * count + j] = (together(a.0, b.0).min(less), less);
         }
     }

@@ -1,28 +1,33 @@
 //! Which accesses meet another CPU's at the same bytes of the same object.
 //!
-//! An access is *handed over* if its bytes come from another CPU: a load of what another CPU has written since this one last used it, or a write
-//! of what another CPU has used since it was last written. Caches of any size would have to ask for such bytes, were lines as small as
-//! fields; so it is a count of what sharing costs, unlike that of all accesses to whatever several CPUs ever touch: what one CPU sets up
-//! and another uses from then on is handed over once.
+//! An access is *handed over* if its bytes come from another CPU: a load of what another CPU has
+//! written since this one last used it, or a write of what another CPU has used since it was last
+//! written. Caches of any size would have to fetch such bytes, even if lines were as small as
+//! fields. So it counts what sharing costs, unlike a count of all accesses to anything that several
+//! CPUs ever touch: what one CPU sets up and another uses from then on is handed over once.
 //!
-//! Bytes are identified by the first one that an access touches. Order is known inside a chunk alone, which threads take in any order, so
-//! nothing is handed over across the border of two (some two million events), nor from what was forgotten at [`ASIDE_MAX`]. CPUs whose
-//! numbers differ by a multiple of 64 count as one. Each of the three can only leave accesses out.
+//! Bytes are identified by the first one that an access touches. Order is known only within a
+//! chunk, which threads take in any order, so nothing is handed over across the boundary of two
+//! (some two million events), nor from what was forgotten at [`ASIDE_MAX`]. CPUs whose numbers
+//! differ by a multiple of 64 count as one. Each of the three can only leave accesses out.
 
 use linemate_recording::{Access, AccessKind, CpuId};
 use rustc_hash::FxHashMap;
 
 use crate::subjects::SubjectId;
 
-/// Places for bytes that were used last, as a power of two: 1.5 MB a thread. Most accesses are to bytes used shortly before, and a look-up in
-/// a table of all bytes of a chunk, one per access, takes a third as long as all else that is counted.
+/// Places for the bytes used last, as a power of two: 1.5 MB per thread. Most accesses are to bytes
+/// used shortly before; a look-up per access in a table of all bytes of a chunk takes a third as
+/// long as everything else that is counted.
 const RECENT_BITS: u32 = 16;
 
-/// The most other bytes whose last uses are known; then these are forgotten. As many as a hash table of 2^20 places takes: 25 MB a thread.
+/// The maximum number of other bytes whose last uses are stored; beyond it, they are forgotten. As
+/// many as fit in a hash table of 2^20 places: 25 MB per thread.
 const ASIDE_MAX: usize = 7 << 17;
 
-/// Places for bytes that the running CPU used in its present turn, as a power of two: 12 KB, a part of an L1. A guest's CPUs run in turns of thousands of
-/// accesses, mostly to bytes used before in the turn. These need no look at the larger table, which is in an L2 at best.
+/// Places for bytes that the running CPU used in its current turn, as a power of two: 12 KB, part
+/// of an L1. A guest's CPUs run in turns of thousands of accesses, mostly to bytes used before in
+/// the turn. These do not need the larger table, which is in an L2 at best.
 const TURN_BITS: u32 = 9;
 
 /// Follows the accesses of a chunk.
@@ -30,23 +35,24 @@ const TURN_BITS: u32 = 9;
 pub(crate) struct Handovers {
     /// The CPU whose turn it is.
     cpu: Option<CpuId>,
-    /// How many turns there were in the chunk.
+    /// The number of turns so far in the chunk.
     turn: u32,
     /// By a hash of the first byte's address.
     own: Vec<Option<Own>>,
     /// By a hash of the first byte's address.
     recent: Vec<Option<Recent>>,
-    /// What had to leave its place there, by address. What has come back since is out of date here until it leaves again.
+    /// Entries evicted from there, by address. One that has come back since is out of date here
+    /// until it is evicted again.
     aside: FxHashMap<u64, LastUse>,
 }
 
-/// Bytes that a CPU used in its turn. Until the turn ends its loads of them are not handed over and change nothing, and
-/// once it has written them its writes neither.
+/// Bytes that a CPU used in its turn. Until the turn ends, its loads of them are not handed over
+/// and change nothing; once it has written them, neither are its writes.
 #[derive(Clone, Copy, Debug)]
 struct Own {
     addr: u64,
     turn: u32,
-    /// What was there then: reused memory is something else.
+    /// The subject at that time: reused memory is something else.
     subject: SubjectId,
     written: bool,
 }
@@ -64,7 +70,7 @@ struct LastUse {
     subject: SubjectId,
     /// Whether they were written.
     written: bool,
-    /// The CPUs since the last write, the writer among them.
+    /// The CPUs since the last write, including the writer.
     users: u64,
 }
 
@@ -81,7 +87,7 @@ impl Default for Handovers {
 }
 
 impl Handovers {
-    /// Forgets the accesses of the chunk before.
+    /// Forgets the accesses of the previous chunk.
     pub(crate) fn start_chunk(&mut self) {
         self.cpu = None;
         self.turn = 0;
@@ -101,10 +107,10 @@ impl Handovers {
         let mut last = match self.recent[slot] {
             Some(recent) if recent.addr == addr => Some(recent.last),
             Some(other) => self.exchange(other, addr),
-            // Nothing left this place, so what comes was not put aside.
+            // Nothing was evicted from this place, so the new bytes have no old entry.
             None => None,
         };
-        // Memory is used again for other things.
+        // Memory is reused for other things.
         last = last.filter(|last| last.subject == subject);
         let mut last = last.unwrap_or(LastUse {
             subject,
@@ -116,7 +122,8 @@ impl Handovers {
         handed
     }
 
-    /// Whether the CPU used the bytes before in this turn, in a way that leaves nothing to do; else they are noted.
+    /// Whether the CPU used the bytes before in this turn, in a way that leaves nothing to do;
+    /// otherwise they are noted.
     #[inline]
     fn is_own(&mut self, access: &Access, subject: SubjectId) -> bool {
         if self.cpu != Some(access.cpu) {
@@ -141,7 +148,7 @@ impl Handovers {
         false
     }
 
-    /// Puts aside what has to leave its place; gives what is known of what takes it.
+    /// Saves the evicted entry; returns what is known about the new one.
     fn exchange(&mut self, leaves: Recent, comes: u64) -> Option<LastUse> {
         if self.aside.len() >= ASIDE_MAX {
             self.aside.clear();
@@ -153,17 +160,17 @@ impl Handovers {
 }
 
 impl LastUse {
-    /// Takes in an access; whether it is handed over.
+    /// Handles an access; returns whether it is handed over.
     fn is_handed(&mut self, access: &Access) -> bool {
         let cpu = 1u64 << (access.cpu.0 % 64);
         if access.kind == AccessKind::Load {
-            // Once for each CPU and write: `users` has the writer and all that have read since, so
-            // a second load is the CPU's own copy.
+            // Once per CPU and write: `users` has the writer and all that have read since, so a
+            // second load is the CPU's own copy.
             let from_other = self.written && self.users & cpu == 0;
             self.users |= cpu;
             return from_other;
         }
-        // Also of readers: a cache has to take their copies away before the write.
+        // Also of readers: a cache has to invalidate their copies before the write.
         let used_by_other = self.users & !cpu != 0;
         self.users = cpu;
         self.written = true;
@@ -171,7 +178,8 @@ impl LastUse {
     }
 }
 
-/// The place of bytes. 2^64 by the golden ratio spreads neighbours evenly (Knuth, The Art of Computer Programming 3, section 6.4).
+/// The place of bytes. Multiplying by 2^64 over the golden ratio spreads neighbours evenly (Knuth,
+/// The Art of Computer Programming 3, section 6.4).
 fn slot(addr: u64, bits: u32) -> usize {
     (addr.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - bits)) as usize
 }

@@ -1,30 +1,32 @@
-//! Which object an address belonged to at a time.
+//! Which object an address belongs to at a time.
 //!
-//! Built once from all lifetimes, then only read (by any number of threads). By page, because heap objects are small and
-//! pages many: a page holds its *places* (start, end) in order of start, and a place its *tenants* in order of birth.
+//! Built once from all lifetimes, then read by any number of threads. By page, because heap objects
+//! are small and pages many: a page has its *places* (start, end) in order of start, and a place
+//! its *tenants* in order of birth.
 //!
 //! ```text
 //! page 0xffff888004b1c ─► place 0x000..0x0c0 ─► tenants: object 17 [@100, @250)  object 90 [@300, …)
 //!                         place 0x0c0..0x180 ─► tenants: object 18 [@120, …)
 //! ```
 //!
-//! It does not know what an object is: a number.
+//! It does not know what an object is: objects are numbers.
 
 use std::ops::Range;
 
 use linemate_recording::{GuestAddr, VirtualTime};
 use rustc_hash::FxHashMap;
 
-/// log2 of the page size of the index. It need not be the guest's, but objects seldom cross a page.
+/// log2 of the page size of the index. It need not be the guest's, but objects rarely cross a page.
 const PAGE_BITS: u32 = 12;
 
-/// The most pages that one object may be entered in: 1 GiB. A larger extent can only come from a broken recording.
+/// The maximum number of pages that one object is entered in: 1 GiB. A larger extent can only come
+/// from a broken recording.
 const PAGES_MAX: u64 = 1 << 18;
 
 /// "Still alive at the end."
 pub const NEVER: VirtualTime = VirtualTime(u64::MAX);
 
-/// An object's number; what it stands for is the builder's business.
+/// An object's number; the builder decides what it represents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectId(pub u32);
 
@@ -34,12 +36,12 @@ pub struct Lifetime {
     pub range: Range<u64>,
     /// The first time at which it is alive.
     pub birth: VirtualTime,
-    /// The first time at which it is not any more.
+    /// The first time at which it is no longer alive.
     pub death: VirtualTime,
     pub object: ObjectId,
 }
 
-/// What is known of an address at a time.
+/// What is known about an address at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tenant {
     /// An object is alive there.
@@ -49,12 +51,12 @@ pub enum Tenant {
         /// When the last one died; `None` if there was none yet.
         since: Option<VirtualTime>,
     },
-    /// No object ever was there.
+    /// There was never an object.
     Unknown,
 }
 
 impl Tenant {
-    /// When the last object died that was there.
+    /// When the last object there died.
     #[must_use]
     pub fn since(self) -> Option<VirtualTime> {
         match self {
@@ -87,8 +89,9 @@ pub struct LifetimeIndex {
 }
 
 impl LifetimeIndex {
-    /// Builds the index. Lifetimes of one place may not overlap in time; where they do (a missed free), the later birth
-    /// ends the earlier life, because the latest birth before a time is looked at.
+    /// Builds the index. Lifetimes of one place may not overlap in time; if they do (a missed
+    /// free), the later birth ends the earlier life, because a look-up takes the latest birth
+    /// before a time.
     #[must_use]
     pub fn new(lifetimes: &[Lifetime]) -> LifetimeIndex {
         let mut rows: Vec<(u64, u64, u64, u32)> = Vec::with_capacity(lifetimes.len());
@@ -141,8 +144,8 @@ impl LifetimeIndex {
         });
     }
 
-    /// What is known of `addr` at `time`. Where places overlap (a page that was first one slab, then another), the one
-    /// that starts last and is alive counts.
+    /// What is known about `addr` at `time`. If places overlap (a page that was first one slab,
+    /// then another), the live one that starts last wins.
     #[must_use]
     pub fn at(&self, addr: GuestAddr, time: VirtualTime) -> Tenant {
         let Some(&(from, to)) = self.pages.get(&(addr.0 >> PAGE_BITS)) else {
@@ -152,11 +155,12 @@ impl LifetimeIndex {
         let mut answer = Tenant::Unknown;
         for place in places[..places.partition_point(|p| p.start <= addr.0)]
             .iter()
-            // From the last that starts at or before the address: the innermost one is met first.
+            // From the last that starts at or before the address: the innermost one comes first.
             .rev()
         {
             if addr.0 >= place.end {
-                // Places of one geometry do not overlap, so without a hit so far the one before may still be long enough.
+                // Places of one geometry do not overlap, so without a hit so far the previous one
+                // may still be long enough.
                 continue;
             }
             let tenants = &self.tenants[place.tenants.0 as usize..place.tenants.1 as usize];

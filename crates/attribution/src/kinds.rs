@@ -1,8 +1,10 @@
-//! Kinds of objects: what objects of one cache, size and allocation site have in common, and what was sighted in them.
+//! Kinds of objects: what objects of one cache, size and allocation site have in common, and the
+//! sightings in them.
 //!
-//! Objects of one kind vote together, so an object that was never handed to a function by its type gets
-//! the type of its siblings. A kind whose objects contradict each other (an allocation wrapper's site, a general
-//! cache's objects from before the recording) decides nothing: each of its objects then speaks for itself.
+//! Objects of one kind vote together, so an object that was never passed to a function as its type
+//! gets the type of its siblings. A kind whose objects contradict each other (the site of an
+//! allocation wrapper, a general cache's objects from before the recording) decides nothing: each
+//! of its objects is then judged alone.
 
 use std::sync::Arc;
 
@@ -13,11 +15,12 @@ use crate::schema::{Schema, TypeIndex};
 use crate::sites::SiteUse;
 use crate::votes::{Bounds, Hint, Placement, Votes};
 
-/// The share of its votes that a kind's placements have to explain for it to speak for all its objects.
+/// The share of its votes that a kind's placements have to explain to decide for all its objects.
 // A choice, not measured. In whole numbers, so that the comparison is exact.
 const AGREEMENT: (u64, u64) = (9, 10);
 
-/// Below that, a kind speaks for its silent objects only if its placements explain at least this share.
+/// Below that, a kind decides for its objects without sightings only if its placements explain at
+/// least this share.
 const MAJORITY: (u64, u64) = (1, 2);
 
 /// Where objects come from.
@@ -25,11 +28,11 @@ const MAJORITY: (u64, u64) = (1, 2);
 pub enum Origin {
     /// A slab cache, by its index in [`crate::map::KernelMap::caches`].
     Cache(u32),
-    /// `kmalloc` of a size whose cache is not known (the slab was never seen in a memory image).
+    /// `kmalloc` of a size whose cache is unknown (the slab was never seen in a memory image).
     Kmalloc,
     Percpu,
     Pages,
-    /// `vmalloc` and its like.
+    /// `vmalloc` and the like.
     Virtual,
     Program,
 }
@@ -40,9 +43,9 @@ pub struct ObjectKind {
     pub origin: Origin,
     /// Return address of the call that allocated; `None` for objects from before the recording.
     pub site: Option<GuestAddr>,
-    /// Bytes asked for; for a dedicated cache those of its objects.
+    /// Requested bytes; for a dedicated cache, those of its objects.
     pub size: u64,
-    /// What the memory is for, as far as the callers' names tell.
+    /// The purpose of the memory, as far as the callers' names show.
     pub usage: SiteUse,
 }
 
@@ -100,7 +103,7 @@ pub struct Kinds {
 pub struct Forms {
     /// By [`FormId`]; form 0 has no placements.
     pub forms: Vec<Vec<Placement>>,
-    /// A kind's own form, for its objects that have no sighting of their own, by [`KindId`].
+    /// A kind's own form, for its objects without sightings, by [`KindId`].
     pub of_kind: Vec<FormId>,
     numbers: FxHashMap<Vec<Placement>, FormId>,
     of_object: FxHashMap<(KindId, SignatureId), FormId>,
@@ -119,14 +122,14 @@ impl Default for Kinds {
 }
 
 impl Kinds {
-    /// The number of a kind. `hint` is what its cache's name tells.
+    /// The number of a kind. `hint` is what its cache's name says.
     pub fn number(&mut self, kind: ObjectKind, bounds: Bounds, hint: Option<Hint<'_>>) -> KindId {
         let next = KindId(self.entries.len() as u32);
         let entries = &mut self.entries;
         *self.numbers.entry(kind).or_insert_with(|| {
             let alike = matches!(hint, Some(Hint::All(_)));
-            // Objects from before the recording whose cache's name says nothing: only their size is
-            // common, so none speaks for another.
+            // Objects from before the recording whose cache's name says nothing: they have only
+            // their size in common, so none decides for another.
             let general = kind.site.is_none() && !alike;
             let hint = hint.and_then(|h| Some((h.name()?.to_owned(), alike)));
             entries.push(KindEntry {
@@ -142,7 +145,7 @@ impl Kinds {
         })
     }
 
-    /// Notes what the objects of a kind are one or several of, as the code that asks for them says.
+    /// Notes what the objects of a kind are one or several of, according to the requesting code.
     pub fn declare(&mut self, id: KindId, elements: TypeIndex) {
         self.entries[id.0 as usize].elements = Some(elements);
     }
@@ -159,13 +162,13 @@ impl Kinds {
         self.entries.is_empty()
     }
 
-    /// What makes the kind.
+    /// The properties that define the kind.
     #[must_use]
     pub fn get(&self, id: KindId) -> ObjectKind {
         self.entries[id.0 as usize].kind
     }
 
-    /// What makes each kind, by [`KindId`].
+    /// The properties that define each kind, by [`KindId`].
     pub fn iter(&self) -> impl Iterator<Item = ObjectKind> {
         self.entries.iter().map(|entry| entry.kind)
     }
@@ -232,7 +235,7 @@ impl Forms {
     }
 }
 
-/// Settles single objects after the kinds.
+/// Decides single objects after the kinds.
 #[derive(Debug)]
 pub struct Settler<'a> {
     kinds: &'a Kinds,
@@ -266,7 +269,7 @@ impl Settler<'_> {
         form
     }
 
-    /// The forms, when all objects are settled.
+    /// The forms, once all objects are decided.
     #[must_use]
     pub fn finish(self) -> Forms {
         self.forms

@@ -1,10 +1,13 @@
-//! Offsets of the few members of the kernel's own bookkeeping that attribution reads from memory images.
+//! Offsets of the few members of the kernel's own bookkeeping that attribution reads from memory
+//! images.
 //!
-//! They come from the recording's types, so they fit its kernel; a member that a kernel does not have is `None`.
+//! They come from the recording's types, so they match its kernel; a member that a kernel lacks is
+//! `None`.
 
 use linemate_types::{CompositeKind, Type, TypeId, TypeModel};
 
-/// Bytes from the start of `struct name` to its member, looked for in anonymous structs and unions too.
+/// Bytes from the start of `struct name` to its member, which may be in an anonymous struct or
+/// union.
 pub(crate) fn member(model: &TypeModel, name: &str, member: &str) -> Option<u64> {
     member_of(model, model.struct_named(name)?, member, 8)
 }

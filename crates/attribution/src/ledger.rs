@@ -1,6 +1,7 @@
 //! The ledger: every access in exactly one bucket.
 
-/// Where an access is booked. Fine-grained: each bucket belongs to one [`Group`], and the groups are the ledger's lines.
+/// Where an access is booked. Fine-grained: each bucket belongs to one [`Group`], and the groups
+/// are the ledger's lines.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
@@ -9,31 +10,34 @@ pub enum Bucket {
     Field,
     /// A heap object of a program that is an array of numbers or pointers, of a known type.
     HeapScalar,
-    /// A per-CPU variable whose type BTF tells.
+    /// A per-CPU variable whose type is in BTF.
     PercpuTyped,
-    /// A per-CPU variable of which only the name is known.
+    /// A per-CPU variable with only a known name.
     PercpuNamed,
     /// A global variable whose type is known.
     GlobalTyped,
     /// A global variable that is a number or pointer, or an array of such, of a known type.
     GlobalScalar,
-    /// A global variable of which only the name is known.
+    /// A global variable with only a known name.
     GlobalNamed,
-    /// A living heap object of a known cache and allocation site, type unknown.
+    /// A live heap object of a known cache and allocation site, type unknown.
     HeapSite,
-    /// A living heap object from before the recording: its cache is known, its site is not, nor its type.
+    /// A live heap object from before the recording: its cache is known, its site and type are not.
     HeapCache,
-    /// Bytes of a heap object that its type does not cover: what was allocated after a struct.
+    /// Bytes of a heap object beyond its type: what was allocated after a struct.
     HeapTail,
-    /// A free slot: the allocator's own lists, and what the allocator does before it hands an object out.
+    /// A free slot: the allocator's own lists, and what the allocator does before it hands out an
+    /// object.
     HeapVacant,
     /// A task's or interrupt's kernel stack.
     Stack,
-    /// A struct on a stack of a program: a variable of a function, or what a pointer to a struct leads to.
+    /// A struct on a program's stack: a variable of a function, or the target of a pointer to a
+    /// struct.
     StackTyped,
-    /// A variable on a stack of a program that is a number or pointer, or an array of such.
+    /// A variable on a program's stack that is a number or pointer, or an array of such.
     StackNamed,
-    /// The rest of a program's stacks: return addresses, registers that are kept, what only code without debug information reaches.
+    /// The rest of a program's stacks: return addresses, saved registers, what only code without
+    /// debug information reaches.
     ProgramStack,
     /// A CPU's entry area: entry and exception stacks, descriptor tables, task state segment.
     EntryArea,
@@ -43,17 +47,18 @@ pub enum Bucket {
     StructPage,
     /// Through a mapping of user space: the kernel copying from or to a process, or user code.
     UserMapping,
-    /// A page that holds a process's or file's data, or what goes through a pipe or socket.
+    /// A page with a process's or file's data, or the contents of a pipe or socket.
     PageContents,
-    /// A page that the page allocator clears before it hands it out.
+    /// A page that the page allocator clears before handing it out.
     PageCleared,
-    /// A heap object that holds bytes copied from or to user space (packet data), no struct.
+    /// A heap object that holds bytes copied from or to user space (packet data), not a struct.
     HeapContents,
-    /// A mapped file of a program, no variable there: constants, symbols, what the loader fills in.
+    /// A mapped file of a program, without a variable there: constants, symbols, what the loader
+    /// fills in.
     ProgramFile,
-    /// Unknown: a page that the kernel took before or during the recording for something nobody named.
+    /// Unknown: a page that the kernel took before or during the recording for an unknown purpose.
     UnknownKernelPage,
-    /// Unknown: a page that is free as far as is known.
+    /// Unknown: a page that is free as far as known.
     UnknownFreePage,
     /// Unknown: the direct map, nothing known about the page.
     UnknownPage,
@@ -65,9 +70,9 @@ pub enum Bucket {
     UnknownImage,
     /// Unknown: an address outside of every area (fixed mappings).
     UnknownArea,
-    /// Unknown: a program's memory that no watched allocator gave it.
+    /// Unknown: a program's memory that did not come from a watched allocator.
     UnknownUser,
-    /// The kernel's memory in a recording that was made without what names it.
+    /// The kernel's memory in a recording without the names for it.
     KernelUnnamed,
 }
 
@@ -86,8 +91,9 @@ pub enum Group {
     Paging,
     Contents,
     Unknown,
-    /// The kernel's memory where it was not to be named. A line of its own: it was not asked what is there, so it is neither unknown, which
-    /// would hide what is not known of programs, nor could it have a type, which would hide how much of programs has one.
+    /// The kernel's memory if it was not to be named. A line of its own: nobody looked at what is
+    /// there, so it is neither unknown, which would hide what is unknown about programs, nor could
+    /// it have a type, which would hide how much of programs has one.
     Unnamed,
 }
 
@@ -164,8 +170,8 @@ impl Bucket {
         }
     }
 
-    /// Whether the type of what is there is known, and counts as such: stacks' does not, because nearly all that is on them is found by
-    /// its function alone and would make the share of all else look better.
+    /// Whether the type there is known, and counts as such: stacks' does not, because nearly all of
+    /// it is found by its function alone and would flatter the share of everything else.
     #[must_use]
     pub fn is_typed(self) -> bool {
         matches!(
@@ -256,7 +262,7 @@ impl Group {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ledger {
     counts: [u64; Bucket::ALL.len()],
-    /// Of those: to what is a program's.
+    /// Of those: to programs' own memory.
     programs: [u64; Bucket::ALL.len()],
 }
 
@@ -271,7 +277,7 @@ impl Default for Ledger {
 }
 
 impl Ledger {
-    /// Books `count` accesses; `program`: to what is a program's.
+    /// Books `count` accesses; `program`: to programs' own memory.
     #[inline]
     pub fn book(&mut self, bucket: Bucket, program: bool, count: u64) {
         self.counts[bucket as usize] += count;
@@ -293,7 +299,7 @@ impl Ledger {
         self.counts[bucket as usize]
     }
 
-    /// The same of what is a program's: its heap objects and variables, not the kernel's.
+    /// The same for programs' own memory: their heap objects and variables, not the kernel's.
     #[must_use]
     pub fn of_programs(&self) -> Ledger {
         Ledger {
@@ -327,8 +333,8 @@ impl Ledger {
             .sum()
     }
 
-    /// Accesses that could have a type: all but stacks, device registers, page tables, `struct page`, page contents and what was not to
-    /// be named.
+    /// Accesses that could have a type: all except stacks, device registers, page tables,
+    /// `struct page`, page contents and what was not to be named.
     #[must_use]
     pub fn typable(&self) -> u64 {
         self.total()

@@ -1,11 +1,11 @@
-//! Every access of a recording in exactly one bucket, named by object and field where that is known.
+//! Puts every access of a recording in exactly one bucket, named by object and field if known.
 //!
 //! * [`Analysis`] does the two passes over a recording: objects first, then counts.
 //! * [`Names`] says where an access went; other crates can stream accesses through it.
 //! * [`Ledger`] accounts for every access; [`Tally`] holds the counts that reports are sums of.
 //!
 //! How objects get their types: [`votes`] (what is where) and [`kinds`] (siblings vote together).
-//! Reads no files but the recording it is handed, prints nothing.
+//! Reads no files except the recording passed to it, prints nothing.
 
 mod analysis;
 mod collect;

@@ -1,7 +1,7 @@
-//! Where the kernel keeps what: the areas of its address space, the pages and the slab caches.
+//! The kernel's memory map: the areas of its address space, the pages and the slab caches.
 //!
-//! Plain data, filled by `survey` from a recording's symbols and memory images. What is not known is empty and matches
-//! nothing; no area is guessed.
+//! Plain data, filled by `survey` from a recording's symbols and memory images. Unknown parts are
+//! empty and match nothing; no area is guessed.
 
 use std::ops::Range;
 
@@ -12,7 +12,8 @@ use crate::schema::TypeIndex;
 use crate::votes::Hint;
 use serde::{Deserialize, Serialize};
 
-/// Bytes of a kernel stack, and what it is aligned to, x86-64 (`THREAD_SIZE`, arch/x86/include/asm/page_64_types.h).
+/// Size and alignment of a kernel stack, x86-64 (`THREAD_SIZE`,
+/// arch/x86/include/asm/page_64_types.h).
 pub const STACK_SIZE: u64 = 16 * 1024;
 
 /// A slab cache, as its `struct kmem_cache` describes it.
@@ -21,11 +22,12 @@ pub struct Cache {
     pub address: GuestAddr,
     /// Its name, such as `task_struct` or `kmalloc-512`.
     pub name: String,
-    /// Bytes of an object, as asked for.
+    /// Bytes of an object, as requested.
     pub object_size: u64,
     /// Bytes from one object to the next.
     pub stride: u64,
-    /// Whether it serves other caches, of objects about as large, that have no slabs of their own.
+    /// Whether it serves other caches, with objects of about the same size, that have no slabs of
+    /// their own.
     pub shared: bool,
 }
 
@@ -36,7 +38,7 @@ impl Cache {
         self.name.starts_with("kmalloc-")
     }
 
-    /// What its name tells of its objects.
+    /// What its name says about its objects.
     #[must_use]
     pub fn hint(&self) -> Option<Hint<'_>> {
         let name = &self.name;
@@ -50,13 +52,13 @@ impl Cache {
     }
 }
 
-/// What a page of memory is used for.
+/// The use of a page of memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PageUse {
     /// No image has its `struct page`.
     #[default]
     Unknown,
-    /// In the page allocator's hands.
+    /// Owned by the page allocator.
     Free,
     /// Heap objects of a cache, by its index; the slab starts at `first`.
     Slab {
@@ -67,7 +69,7 @@ pub enum PageUse {
     PageTable,
     /// Contents: of a process, of a file, of a pipe or socket.
     Contents,
-    /// Taken by the kernel, without a mark for what.
+    /// Allocated by the kernel, with no mark of its purpose.
     Kernel,
 }
 
@@ -93,16 +95,16 @@ impl PageUses {
 /// Where the per-CPU areas are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PercpuAreas {
-    /// `__per_cpu_offset`, by CPU: what is added to a per-CPU address to get the CPU's own.
+    /// `__per_cpu_offset`, by CPU: added to a per-CPU address it gives the CPU's own.
     pub offsets: Vec<u64>,
     /// The per-CPU addresses of the static section (`__per_cpu_start..__per_cpu_end`).
     pub section: Range<u64>,
-    /// Bytes of each CPU's area in the first chunk: the section, then what is allocated at run time.
+    /// Bytes of each CPU's area in the first chunk: the section, then dynamic allocations.
     pub unit_size: u64,
 }
 
 impl PercpuAreas {
-    /// The CPU whose area of the first chunk holds `addr`, and the per-CPU address.
+    /// The CPU whose area of the first chunk contains `addr`, and the per-CPU address.
     #[must_use]
     pub fn find(&self, addr: u64) -> Option<(CpuId, u64)> {
         self.offsets.iter().enumerate().find_map(|(cpu, offset)| {
@@ -120,9 +122,10 @@ pub struct Variable {
     pub name: String,
     /// Its addresses (per-CPU addresses for a per-CPU variable), up to the next symbol.
     pub range: Range<u64>,
-    /// Its type, where it is a struct (or an array of them) and that is known.
+    /// Its type, if it is a struct (or an array of them) and known.
     pub ty: Option<TypeIndex>,
-    /// Whether BTF knows its type even though it has no members (a number, a pointer, an array of those).
+    /// Whether BTF knows its type even though it has no members (a number, a pointer, an array of
+    /// those).
     pub typed: bool,
 }
 
@@ -148,17 +151,17 @@ impl Variables {
 /// The kernel's address space.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KernelMap {
-    /// Nothing in it is to be named but device registers: the recording was made without what names it.
+    /// Only device registers are to be named: the recording lacks the names of kernel memory.
     pub unnamed: bool,
     /// The kernel image: code and data.
     pub image: Range<u64>,
-    /// All physical memory, mapped once in a row.
+    /// All physical memory, mapped contiguously.
     pub direct_map: Range<u64>,
     /// The array of `struct page`.
     pub struct_pages: Range<u64>,
     /// Bytes of a `struct page`.
     pub struct_page_size: u64,
-    /// Where `vmalloc` maps, stacks among it.
+    /// Where `vmalloc` maps, including stacks.
     pub vmalloc: Range<u64>,
     /// Each CPU's entry area: exception stacks and descriptor tables.
     pub entry_area: Range<u64>,
@@ -177,13 +180,14 @@ pub struct KernelMap {
     pub cache_at: FxHashMap<u64, u32>,
     /// Page uses when recording started.
     pub pages_at_start: PageUses,
-    /// Page uses when it stopped; empty if it was cut.
+    /// Page uses when it stopped; empty if it was truncated.
     pub pages_at_stop: PageUses,
 }
 
 impl KernelMap {
-    /// The CPU and per-CPU address of an address in the first per-CPU chunk. After the static section a unit goes on only as far as its
-    /// pages were never handed to the page allocator (mm/percpu.c gives back what a unit does not need).
+    /// The CPU and per-CPU address of an address in the first per-CPU chunk. After the static
+    /// section a unit only extends as far as its pages were never returned to the page allocator
+    /// (mm/percpu.c gives back what a unit does not need).
     #[must_use]
     pub fn percpu_address(&self, addr: u64) -> Option<(CpuId, u64)> {
         self.percpu
@@ -191,7 +195,7 @@ impl KernelMap {
             .filter(|(_, percpu)| self.in_unit(addr, *percpu))
     }
 
-    /// Whether an address that is inside the extent of a per-CPU unit belongs to it.
+    /// Whether an address inside the extent of a per-CPU unit belongs to it.
     #[must_use]
     pub fn in_unit(&self, addr: u64, percpu: u64) -> bool {
         self.percpu.section.contains(&percpu)
@@ -226,7 +230,7 @@ impl KernelMap {
             .then(|| (addr - self.direct_map.start) / PAGE)
     }
 
-    /// The direct-map address of the page that a `struct page *` stands for.
+    /// The direct-map address of the page that a `struct page *` refers to.
     #[must_use]
     pub fn page_address(&self, struct_page: u64) -> Option<u64> {
         if !self.struct_pages.contains(&struct_page) {
@@ -240,8 +244,9 @@ impl KernelMap {
         self.direct_map.contains(&addr).then_some(addr)
     }
 
-    /// The slot of a slab that holds `addr`, given the page's use: the cache and the slot's addresses. The slot is the object as
-    /// asked for; what the cache keeps after it belongs to no object.
+    /// The slot of a slab that contains `addr`, given the page's use: the cache and the slot's
+    /// addresses. The slot is the object as requested; what the cache stores after it belongs to no
+    /// object.
     #[must_use]
     pub fn slab_slot(&self, addr: u64, usage: PageUse) -> Option<(u32, Range<u64>)> {
         let PageUse::Slab { cache, first } = usage else {

@@ -39,15 +39,15 @@ impl KernelMemory {
         self.pieces.is_empty()
     }
 
-    /// `length` bytes from `addr` on, if all are in one piece.
+    /// `length` bytes from `addr` on, if they are all in one piece.
     #[must_use]
     pub fn bytes(&self, addr: u64, length: usize) -> Option<&[u8]> {
         let after = self.pieces.partition_point(|p| p.0 <= addr);
-        // Images may overlap: a small one inside a large one. The nearest that is long enough counts.
+        // Images may overlap: a small one inside a large one. The nearest that is long enough wins.
         self.pieces[..after]
             .iter()
             .rev()
-            // How deep images nest is not bounded by the format: this bounds a look-up in a broken
+            // The format does not bound how deep images nest: this bounds a look-up in a broken
             // recording.
             .take(16)
             .find_map(|(start, bytes)| {

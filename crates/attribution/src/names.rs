@@ -1,8 +1,9 @@
 //! Names for accesses: address and time in, bucket, object and field out.
 //!
-//! [`Names`] is built once from all that the first pass collected; from then on it only answers, so any number of threads can
-//! ask at once. It counts nothing ([`crate::tally`] does). The kernel's memory and programs' are named apart: an access says by its
-//! mapping which of them it is to.
+//! [`Names`] is built once from everything the first pass collected; from then on it is read-only,
+//! so any number of threads can query it at once. It counts nothing ([`crate::tally`] does). The
+//! kernel's memory and programs' are named separately: an access's mapping says which of them it is
+//! to.
 
 mod frames;
 mod kernel;
@@ -24,23 +25,23 @@ use crate::subjects::{Subject, Subjects};
 
 pub use self::located::Located;
 
-/// What programs' names are made of.
+/// The inputs of programs' names.
 pub(crate) struct ProgramParts<'a> {
     pub(crate) facts: ProgramFacts<'a>,
     pub(crate) found: ProgramFindings,
 }
 
-/// Answers where an access went.
+/// Finds where an access went.
 #[derive(Debug)]
 pub struct Names {
     subjects: Vec<Subject>,
     kernel: KernelNames,
-    /// Where programs are recorded.
+    /// If programs are recorded.
     programs: Option<ProgramNames>,
 }
 
 impl Names {
-    /// Settles what was collected.
+    /// Resolves what was collected.
     pub(crate) fn new(
         map: KernelMap,
         schema: &Schema,
@@ -64,7 +65,8 @@ impl Names {
         &self.subjects
     }
 
-    /// The first byte, the birth (0 for objects from before the recording) and the name of every tracked object of the kernel's.
+    /// The first byte, the birth (0 for objects from before the recording) and the name of every
+    /// tracked kernel object.
     pub fn objects(&self) -> impl Iterator<Item = (GuestAddr, VirtualTime, Located)> + '_ {
         self.kernel.objects()
     }
@@ -78,7 +80,7 @@ impl Names {
         }
     }
 
-    /// What is at an address of the kernel's at a time.
+    /// What is at a kernel address at a time.
     #[must_use]
     pub fn locate_at(&self, addr: GuestAddr, time: VirtualTime) -> Located {
         self.kernel.locate_at(addr, time)

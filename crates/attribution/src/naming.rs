@@ -1,8 +1,9 @@
 //! Which type a user means by a name, and what else the name could mean.
 //!
-//! Every verb asks here, so that a name means the same everywhere, and whatever a table calls a type is a name for it: the type's own,
-//! with or without the file that a program's type goes by (`node@server`), a typedef's, the end of a longer name (`Queue` for
-//! `app::Queue<int>`), a variable's, with or without its file, and a member's place in a type (`task_struct.se`).
+//! Every verb uses this, so a name means the same everywhere. Whatever a table calls a type is a
+//! name for it: the type's own, with or without the file of a program's type (`node@server`), a
+//! typedef's, the end of a longer name (`Queue` for `app::Queue<int>`), a variable's, with or
+//! without its file, and a member's path in a type (`task_struct.se`).
 
 use std::collections::BTreeMap;
 
@@ -16,27 +17,29 @@ use crate::schema::{Enclosed, Schema, Type, TypeIndex};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedType {
     pub ty: TypeIndex,
-    /// What tables call it: the tag, or where it has none the typedef or variable that it was asked for by.
+    /// Its name in tables: the tag, or without one the typedef or variable it was requested by.
     pub name: String,
-    /// Accesses to it, also where it is inside another type.
+    /// Accesses to it, including those inside other types.
     pub accesses: u64,
-    /// What the name could also mean, most accesses first.
+    /// What else the name could mean, most accesses first.
     pub others: Vec<OtherType>,
 }
 
 /// What a name could also mean.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherType {
-    /// A name that means it and nothing else.
+    /// A name that means only this.
     pub name: String,
     pub accesses: u64,
 }
 
-/// The type that `asked` means, with or without `struct `, `union ` or `class ` before it; `None` if the recording has none of that name.
+/// The type that `asked` means, with or without `struct `, `union ` or `class ` before it; `None`
+/// if the recording has none of that name.
 ///
-/// Of several that the name fits, all types of that very name come first, whatever file they go by, then longer names, those without generic
-/// arguments before those with some; variables and members only where there is none. The first of them that was accessed is meant, of
-/// longer names the one that was accessed most.
+/// Of several matches, all types with exactly that name come first, in whatever file, then longer
+/// names, those without generic arguments before those with some; variables and members only if
+/// there is none. The first of them that was accessed is meant; of longer names, the one accessed
+/// most.
 #[must_use]
 pub fn named_type(analysis: &Analysis<'_>, counted: &Counted, asked: &str) -> Option<NamedType> {
     let asked = AskedName::new(asked);
@@ -44,8 +47,8 @@ pub fn named_type(analysis: &Analysis<'_>, counted: &Counted, asked: &str) -> Op
     let accesses = accesses(analysis, counted, &found);
     let count = |c: &NameCandidate| accesses.get(&c.ty).copied().unwrap_or(0);
     found.sort_by_key(|c| (c.rank, std::cmp::Reverse(count(c))));
-    // The best fit that was accessed, because a question about a type that nothing touches has no
-    // answer; if none was, the best fit, so that the error names it.
+    // The best match that was accessed, because a question about a type that nothing touches has no
+    // answer; if none was, the best match, so that the error names it.
     let accessed = found.iter().position(|c| count(c) > 0).unwrap_or(0);
     let meant = found.get(accessed)?;
     let mut others: Vec<OtherType> = Vec::new();
@@ -70,7 +73,7 @@ pub fn named_type(analysis: &Analysis<'_>, counted: &Counted, asked: &str) -> Op
 /// A name as a user writes it.
 struct AskedName<'a> {
     name: &'a str,
-    /// Whether unions, or structs and classes, are meant alone.
+    /// Whether only unions, or only structs and classes, are meant.
     union: Option<bool>,
 }
 
@@ -106,14 +109,14 @@ struct NameCandidate {
     rank: Rank,
 }
 
-/// How well a name fits, best first.
+/// How well a name matches, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
-    /// It is the type's.
+    /// It is the type's name.
     Own,
     /// It is the type's in its file, or a typedef's.
     InFile,
-    /// It is the end of the type's.
+    /// It is the end of the type's name.
     Longer,
     /// The same without generic arguments.
     WithArguments,
@@ -134,12 +137,12 @@ fn candidates(analysis: &Analysis<'_>, asked: &AskedName<'_>) -> Vec<NameCandida
     found
 }
 
-/// The name without the file that tells a program's type from another of its name.
+/// The name without the file that distinguishes a program's type from another of its name.
 fn without_file(name: &str) -> &str {
     name.split_once('@').map_or(name, |(tag, _)| tag)
 }
 
-/// Types of that very name, then those of that name in other files, then a typedef's.
+/// Types with exactly that name, then those of that name in other files, then a typedef's.
 fn exact(analysis: &Analysis<'_>, asked: &AskedName<'_>) -> Vec<NameCandidate> {
     let schema = analysis.schema();
     let candidate = |ty: TypeIndex, rank: Rank| NameCandidate {
@@ -155,7 +158,7 @@ fn exact(analysis: &Analysis<'_>, asked: &AskedName<'_>) -> Vec<NameCandidate> {
     };
     let in_files = schema.iter().filter(|(_, about)| in_file(about));
     found.extend(in_files.map(|(ty, _)| candidate(ty, Rank::InFile)));
-    // Who writes `struct NAME` does not mean a typedef.
+    // `struct NAME` does not mean a typedef.
     if found.is_empty() && asked.union.is_none() {
         let named = analysis.model().typedef_named(asked.name);
         let ty = named.and_then(|id| analysis.type_index(id));
@@ -177,7 +180,7 @@ fn named_or(schema: &Schema, ty: TypeIndex, name: &str, rank: Rank) -> NameCandi
     }
 }
 
-/// Types of which the name is the end, without scopes or generic arguments.
+/// Types whose names end in it, ignoring scopes or generic arguments.
 fn longer(analysis: &Analysis<'_>, asked: &AskedName<'_>) -> Vec<NameCandidate> {
     let (model, schema) = (analysis.model(), analysis.schema());
     let candidate = |id: &TypeId| {
@@ -197,7 +200,7 @@ fn longer(analysis: &Analysis<'_>, asked: &AskedName<'_>) -> Vec<NameCandidate> 
 /// The types of variables.
 fn variables(analysis: &Analysis<'_>, asked: &AskedName<'_>) -> Vec<NameCandidate> {
     let schema = analysis.schema();
-    // As a table of a type's places has it.
+    // As a table of a type's places prints it.
     let name = ["per-CPU ", "global "]
         .iter()
         .find_map(|word| asked.name.strip_prefix(word))
@@ -218,7 +221,7 @@ fn variables(analysis: &Analysis<'_>, asked: &AskedName<'_>) -> Vec<NameCandidat
 fn members(analysis: &Analysis<'_>, asked: &AskedName<'_>) -> Vec<NameCandidate> {
     let schema = analysis.schema();
     let mut found = Vec::new();
-    // Names of files are in names of types, and have dots, too.
+    // File names are part of type names, and contain dots, too.
     for (dot, _) in asked.name.match_indices('.') {
         let (outer, path) = (&asked.name[..dot], &asked.name[dot + 1..]);
         let outer = AskedName {
@@ -233,11 +236,11 @@ fn members(analysis: &Analysis<'_>, asked: &AskedName<'_>) -> Vec<NameCandidate>
     found
 }
 
-/// Of more types than this, the best first, only objects of their own are counted: to look for each inside all others takes seconds (`Vec`,
-/// in Rust).
+/// With more types than this, only objects of their own are counted: searching for each inside all
+/// others takes seconds (`Vec`, in Rust).
 const INSIDE_MAX: usize = 32;
 
-/// How often each of these types was accessed, wherever it is.
+/// How often each of these types was accessed, anywhere.
 fn accesses(
     analysis: &Analysis<'_>,
     counted: &Counted,
@@ -272,7 +275,7 @@ fn accesses(
 pub struct Within<'p> {
     /// Bytes from the start of the inner type.
     pub offset: u32,
-    /// The member of the outer type that it is; empty where both are the same type.
+    /// The member of the outer type that it is; empty if both are the same type.
     pub path: &'p str,
 }
 
@@ -296,7 +299,7 @@ impl<'s> Inside<'s> {
         }
     }
 
-    /// The place in the type of what is `offset` bytes into an `outer`; `None` outside of it.
+    /// The place in the type of offset `offset` in an `outer`; `None` outside it.
     pub fn at(&mut self, outer: TypeIndex, offset: u32) -> Option<Within<'_>> {
         if outer == self.ty {
             return Some(Within { offset, path: "" });

@@ -1,12 +1,13 @@
-//! A pass over a recording that adds up: all threads take chunks, in any order.
+//! A pass over a recording that computes sums: all threads take chunks, in any order.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use linemate_recording::{Decoder, Error as RecordingError, Recording, Visitor};
 use rayon::prelude::*;
 
-/// One visitor for each thread, which visits whole chunks: gives what they have in the end, whose sum must not depend on who visited
-/// which. `begin` is called before each chunk, `done` with 1 after it.
+/// One visitor per thread, which visits whole chunks: returns their results, whose sum must not
+/// depend on which thread visited what. `begin` is called before each chunk, `done` with 1 after
+/// it.
 ///
 /// # Errors
 /// A damaged chunk.
@@ -22,8 +23,8 @@ pub fn visit_chunks<V: Visitor + Send>(
     let work = |_| {
         let mut visitor = make();
         let mut decoder = Decoder::new();
-        // Taken one by one, because chunks differ in what they cost; relaxed, because the number is
-        // all that threads share.
+        // One by one, because chunks differ in cost; relaxed, because the number is all that
+        // threads share.
         while let Some(chunk) = chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
             begin(&mut visitor);
             recording.visit(chunk, &mut decoder, &mut visitor)?;

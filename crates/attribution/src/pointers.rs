@@ -1,7 +1,9 @@
-//! What pointers in imaged structs point to: evidence like a sighting, from before the first event.
+//! The targets of pointers in imaged structs: evidence like a sighting, from before the first
+//! event.
 //!
-//! It names what no function is handed by its type: statistics of which each CPU has its own, allocated while the kernel booted,
-//! and what only ever goes from one struct's member to the next function's register.
+//! It names objects that no function receives by type: per-CPU statistics allocated while the
+//! kernel booted, and pointers that only ever go from one struct's member to the next function's
+//! register.
 
 use std::ops::Range;
 
@@ -13,7 +15,8 @@ use crate::memory::KernelMemory;
 use crate::schema::{Schema, TypeIndex};
 use crate::votes::EMBEDDERS_MAX;
 
-/// The most structs whose pointers are followed: images of a broken recording may be full of them.
+/// The maximum number of structs whose pointers are followed: images of a broken recording may be
+/// full of them.
 const FOLLOWED_MAX: usize = 1 << 16;
 
 /// What is needed to follow pointers.
@@ -27,8 +30,9 @@ pub(crate) struct Pointers<'a> {
 }
 
 impl Pointers<'_> {
-    /// Addresses (per-CPU addresses where a pointer is one) and what they point to, sorted, each once. Followed from CPU 0's
-    /// per-CPU variables, the caches and [`POINTER_ROOTS`] as far as there are images.
+    /// Addresses (per-CPU addresses for per-CPU pointers) and their targets, sorted, each once.
+    /// Followed from CPU 0's per-CPU variables, the caches and [`POINTER_ROOTS`] as far as there
+    /// are images.
     pub(crate) fn pointed(&self, map: &KernelMap) -> Vec<(u64, TypeIndex)> {
         let mut to_follow = self.roots(map);
         let mut known: FxHashSet<(u64, TypeId)> = to_follow.iter().map(|(p, _)| *p).collect();
@@ -37,14 +41,14 @@ impl Pointers<'_> {
         while let Some(((at, ty), flexible)) = to_follow.pop() {
             for (to, ty) in self.pointers(at, ty, flexible) {
                 // Structs with pointers are aligned to 8, some others to 4: odd values are flags in
-                // a pointer's low bits, or no pointers.
+                // a pointer's low bits, or not pointers.
                 let sound = to % 4 == 0 && is_place(to, map, &init);
                 if !sound || known.len() >= FOLLOWED_MAX || !known.insert((to, ty)) {
                     continue;
                 }
                 let pointee = self.types.get(&ty.0).copied();
-                // A pointer to a `list_head` names no object, but what it leads to is followed all
-                // the same.
+                // A pointer to a `list_head` names no object, but its target is followed all the
+                // same.
                 let telling = pointee.filter(|t| self.schema.embedder_count(*t) <= EMBEDDERS_MAX);
                 found.extend(telling.map(|pointee| (to, pointee)));
                 to_follow.push(((to, ty), 0));
@@ -57,7 +61,7 @@ impl Pointers<'_> {
 
     /// The pointers in a struct; none if there is no image of it.
     fn pointers(&self, at: u64, ty: TypeId, flexible: u32) -> Vec<(u64, TypeId)> {
-        // Most that is pointed to has no image.
+        // Most targets have no image.
         if self.memory.bytes(at, 1).is_none() {
             return Vec::new();
         }
@@ -94,7 +98,7 @@ impl Pointers<'_> {
         found
     }
 
-    /// What the kernel gave back when it had booted.
+    /// What the kernel freed after booting.
     fn init(&self) -> Range<u64> {
         let symbol = |name| self.symbols.address_of(name);
         match (symbol("__init_begin"), symbol("__init_end")) {
@@ -104,8 +108,9 @@ impl Pointers<'_> {
     }
 }
 
-/// Whether a struct can be there. A per-CPU pointer is known by its value: there is nothing else at these addresses but what the
-/// kernel gave back when it had booted (from Linux 6.15 on), and where something else is, it is not believed to be per-CPU.
+/// Whether a struct can be there. A per-CPU pointer is recognised by its value: at these addresses
+/// there is nothing else except what the kernel freed after booting (from Linux 6.15 on), and where
+/// something else is, the pointer is not considered per-CPU.
 fn is_place(address: u64, map: &KernelMap, init: &Range<u64>) -> bool {
     let image = map.image.contains(&address) && !init.contains(&address);
     let dynamic = is_dynamic_percpu(address, &map.percpu);

@@ -1,10 +1,12 @@
-//! The types of a recording in the form that attribution asks for: whether one type is inside another
-//! at an offset, and which types embed a given one.
+//! The types of a recording as attribution needs them: whether one type is inside another at an
+//! offset, and which types embed a given one.
 //!
-//! It knows structs and unions only. Field paths are the types crate's ([`linemate_types::FlatType`]): counting goes by
-//! offset, a path is looked up when it is printed.
+//! It knows only structs and unions. Field paths belong to the types crate
+//! ([`linemate_types::FlatType`]): counting goes by offset, and a path is looked up when it is
+//! printed.
 //!
-//! All walks over types are bounded by [`MAX_DEPTH`], so a hostile or cyclic schema gives a short answer, not a hang.
+//! All walks over types are bounded by [`MAX_DEPTH`], so a hostile or cyclic schema gives a short
+//! answer, not a hang.
 
 use std::ops::RangeInclusive;
 
@@ -14,14 +16,14 @@ use rustc_hash::FxHashMap;
 /// The deepest nesting that is followed. The kernel's deepest struct nests 12 levels.
 pub const MAX_DEPTH: usize = 24;
 
-/// A struct or union of the schema. Types of the same kind, name and size are one type: BTF keeps variants of a
-/// struct that differ only in what a member points to.
+/// A struct or union of the schema. Types of the same kind, name and size are one type: BTF has
+/// variants of a struct that differ only in a member's target.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
 pub struct TypeIndex(pub u32);
 
-/// What a member is.
+/// A member's shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemberShape {
     /// A number, pointer, enum or anything else without members.
@@ -43,7 +45,7 @@ pub enum MemberShape {
 pub struct SchemaMember {
     /// Its name; empty for an anonymous struct or union.
     pub name: String,
-    /// Bytes from the start of the type. For a bit-field: of the byte that holds its first bit.
+    /// Bytes from the start of the type. For a bit-field: of the byte with its first bit.
     pub offset: u64,
     /// Bytes. For a bit-field: of the bytes that its bits touch.
     pub size: u64,
@@ -56,7 +58,7 @@ pub struct Type {
     /// Its tag; empty for an anonymous one.
     pub name: String,
     pub size: u64,
-    /// Whether the members share their place.
+    /// Whether the members share their offset.
     pub union: bool,
     /// In the order of declaration.
     pub members: Vec<SchemaMember>,
@@ -64,13 +66,14 @@ pub struct Type {
     pub id: TypeId,
 }
 
-/// A type inside another one, at some byte of that.
+/// A type inside another one, at some byte of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Enclosed {
     pub ty: TypeIndex,
     /// Bytes from the inner type's start to that byte.
     pub offset: u64,
-    /// The members from the outer type on: `se`, `avg.load`, `cfs_rq[]` for any element of an array.
+    /// The members from the outer type on: `se`, `avg.load`, `cfs_rq[]` for any element of an
+    /// array.
     pub path: String,
 }
 
@@ -82,7 +85,8 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Builds a schema of `types`; a [`TypeIndex`] is an index into it. Aggregates that point outside are treated as scalars.
+    /// Builds a schema of `types`; a [`TypeIndex`] is an index into it. Aggregates with invalid
+    /// indices are treated as scalars.
     #[must_use]
     pub fn new(types: Vec<Type>) -> Schema {
         let mut by_name: FxHashMap<String, Vec<TypeIndex>> = FxHashMap::default();
@@ -107,7 +111,7 @@ impl Schema {
         }
     }
 
-    /// All structs and unions of a type model, and which of them each of the model's ids stands for.
+    /// All structs and unions of a type model, and which of them each of the model's ids refers to.
     #[must_use]
     pub fn of_model(model: &TypeModel) -> (Schema, FxHashMap<u32, TypeIndex>) {
         let mut numbers: FxHashMap<u32, TypeIndex> = FxHashMap::default();
@@ -126,8 +130,8 @@ impl Schema {
                 keep()
             } else {
                 *known
-                    // By size as well: two structs of one name and different sizes are different
-                    // kernels' or files' versions, and accesses to them must not be added up.
+                    // By size as well: two structs of one name and different sizes are versions
+                    // from different kernels or files, whose accesses must not be added up.
                     .entry((composite.kind, &composite.name, composite.size))
                     .or_insert_with(keep)
             };
@@ -177,7 +181,7 @@ impl Schema {
             .map(|(i, t)| (TypeIndex(i as u32), t))
     }
 
-    /// In how many places other types embed this one directly.
+    /// At how many places other types embed this one directly.
     #[must_use]
     pub fn embedder_count(&self, index: TypeIndex) -> usize {
         self.embedders.get(index.0 as usize).map_or(0, Vec::len)
@@ -218,7 +222,8 @@ impl Schema {
         others.iter().all(|(ty, _)| ty == first).then_some(*first)
     }
 
-    /// The types of one of `sizes` that embed `inner` at `offset` (an array counts by its first element), at any depth, sorted.
+    /// The types of one of `sizes` that embed `inner` at `offset` (an array counts by its first
+    /// element), at any depth, sorted.
     #[must_use]
     pub fn containers(
         &self,
@@ -227,7 +232,8 @@ impl Schema {
         sizes: RangeInclusive<u64>,
     ) -> Vec<TypeIndex> {
         let mut found = Vec::new();
-        // Embedding is a DAG of a few hundred steps per type; the budget only stops a hostile schema.
+        // Embedding is a DAG of a few hundred steps per type; the budget only stops a hostile
+        // schema.
         let mut budget = 20_000usize;
         let mut open = vec![(inner, offset, 0usize)];
         while let Some((ty, rest, depth)) = open.pop() {
@@ -236,13 +242,13 @@ impl Schema {
             };
             budget = left;
             let fits = sizes.contains(&self.size(ty));
-            // An anonymous struct is not something that is allocated by itself.
+            // An anonymous struct is not allocated by itself.
             if rest == 0 && ty != inner && fits && !self.name(ty).starts_with('(') {
                 found.push(ty);
             }
             if depth < MAX_DEPTH {
                 for &(outer, at) in self.embedders.get(ty.0 as usize).map_or(&[][..], |v| v) {
-                    // What is larger than any wanted size cannot be inside of one that is not.
+                    // Anything larger than every wanted size cannot be inside one of them.
                     if at <= rest && self.size(outer) <= *sizes.end() {
                         open.push((outer, rest - at, depth + 1));
                     }
@@ -254,7 +260,8 @@ impl Schema {
         found
     }
 
-    /// The outermost type of `inner` that holds byte `offset` of an `outer` as a member, at any depth.
+    /// The outermost type of `inner` that contains byte `offset` of an `outer` as a member, at any
+    /// depth.
     #[must_use]
     pub fn enclosed(&self, outer: TypeIndex, inner: &[TypeIndex], offset: u64) -> Option<Enclosed> {
         self.enclosed_within(outer, inner, offset, "", MAX_DEPTH)
@@ -286,7 +293,8 @@ impl Schema {
         })
     }
 
-    /// The struct or union that a member is, or is an array of: by the names from the type on, as [`Schema::enclosed`] writes them.
+    /// The struct or union that a member is, or is an array of: by the names from the type on, as
+    /// [`Schema::enclosed`] writes them.
     #[must_use]
     pub fn at_path(&self, outer: TypeIndex, path: &str) -> Option<TypeIndex> {
         self.at_path_within(outer, path, MAX_DEPTH)
@@ -342,7 +350,7 @@ fn convert(
     }
 }
 
-/// What a type of the model is to the schema.
+/// How the schema represents a type of the model.
 pub(crate) fn shape_of(
     model: &TypeModel,
     id: TypeId,
@@ -399,7 +407,7 @@ pub(crate) fn aggregate_of(shape: &MemberShape) -> Option<(TypeIndex, bool)> {
     None
 }
 
-/// The aggregate that `rest` bytes into a shape are in, and the offset inside it.
+/// The aggregate that contains offset `rest` of a shape, and the offset inside it.
 fn step_into(shape: &MemberShape, rest: u64) -> Option<(TypeIndex, u64)> {
     let mut shape = shape;
     let mut rest = rest;

@@ -1,10 +1,10 @@
-//! What allocation sites are for: page tables, contents, slabs, or something else.
+//! The purpose of allocation sites: page tables, contents, slabs, or something else.
 //!
-//! The kernel marks most of that in `struct page` (see [`crate::map::PageUse`]), but a page that came and went between the
-//! two memory images has only its site. Function names are stable over many versions; a name that is missing
-//! here costs an entry under "unknown" and never a wrong type.
+//! The kernel marks most of that in `struct page` (see [`crate::map::PageUse`]), but a page that
+//! came and went between the two memory images has only its site. Function names are stable over
+//! many versions; a missing name costs an entry under "unknown" and never gives a wrong type.
 
-/// What an allocation is for.
+/// The purpose of an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SiteUse {
     PageTable,
@@ -26,8 +26,8 @@ const PAGE_TABLE: [&str; 8] = [
     "preallocate_pmds",
 ];
 
-/// Functions whose name contains one of these allocate what holds data of processes and files (mm/memory.c, mm/filemap.c,
-/// mm/shmem.c, fs/pipe.c, net/core/skbuff.c, fs/exec.c).
+/// Functions whose name contains one of these allocate memory for data of processes and files
+/// (mm/memory.c, mm/filemap.c, mm/shmem.c, fs/pipe.c, net/core/skbuff.c, fs/exec.c).
 const CONTENTS: [&str; 18] = [
     "vma_alloc_folio",
     "folio_prealloc",
@@ -57,8 +57,9 @@ const SLAB: [&str; 4] = [
     "___slab_alloc",
 ];
 
-/// Functions that fill whole pages with zeros before they are used, and do nothing else (arch/x86/lib/clear_page_64.S; from Linux
-/// 6.19 on inlined into the others, mm/page_alloc.c and include/linux/highmem.h).
+/// Functions that only fill whole pages with zeros before they are used
+/// (arch/x86/lib/clear_page_64.S; from Linux 6.19 on inlined into the others, mm/page_alloc.c and
+/// include/linux/highmem.h).
 const CLEARS_PAGES: [&str; 6] = [
     "clear_page_erms",
     "clear_page_rep",
@@ -68,7 +69,8 @@ const CLEARS_PAGES: [&str; 6] = [
     "kernel_init_pages",
 ];
 
-/// Functions that take an object of a cache out of a stock that was filled in bulk before (mm/slub.c, from Linux 6.18 on).
+/// Functions that take an object of a cache out of a stock filled in bulk before (mm/slub.c, from
+/// Linux 6.18 on).
 const TAKES_FROM_STOCK: &str = "kmem_cache_alloc_from_sheaf";
 
 /// Whether a function only fills whole pages with zeros.
@@ -77,13 +79,14 @@ pub fn clears_pages(name: &str) -> bool {
     CLEARS_PAGES.contains(&linemate_types::function_of(name))
 }
 
-/// Whether a function hands out an object of the cache that it is given, without being watched for its result.
+/// Whether a function hands out an object of the cache passed to it, without being watched for its
+/// result.
 #[must_use]
 pub fn takes_from_stock(name: &str) -> bool {
     name.strip_suffix("_noprof").unwrap_or(name) == TAKES_FROM_STOCK
 }
 
-/// What a function's name tells about the memory that it allocates.
+/// What a function's name says about the memory that it allocates.
 #[must_use]
 pub fn by_name(name: &str) -> SiteUse {
     let has = |list: &[&str]| list.iter().any(|part| name.contains(part));

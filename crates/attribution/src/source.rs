@@ -1,4 +1,4 @@
-//! Where in the source an instruction is, in every table alike.
+//! The source location of an instruction, the same in every table.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,19 +10,20 @@ use rustc_hash::FxHashMap;
 
 use crate::programs::files_of;
 
-/// A line of a program's source, in a function or in what is inlined there.
+/// A line of a program's source, in a function or inlined code.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SourcePlace {
-    /// The file as the debug information calls it.
+    /// The file as the debug information names it.
     pub file: String,
     /// The line's number, from 1.
     pub line: u32,
-    /// The function of the line first, then those that it is inlined into; last the one that has the code. Empty where none is known.
+    /// The function of the line first, then those it is inlined into; last the one that contains
+    /// the code. Empty if none is known.
     pub functions: Vec<String>,
 }
 
 impl SourcePlace {
-    /// The place that frames tell, innermost first; `None` without a file and a line.
+    /// The place described by frames, innermost first; `None` without a file and a line.
     fn of(frames: Vec<SourceFrame>) -> Option<SourcePlace> {
         let innermost = frames.first()?;
         let (file, line) = (innermost.file.clone()?, innermost.line);
@@ -46,14 +47,15 @@ impl fmt::Display for SourcePlace {
     }
 }
 
-/// Where the instructions of a recording's programs are. The kernel's are nowhere: a recording has no lines of it.
+/// The source locations of a recording's program instructions. The kernel has none: a recording has
+/// no lines for it.
 #[derive(Debug, Default)]
 pub struct SourcePlaces {
     places: FxHashMap<GuestAddr, SourcePlace>,
 }
 
 impl SourcePlaces {
-    /// Reads the tables of lines. Files without one, or with a broken one, have no places.
+    /// Reads the line tables. Files without one, or with a broken one, have no places.
     pub(crate) fn read(recording: &Recording, programs: &Programs) -> SourcePlaces {
         let mut by_file: BTreeMap<u32, Vec<(GuestAddr, ElfAddr)>> = BTreeMap::new();
         for pc in recording.instructions() {
@@ -79,7 +81,7 @@ impl SourcePlaces {
         SourcePlaces { places }
     }
 
-    /// Where an instruction is; `None` for the kernel's, and where the debug information tells no line.
+    /// Where an instruction is; `None` for the kernel's, and if the debug information has no line.
     #[must_use]
     pub fn at(&self, pc: GuestAddr) -> Option<&SourcePlace> {
         self.places.get(&pc)

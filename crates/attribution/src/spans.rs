@@ -2,7 +2,7 @@
 
 use linemate_recording::VirtualTime;
 
-/// Spans, each with both its ends. [`Spans::sort`] them before asking [`Spans::meets`].
+/// Spans, each including both ends. [`Spans::sort`] them before calling [`Spans::meets`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spans {
     /// Begin and end; when sorted by begin, the end is the latest of all so far.

@@ -11,7 +11,7 @@ use crate::schema::TypeIndex;
 use crate::sites::SiteUse;
 use crate::votes::Placement;
 
-/// A subject's number: dense, in the order in which names were made.
+/// A subject's number: dense, in creation order.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
@@ -25,7 +25,7 @@ impl SubjectId {
     }
 }
 
-/// A byte of a subject's objects: what a field is found by.
+/// A byte of a subject's objects, which identifies a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FieldRef {
     pub subject: SubjectId,
@@ -40,23 +40,26 @@ impl FieldRef {
     }
 }
 
-/// What accesses are counted for: a type, a variable, the untyped objects of one cache and site, or a whole bucket.
+/// What accesses are counted for: a type, a variable, the untyped objects of one cache and site, or
+/// a whole bucket.
 #[derive(
     Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
 pub struct Subject {
     pub bucket: Bucket,
-    /// Its type, if that is known.
+    /// Its type, if known.
     pub ty: Option<TypeIndex>,
-    /// The variable's name; for untyped heap objects where they are from, `slab(CACHE)`, `kmalloc(SIZE)`, …; else empty.
+    /// The variable's name; for untyped heap objects their origin, `slab(CACHE)`, `kmalloc(SIZE)`,
+    /// …; else empty.
     pub label: String,
     /// Where untyped heap objects were allocated.
     pub site: Option<GuestAddr>,
-    /// Whether objects of it have an owner: one CPU for each.
+    /// Whether its objects have an owner: one CPU each.
     pub percpu: bool,
-    /// Whether it is a program's, not the kernel's.
+    /// Whether it belongs to a program, not the kernel.
     pub program: bool,
-    /// Whether each thread of a program has one of its own: a thread's control block, a thread-local variable.
+    /// Whether each thread of a program has its own: a thread's control block, a thread-local
+    /// variable.
     pub of_threads: bool,
 }
 
@@ -154,7 +157,8 @@ pub(crate) fn extents(
     form.iter().map(extent).collect()
 }
 
-/// What objects of unknown type are called that a slab cache gave out: not as the cache, which most often has the name of its objects' type.
+/// The name of a slab cache's objects of unknown type: not the cache's own, which usually is the
+/// name of its objects' type.
 pub(crate) fn of_cache(cache: &str) -> String {
     format!("slab({cache})")
 }
@@ -174,7 +178,7 @@ pub(crate) fn rest_of(
         (Origin::Pages, ..) => Bucket::UnknownKernelPage,
         // Before `typed`: packet data is contents whatever a cast pointer into it was taken for.
         (_, _, SiteUse::Contents) => Bucket::HeapContents,
-        // Of a kind with a type: only what its placements do not cover comes here.
+        // For a kind with a type, only what its placements do not cover comes here.
         _ if typed => Bucket::HeapTail,
         (_, Some(_), _) => Bucket::HeapSite,
         (_, None, _) => Bucket::HeapCache,

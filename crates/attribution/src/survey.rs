@@ -1,6 +1,7 @@
 //! Surveys a kernel: fills a [`KernelMap`] from its types, its symbols and images of its memory.
 //!
-//! Everything here reads what the kernel says about itself; the few numbers that it does not say are x86-64's, with their source.
+//! Everything here reads what the kernel says about itself; the few numbers that it does not say
+//! are x86-64's, with their source.
 
 use std::ops::Range;
 
@@ -19,14 +20,15 @@ use crate::sites;
 /// The CPU entry areas: the page-table entry -4 (arch/x86/include/asm/pgtable_64_types.h, `CPU_ENTRY_AREA_BASE`).
 const ENTRY_AREA: Range<u64> = 0xffff_fe00_0000_0000..0xffff_fe80_0000_0000;
 
-/// The most caches that are believed: a loop in a damaged image ends here.
+/// The maximum number of caches: a loop in a damaged image ends here.
 const CACHES_MAX: usize = 4096;
 
 /// The most CPUs x86-64 supports (`NR_CPUS` with `MAXSMP`).
 const CPUS_MAX: u64 = 8192;
 
-/// Static variables of an anonymous struct: their symbol, and a member by which that struct is known in BTF, which has no types of
-/// globals. (kernel/sched/fair.c, kernel/time/timekeeping.c, kernel/futex/core.c, drivers/char/random.c.)
+/// Static variables of an anonymous struct: their symbol, and a member that identifies the struct
+/// in BTF, which has no types of globals. (kernel/sched/fair.c, kernel/time/timekeeping.c,
+/// kernel/futex/core.c, drivers/char/random.c.)
 const STATIC_STRUCTS: [(&str, &str); 5] = [
     ("nohz", "idle_cpus_mask"),
     ("tk_core", "timekeeper"),
@@ -35,7 +37,7 @@ const STATIC_STRUCTS: [(&str, &str); 5] = [
     ("input_pool", "init_bits"),
 ];
 
-/// What a kernel says about itself.
+/// The sources of a survey.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KernelView<'a> {
     pub(crate) model: &'a TypeModel,
@@ -77,8 +79,8 @@ impl KernelView<'_> {
         map
     }
 
-    /// The map of a kernel that is not to be named: where its memory is, for that is how programs' is told, and device registers, which
-    /// no cache holds.
+    /// The map of a kernel that is not to be named: where its memory is, which separates it from
+    /// programs', and device registers, which no cache holds.
     pub(crate) fn unnamed(&self) -> KernelMap {
         let mut map = KernelMap {
             unnamed: true,
@@ -107,15 +109,16 @@ impl KernelView<'_> {
         self.start.u64(addr).or_else(|| self.stop.u64(addr))
     }
 
-    /// The direct map, the `struct page` array and the vmalloc area. Their bases are variables of the kernel; where those were not imaged, the
-    /// architecture's defaults hold (Documentation/arch/x86/x86_64/mm.rst), which `nokaslr` leaves in place.
+    /// The direct map, the `struct page` array and the vmalloc area. Their bases are variables of
+    /// the kernel; without images of those, the architecture's defaults apply
+    /// (Documentation/arch/x86/x86_64/mm.rst), which `nokaslr` leaves in place.
     fn areas(&self, map: &mut KernelMap) {
         let five_levels = self
             .symbols
             .address_of("__per_cpu_offset")
             .and_then(|a| self.start.u64(a));
-        // With five levels the direct map begins at 0xff11…, and per-CPU areas, to which these
-        // offsets lead, are in it.
+        // With five levels the direct map starts at 0xff11…, and contains the per-CPU areas that
+        // these offsets lead to.
         let five_levels = five_levels.is_some_and(|offset| offset >> 52 == 0xff1);
         let default = |five: u64, four: u64| if five_levels { five } else { four };
         let direct = self
@@ -127,7 +130,7 @@ impl KernelView<'_> {
         let pages = self
             .value("vmemmap_base")
             .unwrap_or(default(0xffd4_0000_0000_0000, 0xffff_ea00_0000_0000));
-        // More frames than 48 bits of physical address have are an image's damage.
+        // More frames than 48 bits of physical address allow mean a damaged image.
         let frames = self.value("max_pfn").filter(|f| *f < 1 << 36);
         let direct_end = frames.map_or(vmalloc, |f| direct.saturating_add(f * PAGE).min(vmalloc));
         let pages_end = frames.map_or(ENTRY_AREA.start, |f| {
@@ -138,7 +141,8 @@ impl KernelView<'_> {
         map.struct_pages = pages..pages_end.max(pages);
     }
 
-    /// Pages that are not cached at the start or at the stop: a device's address is not used for memory in between.
+    /// Pages that are uncached at the start or at the stop: a device's address is not used for
+    /// memory in between.
     fn devices(&self, map: &KernelMap) -> Vec<Range<u64>> {
         let Some(top) = self.symbols.address_of("init_top_pgt") else {
             return Vec::new();
@@ -173,14 +177,14 @@ impl KernelView<'_> {
                 ..PercpuAreas::default()
             };
         };
-        // A CPU that is not there keeps the boot value, which is in the image.
+        // An absent CPU keeps the boot value, which is in the image.
         let offset = |cpu: u64| {
             self.start
                 .u64(table + 8 * cpu)
                 .or_else(|| self.stop.u64(table + 8 * cpu))
         };
         // Up to the first that leads nowhere: the table has an entry for each possible CPU, and
-        // those that are absent keep what the image has.
+        // absent ones keep the image's value.
         let offsets: Vec<u64> = (0..CPUS_MAX)
             .map_while(offset)
             .take_while(|o| {
@@ -189,8 +193,8 @@ impl KernelView<'_> {
             })
             .collect();
         let length = section.end - section.start;
-        // Units are side by side (mm/percpu.c, `pcpu_embed_first_chunk`), so their distance is their size, unless the
-        // CPUs are on several nodes: then the smallest distance still is.
+        // Units are adjacent (mm/percpu.c, `pcpu_embed_first_chunk`), so their distance is their
+        // size; with CPUs on several nodes the smallest distance still is.
         let mut sorted = offsets.clone();
         sorted.sort_unstable();
         let distance = sorted
@@ -198,9 +202,9 @@ impl KernelView<'_> {
             .map(|w| w[1] - w[0])
             .filter(|d| *d >= length)
             .min();
-        // What the kernel says, where it was imaged, else what the distances say, else the section
-        // alone: too small a unit leaves accesses unknown, too large a one would give them to a
-        // CPU.
+        // The kernel's value if it was imaged, else what the distances say, else the section alone:
+        // too small a unit leaves accesses unknown, too large a one would assign foreign accesses
+        // to a CPU.
         let told = self
             .symbols
             .address_of("pcpu_unit_size")
@@ -281,8 +285,8 @@ impl KernelView<'_> {
             has && ty.name.is_empty()
                 && !ty.union
                 && ty.size <= size
-                // One that is a part of another struct has no variable of its own. Two that fit are
-                // none: a wrong type is worse than no type.
+                // One that is part of another struct has no variable of its own. Two that fit count
+                // as none: a wrong type is worse than no type.
                 && self.schema.embedder_count(index) == 0
         };
         let all: Vec<_> = self.schema.iter().collect();
@@ -300,7 +304,8 @@ impl KernelView<'_> {
             .collect()
     }
 
-    /// The symbols inside `area` as variables up to the next symbol; of several at one address the first of the table.
+    /// The symbols inside `area` as variables up to the next symbol; of several at one address the
+    /// first of the table.
     fn named(&self, area: &Range<u64>, wanted: impl Fn(&Symbol) -> bool) -> Vec<Variable> {
         let symbols = self
             .symbols
@@ -325,7 +330,7 @@ impl KernelView<'_> {
         list
     }
 
-    /// Adds the caches on the list `slab_caches` that are not there yet.
+    /// Adds the caches on the list `slab_caches` that are missing.
     fn caches(&self, memory: &KernelMemory, map: &mut KernelMap) {
         let offset = |member| layout_of::member(self.model, "kmem_cache", member);
         let (Some(list), Some(name), Some(size), Some(object_size)) = (
@@ -339,8 +344,9 @@ impl KernelView<'_> {
         let Some(head) = self.symbols.address_of("slab_caches") else {
             return;
         };
-        // mm/slab_common.c, `kmem_cache_create`: caches with objects of one size become one, which counts them and keeps its name.
-        // Negative: one of the first caches, which are never merged.
+        // mm/slab_common.c, `kmem_cache_create`: caches with objects of one size are merged; the
+        // merged cache counts them and keeps its name. Negative: one of the first caches, which are
+        // never merged.
         let users = |cache: u64| {
             let count = memory.u32(cache.wrapping_add(offset("refcount")?))?;
             Some(i32::from_ne_bytes(count.to_ne_bytes()))
@@ -385,7 +391,7 @@ impl KernelView<'_> {
         for frame in 0..count {
             let usage = reader.usage(frame);
             if usage != PageUse::Unknown {
-                // Grows only as far as there are images: the count is the kernel's word.
+                // Grows only as far as there are images: the count is the kernel's claim.
                 frames.resize(frame as usize, PageUse::Unknown);
                 frames.push(usage);
             }
@@ -411,12 +417,13 @@ struct PageReader<'a> {
     reserved_bit: u64,
 }
 
-/// How a kernel writes `page_type`.
+/// How a kernel encodes `page_type`.
 #[derive(Clone, Copy)]
 enum PageTypes {
     /// From 6.12 on: a number in the top byte (`enum pagetype`).
     Numbers { buddy: u32, table: u32, slab: u32 },
-    /// Before: bits that are cleared (include/linux/page-flags.h: `PG_buddy` 0x80, `PG_table` 0x200 in 6.1).
+    /// Before: bits that are cleared (include/linux/page-flags.h: `PG_buddy` 0x80, `PG_table` 0x200
+    /// in 6.1).
     Bits,
 }
 
@@ -459,9 +466,10 @@ impl<'a> PageReader<'a> {
         self.read(page, frame).unwrap_or_default()
     }
 
-    /// The head of the compound page that `page` is part of. Bit 0 of `compound` says that it is a tail page; the rest is the
-    /// head's address, or, where `compound_info` is a mask (include/linux/page-flags.h, `_compound_head`), what leaves the head's
-    /// address of the tail's. A mask keeps all high bits, so it is not an address in the array.
+    /// The head of the compound page that `page` is part of. Bit 0 of `compound` marks a tail page;
+    /// the rest is the head's address, or, if `compound_info` is a mask
+    /// (include/linux/page-flags.h, `_compound_head`), what turns the tail's address into the
+    /// head's. A mask has all high bits set, so it is not an address in the array.
     fn head(&self, page: u64, compound: u64) -> u64 {
         if compound & 1 == 0 {
             page
@@ -488,8 +496,8 @@ impl<'a> PageReader<'a> {
                 (kind == buddy, kind == table, kind == slab)
             }
             PageTypes::Bits => {
-                // The top bits are set in every page with a type, which tells it from a map count;
-                // a type's own bit is cleared.
+                // The top bits are set in every page with a type, which distinguishes it from a map
+                // count; a type's own bit is cleared.
                 let has = |bit: u32| page_type & (0xf000_0000 | bit) == 0xf000_0000;
                 (
                     has(0x80),
@@ -517,7 +525,7 @@ impl<'a> PageReader<'a> {
         } else if flags & self.reserved_bit != 0 {
             PageUse::Kernel
         } else if flags & self.lru_bit != 0 || mapping != 0 {
-            // What can be reclaimed, or belongs to a file or an anonymous mapping.
+            // Reclaimable, or part of a file or an anonymous mapping.
             PageUse::Contents
         } else {
             PageUse::Kernel

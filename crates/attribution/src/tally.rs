@@ -1,7 +1,8 @@
 //! Counts accesses by instruction, subject, offset and kind.
 //!
-//! Nothing is folded while counting: fields, lines, functions and CPUs are sums over the rows, made when they
-//! are asked for. There are as many rows as there are different (instruction, subject, offset): some 100,000 for a recording of any length.
+//! Nothing is folded while counting: fields, lines, functions and CPUs are sums over the rows,
+//! computed on demand. There is one row per distinct (instruction, subject, offset): some 100,000
+//! for a recording of any length.
 
 use std::hash::{Hash, Hasher};
 
@@ -91,9 +92,9 @@ impl CpuSet {
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Count {
     pub count: u64,
-    /// Of those: stores or RMWs that are known to have left memory as it was.
+    /// Of those: stores or RMWs known to have left memory unchanged.
     pub silent: u64,
-    /// Of those: by another CPU than the object's owner.
+    /// Of those: by a CPU other than the object's owner.
     pub remote: u64,
     /// Of those: bytes that came from another CPU ([`crate::Analysis::knows_order`]).
     pub handed: u64,
@@ -105,10 +106,11 @@ pub struct Count {
 pub struct Tally {
     rows: FxHashMap<Key, u32>,
     counts: Vec<Count>,
-    /// Accesses by CPU, and how many of them each CPU's are typed.
+    /// Accesses by CPU, and how many of each CPU's are typed.
     per_cpu: Vec<CpuCount>,
     ledger: Ledger,
-    /// The row of the last access with the same hash: an instruction mostly does again what it did last.
+    /// The row of the last access with the same hash: an instruction mostly repeats what it did
+    /// last.
     recent: Vec<(Key, u32)>,
 }
 
@@ -118,7 +120,7 @@ pub struct CpuCount {
     pub loads: u64,
     pub stores: u64,
     pub rmws: u64,
-    /// Accesses to what another CPU owns.
+    /// Accesses to objects owned by another CPU.
     pub remote: u64,
 }
 
@@ -140,7 +142,7 @@ impl Tally {
         }
     }
 
-    /// Counts an access, `handed` over by another CPU or not; gives the row that has it.
+    /// Counts an access, `handed` over by another CPU or not; returns its row.
     #[inline]
     pub fn count(
         &mut self,
@@ -191,8 +193,8 @@ impl Tally {
             }
         }
         let next = self.counts.len() as u32;
-        // Rows keep the numbers in which they came, so that counters elsewhere (`times`) can be
-        // lists; who reads them sorts.
+        // Rows stay numbered in order of arrival, so that other counters (`times`) can be lists;
+        // readers sort them.
         let row = *self.rows.entry(key).or_insert(next);
         if row == next {
             self.counts.push(Count::default());

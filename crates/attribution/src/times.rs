@@ -1,7 +1,8 @@
 //! When types are accessed, and by which CPUs.
 //!
-//! Counting costs an access one addition: sums are by the tally's rows, for one part of the recording's time only. They are moved to where
-//! they are kept whenever that part is over, at most 64 times and once for each chunk.
+//! Counting costs an access one addition: sums are by the tally's rows, for one part of the
+//! recording's time only. They are moved to their final place when that part is over, at most 64
+//! times and once per chunk.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::subjects::SubjectId;
 use crate::tally::{Key, TallyRow};
 
-/// A place in a subject that accesses over time are kept for.
+/// A place in a subject with accesses over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TimedPlace {
     /// The subject, which has a type.
@@ -33,10 +34,11 @@ pub struct GridCell {
     pub bin: u16,
 }
 
-/// Accesses over time, to all that has a type.
+/// Accesses over time, to everything with a type.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Times {
-    /// By place, in the order of the cells; those without accesses are not there. There are millions in long recordings.
+    /// By place, in the order of the cells; those without accesses are absent. Long recordings have
+    /// millions.
     pub places: BTreeMap<TimedPlace, Vec<(GridCell, u32)>>,
 }
 
@@ -70,18 +72,18 @@ fn add_up(cells: &mut Vec<(GridCell, u32)>) {
 #[derive(Debug)]
 pub(crate) struct TimeCounter {
     grid: TimeGrid,
-    /// The part that is counted.
+    /// The part being counted.
     bin: u16,
-    /// Its times, from the first to the one after the last.
+    /// Its times, from the first to one past the last.
     now: Range<u64>,
-    /// Of this part: by the tally's row, then the CPU's.
+    /// For this part: by the tally's row, then the CPU's.
     counts: Vec<u32>,
-    /// Where those are that are not 0.
+    /// The non-zero places in those.
     touched: Vec<u32>,
     /// By the tally's row: the place in `sums`, once there is one.
     place_of: Vec<Option<u32>>,
     places: FxHashMap<TimedPlace, u32>,
-    /// Of the parts before this one: a cell can come several times, for several instructions.
+    /// Of earlier parts: a cell can occur several times, for several instructions.
     sums: Vec<Vec<(GridCell, u32)>>,
 }
 
@@ -111,7 +113,7 @@ impl TimeCounter {
         if self.counts.get(at).is_none_or(|count| *count == 0) {
             self.begin(row, at, key);
         }
-        // A part of more than 4 billion accesses to one place is cut off there.
+        // More than 4 billion accesses to one place in one part saturate.
         self.counts[at] = self.counts[at].saturating_add(1);
     }
 
@@ -139,7 +141,7 @@ impl TimeCounter {
         self.touched.push(at as u32);
     }
 
-    /// Goes on with the part that the access is in.
+    /// Moves on to the access's part.
     #[cold]
     fn turn_to(&mut self, access: &Access) {
         self.put_away();

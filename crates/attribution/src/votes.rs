@@ -1,10 +1,11 @@
-//! What is where: settles contradicting sightings into placements.
+//! What is where: resolves contradicting sightings into placements.
 //!
-//! A sighting says "a T was handed over at this offset". Functions are called with casts, embedded members and
-//! stale pointers, so a sighting is a vote, not a fact. A candidate's score is the weight of all votes that it
-//! *explains*: those for itself and for what it embeds at exactly that offset. Candidates are placed by falling
-//! score without overlap, so the outermost type wins over its members (it explains them, they do not explain it),
-//! and a wrong sighting loses against what it contradicts.
+//! A sighting says "a T was passed at this offset". Functions are called with casts, embedded
+//! members and stale pointers, so a sighting is a vote, not a fact. A candidate's score is the
+//! weight of all votes that it *explains*: those for itself and for what it embeds at exactly that
+//! offset. Candidates are placed by falling score without overlap, so the outermost type wins over
+//! its members (it explains them, they do not explain it), and a wrong sighting loses against what
+//! it contradicts.
 //!
 //! It does not know what a heap, a cache or an address is: offsets in, placements out.
 
@@ -12,22 +13,24 @@ use rustc_hash::FxHashMap;
 
 use crate::schema::{Schema, TypeIndex};
 
-/// A type that more than this many members of other types embed (`list_head`, `work_struct`, `spinlock`) says
-/// little about what an object *is*: it does not name an object of more than twice its size.
+/// A type embedded by more than this many members of other types (`list_head`, `work_struct`,
+/// `spinlock`) says little about what an object *is*: it does not name an object of more than twice
+/// its size.
 pub(crate) const EMBEDDERS_MAX: usize = 60;
 
-/// The factor for a candidate whose size is exactly that of the object: sizes coincide by chance in about one
-/// struct out of 200, so this is the strongest evidence beside a sighting.
+/// The factor for a candidate whose size is exactly the object's: sizes coincide by chance in about
+/// one struct out of 200, so this is the strongest evidence apart from a sighting.
 const EXACT_FIT: u64 = 4;
 
-/// The share of the weight that a type without a sighting of its own has to explain before it names an object.
+/// The share of the weight that a type without sightings has to explain before it names an object.
 const UNSIGHTED_SHARE: (u64, u64) = (9, 10);
 
-/// How many times larger a struct can be than an object of the cache with its name: `kmem_cache` has room for 1024 nodes of up to
-/// 16 bytes each after some 200 bytes.
+/// How many times larger a struct can be than an object of the cache with its name: `kmem_cache`
+/// has room for 1024 nodes of up to 16 bytes each after some 200 bytes.
 const CUT_MAX: u64 = 128;
 
-/// Bytes of a line on x86-64: what follows a struct or a variable starts at the next multiple of it at the latest.
+/// Bytes of a line on x86-64: whatever follows a struct or a variable starts at the next multiple
+/// of it at the latest.
 const CACHE_LINE: u64 = 64;
 
 /// The extent that placements have to fit in.
@@ -35,15 +38,16 @@ const CACHE_LINE: u64 = 64;
 pub enum Bounds {
     /// An object whose size is known to the byte: a dedicated cache, a requested size.
     Exact(u64),
-    /// A slot of a general cache: the object is larger than `over` (else it would be in a smaller cache) and at most `size`.
+    /// A slot of a general cache: the object is larger than `over` (or it would be in a smaller
+    /// cache) and at most `size`.
     Slot {
         /// Bytes of the slot.
         size: u64,
         /// Bytes of the next smaller cache's slot.
         over: u64,
     },
-    /// A variable: what is known of its size is where the next symbol is. Up to a cache line of that may be padding, more where
-    /// the next one starts a page or a section.
+    /// A variable: only the next symbol bounds its size. Up to a cache line of that may be padding,
+    /// more if the next one starts a page or a section.
     Variable {
         /// Bytes up to the next symbol.
         size: u64,
@@ -70,14 +74,14 @@ impl Bounds {
     }
 }
 
-/// What is known of an object besides sightings.
+/// What is known about an object apart from sightings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hint<'a> {
-    /// A name that may be a type's, a cache's or a variable's: all that has this name is alike.
+    /// A name that may be a type's, a cache's or a variable's: everything with this name is alike.
     All(&'a str),
-    /// A name that other things have, too: what was sighted has to agree before the name counts.
+    /// A name that other things have, too: sightings have to agree before the name counts.
     Some(&'a str),
-    /// What was asked for: one or several of these.
+    /// What was requested: one or several of these.
     Elements(TypeIndex),
 }
 
@@ -106,11 +110,11 @@ pub struct Placement {
     /// Bytes covered: the type's size, times the elements, or up to the end for a flexible array.
     pub size: u64,
     pub ty: TypeIndex,
-    /// Bytes from one element to the next, if this is an array of `ty`; else the same as `size`.
+    /// Bytes from one element to the next, if this is an array of `ty`; else equal to `size`.
     pub stride: u64,
 }
 
-/// What [`Votes::settle`] finds to be where, and how much of the votes that explains.
+/// What [`Votes::settle`] places where, and how much of the votes that explains.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settled {
     /// In order of offset, without overlap.
@@ -128,8 +132,8 @@ impl Votes {
         *entry = entry.saturating_add(weight);
     }
 
-    /// Adds all of `other`'s votes, each with the weight 1: one object, one vote for what was seen in it. Otherwise
-    /// one long-lived object could outvote all its siblings.
+    /// Adds all of `other`'s votes, each with weight 1: one object, one vote per sighting in it.
+    /// Otherwise one long-lived object could outvote all its siblings.
     pub fn add_object(&mut self, other: &Votes) {
         for &(offset, ty) in other.weights.keys() {
             self.add(offset, ty, 1);
@@ -143,7 +147,7 @@ impl Votes {
             .map(|(&(offset, ty), &weight)| (offset, ty, weight))
     }
 
-    /// What was voted for, sorted, without the weights.
+    /// The votes without weights, sorted.
     #[must_use]
     pub fn keys_sorted(&self) -> Vec<(u64, TypeIndex)> {
         let mut keys: Vec<(u64, TypeIndex)> = self.weights.keys().copied().collect();
@@ -168,16 +172,16 @@ impl Votes {
             votes: &votes,
             known: FxHashMap::default(),
         };
-        // Candidates first, from all sources, then one placing by score: whether a sighting, a
-        // container or a name is believed is then one comparison. Votes are sorted before, because
+        // Candidates first, from all sources, then one placement by score: whether to believe a
+        // sighting, a container or a name is then one comparison. Votes are sorted first, because
         // sums and ties must not depend on a table's order.
         let mut candidates = settling.sighted();
         settling.add_containers(&mut candidates, hint.and_then(Hint::name));
         candidates.extend(settling.of_hint(hint));
-        // After all others: a tail is what begins where another candidate ends.
+        // After all others: a tail starts where another candidate ends.
         settling.add_tails(&mut candidates);
         candidates.retain(|c| settling.is_telling(c));
-        // The best first; of equals the outermost; the rest only to be the same in every run.
+        // The best first; of equals the outermost; the rest only so that every run is the same.
         candidates.sort_by(|a, b| {
             (b.score, b.size, a.offset, schema.name(a.ty), a.ty).cmp(&(
                 a.score,
@@ -196,7 +200,7 @@ struct Candidate {
     offset: u64,
     ty: TypeIndex,
     size: u64,
-    /// Bytes of an element; the same as `size` where it is not known to be an array.
+    /// Bytes of an element; equal to `size` if it is not known to be an array.
     stride: u64,
     explained: u64,
     score: u64,
@@ -231,8 +235,8 @@ impl Settling<'_> {
         let mut explained = 0u64;
         for i in 0..self.votes_in(offset, size).len() {
             let (at, inner, weight) = self.votes_in(offset, size)[i];
-            // A candidate explains itself too, so a type that was sighted often beats what was
-            // sighted seldom at the same place.
+            // A candidate explains itself too, so a type that was sighted often beats one sighted
+            // rarely at the same place.
             if self.contains(ty, inner, at - offset) {
                 explained = explained.saturating_add(weight);
             }
@@ -242,8 +246,8 @@ impl Settling<'_> {
         } else {
             1
         };
-        // A name that is sure counts as one vote where nothing was sighted: it holds until a
-        // sighting contradicts it.
+        // A certain name counts as one vote without sightings: it holds until a sighting
+        // contradicts it.
         let score = explained.max(u64::from(sure)).saturating_mul(fit);
         Candidate {
             offset,
@@ -268,12 +272,13 @@ impl Settling<'_> {
         found
     }
 
-    /// A type of exactly the object's size that explains (nearly) all that was sighted inside names the object even if it was
-    /// never handed over itself: `shmem_inode_info` is seen only through its `inode`. If several do, the hint has to decide.
-    /// Where the size is known only to the slot, what was sighted has to be a member of nothing else that would be in such a
-    /// slot: `cpupri` of `root_domain`.
+    /// A type of exactly the object's size that explains (nearly) all sightings inside names the
+    /// object even if it was never passed itself: `shmem_inode_info` is seen only through its
+    /// `inode`. If several do, the hint has to decide. If the size is known only to the slot, the
+    /// sighted type must be a member of nothing else that would be in such a slot: `cpupri` of
+    /// `root_domain`.
     fn add_containers(&mut self, candidates: &mut Vec<Candidate>, hint: Option<&str>) {
-        // In an open space any struct could be around what was sighted.
+        // In an open space any struct could surround the sighting.
         if self.bounds == Bounds::Open {
             return;
         }
@@ -315,9 +320,10 @@ impl Settling<'_> {
         }
     }
 
-    /// The type that alone embeds the candidate's, if it does so at the candidate's offset and has the right size. In a slot it
-    /// is enough that nothing else embeds it there that would be in such a slot: the offset speaks for it too, unless it is 0,
-    /// where anything can follow. Smaller types count against it, because more can have been asked for than the struct.
+    /// The only type that embeds the candidate's, if it does so at the candidate's offset and has
+    /// the right size. In a slot it is enough that nothing else embeds it there that would be in
+    /// such a slot: the offset is evidence too, unless it is 0, where anything can follow. Smaller
+    /// types count against it, because more than the struct can have been requested.
     fn only_container(&self, inner: &Candidate) -> Vec<TypeIndex> {
         if self.schema.embedder_count(inner.ty) > EMBEDDERS_MAX {
             return Vec::new();
@@ -341,7 +347,8 @@ impl Settling<'_> {
         let alike = matches!(hint, Hint::All(_));
         let mut candidate = self.candidate(0, ty, alike);
         candidate.score = match self.bounds {
-            // Name and size agree, and nothing else is in that cache: what contradicts it is a list that freed objects are on.
+            // Name and size agree, and nothing else is in that cache: what contradicts it is a list
+            // of freed objects.
             Bounds::Exact(size) if alike && size == candidate.size => u64::MAX,
             // A name is as much evidence as an exact fit, and both multiply.
             _ => candidate.score.saturating_mul(EXACT_FIT),
@@ -349,8 +356,9 @@ impl Settling<'_> {
         (candidate.score > 0).then_some(candidate)
     }
 
-    /// As many elements as fit, if they fill the object. They explain what was sighted in each; what contradicts them has to have been sighted
-    /// more than that, as they are declared and not only seen.
+    /// As many elements as fit, if they fill the object. They explain the sightings in each;
+    /// contradicting sightings have to outweigh that, because the elements are declared and not
+    /// only seen.
     fn elements(&mut self, ty: TypeIndex) -> Option<Candidate> {
         let Bounds::Exact(size) = self.bounds else {
             return None;
@@ -376,9 +384,10 @@ impl Settling<'_> {
         })
     }
 
-    /// A cache that has a struct's name holds that struct, if its objects are about as large: smaller, because the struct's end
-    /// depends on the machine (`task_struct` with its FPU state, `kmem_cache` with its nodes), by at most [`CUT_MAX`]; or larger,
-    /// because a similar cache was merged with it. A variable is never smaller than its type.
+    /// A cache with a struct's name holds that struct, if its objects are about as large: smaller,
+    /// because the struct's end depends on the machine (`task_struct` with its FPU state,
+    /// `kmem_cache` with its nodes), by at most [`CUT_MAX`]; or larger, because a similar cache was
+    /// merged with it. A variable is never smaller than its type.
     fn hinted(&self, hint: &str) -> Option<TypeIndex> {
         let stem = hint.trim_end_matches("_cachep").trim_end_matches("_cache");
         // Caches are named after their struct with or without `_struct` and `_cache`
@@ -411,7 +420,7 @@ impl Settling<'_> {
                 candidate.size.saturating_mul(2) >= size
                     || self.schema.embedder_count(candidate.ty) <= EMBEDDERS_MAX
             }
-            // There is no object whose size it would have to be compared with.
+            // There is no object to compare its size with.
             Bounds::Open => true,
         }
     }
@@ -434,8 +443,7 @@ impl Settling<'_> {
                 let p = &settled.placements[i];
                 p.start.saturating_add(p.size) > candidate.offset
             });
-            // A candidate that overlaps a better one is not cut down: half a struct is not what was
-            // handed over.
+            // A candidate that overlaps a better one is not cut down: nobody passed half a struct.
             if !after && !before {
                 settled.explained = settled.explained.saturating_add(candidate.explained);
                 let placement = Placement {
@@ -450,9 +458,10 @@ impl Settling<'_> {
         settled
     }
 
-    /// The types that name what follows another type up to the object's end, but reach beyond that end: structs whose last member
-    /// is as long as the machine needs (`fpu` after `task_struct`, from Linux 6.16 on). They were handed over at that place, another
-    /// candidate ends there, and they explain (nearly) all that was sighted from there on.
+    /// The types that name what follows another type up to the object's end, but extend beyond that
+    /// end: structs whose last member is as long as the machine needs (`fpu` after `task_struct`,
+    /// from Linux 6.16 on). They were passed at that place, another candidate ends there, and they
+    /// explain (nearly) all sightings from there on.
     fn add_tails(&mut self, candidates: &mut Vec<Candidate>) {
         let Bounds::Exact(end) = self.bounds else {
             return;
@@ -479,8 +488,9 @@ impl Settling<'_> {
         candidates.append(&mut tails);
     }
 
-    /// The bytes that a candidate covers and its stride: itself; up to the object's end, if it ends in a flexible
-    /// array; or the whole object, if the object is a multiple of it and it was sighted in several places of that grid.
+    /// The bytes that a candidate covers and its stride: itself; up to the object's end, if it ends
+    /// in a flexible array; or the whole object, if the object is a multiple of it and it was
+    /// sighted at several places of that grid.
     fn extent(&self, candidate: &Candidate) -> (u64, u64) {
         let single = (candidate.size, candidate.stride);
         if self.bounds == Bounds::Open || candidate.stride != candidate.size {
@@ -500,7 +510,7 @@ impl Settling<'_> {
             .iter()
             .filter(|v| v.1 == candidate.ty && grid(v.0))
             .count();
-        // At least two places: one sighting at 0 is as well a struct at the head of something
+        // At least two places: one sighting at 0 could also be a struct at the start of something
         // larger.
         if candidate.offset == 0 && seen >= 2 && grid(end) {
             (end, candidate.size)
@@ -510,7 +520,8 @@ impl Settling<'_> {
     }
 }
 
-/// Whether a type's name has a word in common with the start of a cache's name, whatever the case: `tcp_sock` and `TCP`.
+/// Whether a type's name has a word in common with the start of a cache's name, ignoring case:
+/// `tcp_sock` and `TCP`.
 fn resembles(type_name: &str, hint: &str) -> bool {
     let word = |s: &str| {
         s.split(['_', '-'])

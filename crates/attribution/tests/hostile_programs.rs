@@ -1,6 +1,7 @@
-//! Hostile debug information inside a recording: every question has an answer or an error, soon, and the ledger's sum is the recording's.
+//! Hostile debug information inside a recording: every question gets an answer or an error,
+//! quickly, and the ledger's sum is the recording's.
 //!
-//! The programs are the fuzzer's seeds, so that nothing has to be compiled.
+//! The programs are the fuzzer's seeds, so nothing has to be compiled.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -18,18 +19,19 @@ fn seed(name: &str) -> Vec<u8> {
     std::fs::read(folder.join(name)).unwrap()
 }
 
-/// What a recording of a program says.
+/// The findings about a program's recording.
 #[derive(Debug, Default)]
 struct Answer {
     accesses: u64,
     typed: u64,
-    /// The names of what was accessed that has one.
+    /// The names of accesses that have one.
     names: BTreeSet<String>,
     /// Instructions whose line is known.
     lines: usize,
 }
 
-/// Asks all that attribution answers of a recording of `program`, whose split units are in `split`.
+/// Asks everything that attribution answers about a recording of `program`, whose split units are
+/// in `split`.
 fn ask(program: &[u8], split: &[&[u8]]) -> Result<Answer, AnalysisError> {
     let Some(bytes) = recording_of(program, split) else {
         return Ok(Answer::default());

@@ -1,4 +1,5 @@
-//! Made-up recordings of objects that come and go: where each begins and ends, in addresses and in time.
+//! Synthetic recordings of objects that come and go: where each starts and ends, in addresses and
+//! in time.
 
 mod common;
 
@@ -6,7 +7,7 @@ use common::named;
 use linemate_attribution::Bucket::{self, *};
 use linemate_testkit::world::*;
 
-/// Return addresses in functions whose names tell nothing about memory.
+/// Return addresses in functions whose names say nothing about memory.
 const SITE: u64 = IMAGE + 0x850;
 const OTHER_SITE: u64 = IMAGE + 0x860;
 /// A page of the kernel's from before the recording, and its `struct page`.
@@ -15,7 +16,7 @@ const STRUCT_PAGE: u64 = PAGES + 20 * 64;
 /// Of the vmalloc area, far from stacks and devices.
 const AREA: u64 = VMALLOC + 0x10_0000;
 
-/// Non-empty buckets, and the accesses to each type or label by offset, of what `events` does.
+/// Non-empty buckets, and the accesses to each type or label by offset, after `events`.
 fn recorded(events: impl FnOnce(&mut World)) -> (Vec<(Bucket, u64)>, common::Places) {
     let mut w = World::new();
     events(&mut w);

@@ -1,4 +1,5 @@
-//! Made-up recordings of what no allocation's event tells: objects in bulk, pages in bulk, what was there before, aliases.
+//! Synthetic recordings of what no allocation event shows: objects in bulk, pages in bulk, what
+//! existed before, aliases.
 
 mod common;
 
@@ -11,7 +12,7 @@ use linemate_testkit::world::*;
 const PAGE: u64 = DIRECT + 12 * 4096;
 const STRUCT_PAGE: u64 = PAGES + 12 * 64;
 
-/// A slab for tasks, taken while tasks are handed out in bulk. Ends before that call's return.
+/// A slab for tasks, allocated while tasks are handed out in bulk. Ends before that call returns.
 fn slab_in_bulk(w: &mut World) {
     w.call_from(F::BulkAlloc, &[CACHE_TASK, 1], IMAGE + 0x850);
     w.call_from(F::PteAlloc, &[0, 0], site(F::AllocateSlab));

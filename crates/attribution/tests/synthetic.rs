@@ -1,4 +1,4 @@
-//! Made-up recordings with exact ledgers.
+//! Synthetic recordings with exact ledgers.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -306,7 +306,7 @@ fn what_has_no_type_is_told_by_its_cache_its_site_and_its_owner() {
             .find(|(key, _)| of(key))
             .map(|(_, count)| count.remote)
     };
-    // Whether the access was by another than the owner; a heap object has none.
+    // Whether a CPU other than the owner made the access; a heap object has none.
     assert_eq!(
         expected.each_ref().map(found),
         [Some(1), Some(1), Some(0), Some(1)]
@@ -516,7 +516,7 @@ fn what_the_first_pass_met_is_told() {
     let is_task = |at: &Located| names.subjects()[at.subject.index()].ty == Some(task);
     let tasks = names.objects().filter(|(_, _, at)| is_task(at)).count();
     assert_eq!(tasks, 3, "its siblings are alike");
-    // Whoever has kept the directory gets the same counts.
+    // A caller that has the directory gets the same counts.
     let again = Analysis::known(&recording, directory).unwrap();
     assert_eq!(again.subjects(), analysis.subjects());
 }

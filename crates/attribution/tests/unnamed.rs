@@ -1,4 +1,4 @@
-//! Made-up recordings that leave out what names the kernel's memory.
+//! Synthetic recordings that leave out what names the kernel's memory.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -8,7 +8,8 @@ use linemate_attribution::{Analysis, Bucket, Group, check};
 use linemate_recording::{AccessKind, FunctionTable, Recording};
 use linemate_testkit::world::*;
 
-/// A recording of accesses everywhere, which says this of the kernel's types; with or without them in it.
+/// A recording of accesses everywhere, with this statement about the kernel's types; with or
+/// without them in it.
 fn recording(said: Option<&str>, with_types: bool) -> Recording {
     let mut w = World::new();
     for address in [

@@ -1,6 +1,8 @@
-//! The part of the first pass that is about heap allocations: which object a return gives, of which cache and size.
+//! The part of the first pass for heap allocations: which object a return yields, of which cache
+//! and size.
 //!
-//! Objects from before the recording are not made here: [`Collector::implied`] finds those in their slabs.
+//! Objects from before the recording are not made here: [`Collector::implied`] finds them in their
+//! slabs.
 
 use linemate_recording::VirtualTime;
 
@@ -22,10 +24,10 @@ impl<'a> Collector<'a> {
             if self.out.kinds.get(inner_object.kind).origin != Origin::Pages {
                 return self.ask_outer(inner, call);
             }
-            // A slab that was taken for this very allocation, which got its first slot; or a large block.
+            // A slab allocated for this very object, which got its first slot; or a large block.
             birth = inner_object.ready;
         }
-        // The argument first, where there is one: a merged cache's slabs bear the name of another.
+        // The argument first, if there is one: a merged cache's slabs have the name of another.
         let cache = call
             .cache
             .and_then(|c| self.map.cache_at.get(&c))
@@ -54,7 +56,8 @@ impl<'a> Collector<'a> {
         self.birth(addr..addr.saturating_add(size), birth, kind, None);
     }
 
-    /// An allocator inside another: the object is there, the outer call knows better who asked for it.
+    /// An allocator inside another: the object exists; the outer call knows better who asked for
+    /// it.
     fn ask_outer(&mut self, inner: ObjectId, call: &PendingAllocation) {
         let about = self.out.kinds.get(self.out.objects[inner.0 as usize].kind);
         let outer = ObjectKind {
@@ -69,7 +72,7 @@ impl<'a> Collector<'a> {
         self.out.objects[inner.0 as usize].kind = kind;
     }
 
-    /// The innermost living object that starts at `addr`, if it was born at `time` or later.
+    /// The innermost live object that starts at `addr` and was born at `time` or later.
     fn begun_at(&self, addr: u64, time: VirtualTime) -> Option<ObjectId> {
         self.living(addr).filter(|o| {
             let object = &self.out.objects[o.0 as usize];
@@ -92,7 +95,7 @@ impl<'a> Collector<'a> {
         ];
         let intact = !self.out.frame_freed.contains_key(&frame);
         uses.into_iter()
-            // Once a frame was freed, what the image of the start says of it has ended.
+            // Once a frame was freed, what the start's image says about it no longer holds.
             .skip(usize::from(!intact))
             .find_map(|u| match u {
                 PageUse::Slab { cache, .. } => Some(cache),

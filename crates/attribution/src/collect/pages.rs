@@ -1,4 +1,4 @@
-//! The part of the first pass that is about whole pages: handed out, seen to be page tables, freed.
+//! The part of the first pass for whole pages: handed out, found to be page tables, freed.
 
 use linemate_recording::{PAGE, Return, VirtualTime};
 
@@ -10,7 +10,7 @@ use crate::sites::SiteUse;
 use crate::votes::Bounds;
 
 impl Collector<'_> {
-    /// An entry of a page table was handed over: its page is one.
+    /// An entry of a page table was passed: its page is one.
     pub(super) fn page_table(&mut self, addr: u64, time: VirtualTime) {
         let Some(frame) = self.map.frame(addr) else {
             return;
@@ -38,7 +38,7 @@ impl Collector<'_> {
             return;
         };
         // 1 GiB at most, far beyond the page allocator's own limit: an order from a broken
-        // recording must not shift everything away.
+        // recording must not shift everything out.
         let size = PAGE << call.order.unwrap_or(0).min(18);
         let first = (addr - self.map.direct_map.start) / PAGE;
         for frame in first..first + size / PAGE {
@@ -67,7 +67,7 @@ impl Collector<'_> {
         }
     }
 
-    /// The cache of the nearest allocation that is under way on the stack of `pointer`, above it.
+    /// The cache of the nearest allocation in progress on the stack of `pointer`, above it.
     fn cache_asked(&self, pointer: u64) -> Option<u32> {
         // Stacks grow down, so a caller's pointer is above; the nearest pending allocation is the
         // one that ran out of slabs.
@@ -95,14 +95,14 @@ impl Collector<'_> {
         }
         let first = (addr - self.map.direct_map.start) / PAGE;
         for frame in first..first + (1u64 << order.min(18)) {
-            // The first time only: it ends what was known at the start. Later lives are objects of
+            // Only the first time: it ends what was known at the start. Later lives are objects of
             // their own.
             self.out.frame_freed.entry(frame).or_insert(time);
             self.empty_page(addr / PAGE + (frame - first), time);
         }
     }
 
-    /// A page that goes takes what is in it along.
+    /// Freeing a page ends everything in it.
     fn empty_page(&mut self, page: u64, time: VirtualTime) {
         for object in self.live.get(&page).cloned().unwrap_or_default() {
             if self

@@ -1,4 +1,5 @@
-//! Where an access to the kernel's memory went: which area of the address space, then what is there.
+//! Where an access to the kernel's memory went: which area of the address space, then what is
+//! there.
 
 use linemate_recording::{Access, GuestAddr, VirtualTime};
 use rustc_hash::FxHashSet;
@@ -17,7 +18,7 @@ use crate::schema::Schema;
 use crate::subjects::{Extent, SubjectId, Subjects, clip, extents, find};
 use crate::votes::Bounds;
 
-/// Answers where an access to the kernel's memory went.
+/// Finds where an access to the kernel's memory went.
 #[derive(Debug)]
 pub(super) struct KernelNames {
     map: KernelMap,
@@ -29,14 +30,14 @@ pub(super) struct KernelNames {
     frames: FrameTimes,
     globals: VariableNames,
     percpu: PercpuNames,
-    /// Sightings where no object is tracked.
+    /// Sightings outside tracked objects.
     elsewhere: Vec<Extent>,
     /// The subject of pages' own structs, if the types have one of their size.
     struct_page: Option<SubjectId>,
 }
 
 impl KernelNames {
-    // The areas number their subjects in this order, which is that of rows that are otherwise equal.
+    // The areas number their subjects in this order, which orders rows that are otherwise equal.
     pub(super) fn new(
         subjects: &mut Subjects,
         schema: &Schema,
@@ -82,7 +83,7 @@ impl KernelNames {
         })
     }
 
-    /// What is counted for a bucket alone.
+    /// Counted only for a bucket.
     pub(super) fn nowhere(&self, bucket: Bucket) -> Located {
         Located {
             subject: self.whole.of(bucket),
@@ -95,7 +96,8 @@ impl KernelNames {
     /// Where an access went.
     pub(super) fn locate(&self, access: &Access) -> Located {
         let found = self.locate_at(access.addr, access.time);
-        // Some pages are taken in bulk, which no event tells; but nobody clears a page that stays free.
+        // Some pages are allocated in bulk, which has no event; but nobody clears a page that stays
+        // free.
         if found.subject == self.whole.of(Bucket::UnknownFreePage)
             && self.map.clears_pages(access.pc)
         {
@@ -119,7 +121,7 @@ impl KernelNames {
                 .at(&self.map.globals, a, a, None)
                 .unwrap_or_else(|| self.nowhere(Bucket::UnknownImage));
         }
-        // Before the direct map, in which the units of the first chunk are.
+        // Before the direct map, which contains the units of the first chunk.
         if let Some(at) = self.percpu.unit(&self.map, a) {
             return self.in_unit(addr, time, at);
         }
@@ -142,7 +144,7 @@ impl KernelNames {
         self.nowhere(bucket)
     }
 
-    /// A page's own struct: they are one array.
+    /// A page's own struct: they form one array.
     fn in_struct_page(&self, addr: u64) -> Located {
         let Some(subject) = self.struct_page else {
             return self.nowhere(Bucket::StructPage);
@@ -185,16 +187,16 @@ impl KernelNames {
         if let Some(pages) = self.objects.pages_at(addr, time) {
             return self.in_pages(pages, addr, tenant, time);
         }
-        // An object was or will be there, so the page is a slab's that no image and no call has
-        // named.
+        // An object was or will be there, so the page belongs to a slab that no image and no call
+        // has named.
         if unchanged && tenant != Tenant::Unknown {
             return self.nowhere(Bucket::HeapVacant);
         }
         if unchanged && self.frames.is_page_table(frame) {
             return self.nowhere(Bucket::PageTable);
         }
-        // Freed and not handed out again as far as events tell: allocations in bulk are the
-        // exception, which `locate` looks for.
+        // Freed and not handed out again as far as events show: bulk allocations are the exception,
+        // which `locate` checks for.
         if !unchanged {
             return self.nowhere(Bucket::UnknownFreePage);
         }
@@ -207,7 +209,7 @@ impl KernelNames {
         }
     }
 
-    /// Pages that were handed out during the recording, where no tracked heap object lives.
+    /// Pages that were handed out during the recording, without a live tracked heap object.
     fn in_pages(
         &self,
         pages: ObjectId,
@@ -229,7 +231,8 @@ impl KernelNames {
             return self.nowhere(Bucket::HeapVacant);
         }
         let frame = self.map.frame(addr.0).unwrap_or(u64::MAX);
-        // No call said what the pages are for; if they live to the end, the image of the end does.
+        // No call showed what the pages are for; if they live to the end, the image of the end
+        // does.
         match self.map.pages_at_stop.of(frame) {
             PageUse::Slab { .. } => self.nowhere(Bucket::HeapVacant),
             PageUse::PageTable => self.nowhere(Bucket::PageTable),
@@ -238,7 +241,7 @@ impl KernelNames {
         }
     }
 
-    /// A slab page from before the recording, where no tracked object lives.
+    /// A slab page from before the recording, without a live tracked object.
     fn in_slab(
         &self,
         addr: GuestAddr,
@@ -255,7 +258,8 @@ impl KernelNames {
         found.unwrap_or_else(|| self.nowhere(Bucket::HeapVacant))
     }
 
-    /// A slab that was taken during the recording, where no tracked object lives: an object that was handed out in bulk.
+    /// A slab allocated during the recording, without a live tracked object: an object handed out
+    /// in bulk.
     fn in_new_slab(
         &self,
         slab: ObjectId,
@@ -312,7 +316,7 @@ impl KernelNames {
     }
 }
 
-/// The subject of `struct page`, whose fields are those of folios and slabs, too: they lie over it.
+/// The subject of `struct page`, whose fields include those of folios and slabs, which overlay it.
 fn struct_page(subjects: &mut Subjects, schema: &Schema, map: &KernelMap) -> Option<SubjectId> {
     let found = schema.named("page").into_iter();
     let mut found = found.filter(|ty| schema.size(*ty) == map.struct_page_size);

@@ -10,9 +10,10 @@ use crate::subjects::{Extent, FieldRef, SubjectId, Subjects, clip};
 pub struct Located {
     /// What it is counted for; the bucket is the subject's.
     pub subject: SubjectId,
-    /// Bytes from the start of the type (of the element in an array), or of the variable. 0 where there is neither.
+    /// Bytes from the start of the type (of the element in an array), or of the variable. 0 if
+    /// there is neither.
     pub offset: u32,
-    /// The first byte of the object: what tells it from its siblings. 0 where there is none.
+    /// The first byte of the object, which distinguishes it from its siblings. 0 if there is none.
     pub object: GuestAddr,
     /// The CPU that owns the object, if it is a per-CPU one.
     pub owner: Option<CpuId>,
@@ -27,10 +28,11 @@ impl Located {
         }
     }
 
-    /// What is at `at`, an offset that `extent` covers; `start` is where the extent's own first byte is.
+    /// What is at `at`, an offset that `extent` covers; `start` is where the extent's own first
+    /// byte is.
     pub(super) fn inside(extent: &Extent, at: u64, start: u64, owner: Option<CpuId>) -> Located {
         let offset = at - extent.start;
-        // An array is counted as its elements, each an object of its own: stride 0 is no array.
+        // An array is counted as its elements, each an object of its own: stride 0 means no array.
         let inner = offset.checked_rem(extent.stride).unwrap_or(offset);
         Located {
             subject: extent.subject,
@@ -41,7 +43,7 @@ impl Located {
     }
 }
 
-/// The subjects of what has no other than its bucket.
+/// The subjects of accesses that have only a bucket.
 #[derive(Debug)]
 pub(super) struct Wholes(Vec<SubjectId>);
 

@@ -17,14 +17,14 @@ use crate::subjects::{Extent, SubjectId, Subjects, clip, extents, find, rest_of}
 pub(super) struct Named {
     pub(super) start: u64,
     pub(super) birth: VirtualTime,
-    /// Pages: when the allocator handed them out. Until then it clears them.
+    /// For pages: when the allocator handed them out. Until then it clears them.
     pub(super) ready: VirtualTime,
     kind: KindId,
     form: FormId,
     cpu: Option<CpuId>,
 }
 
-/// All objects, where they are and what is in them.
+/// All objects: where they are and what is in them.
 #[derive(Debug)]
 pub(super) struct Objects {
     heap: LifetimeIndex,
@@ -33,7 +33,7 @@ pub(super) struct Objects {
     list: Vec<Named>,
     /// What is where in objects of a form, by [`FormId`].
     forms: Vec<Vec<Extent>>,
-    /// By kind: the form of its objects that have no sighting of their own.
+    /// By kind: the form of its objects without sightings.
     kind_forms: Vec<FormId>,
     /// By kind: what no placement covers.
     kind_rest: Vec<Rest>,
@@ -82,8 +82,8 @@ impl Objects {
             let all = (0u32..).map(ObjectId).zip(objects);
             let of = all.filter(|(_, o)| (kinds.get(o.kind).origin == Origin::Pages) == pages);
             let of: Vec<Lifetime> = of.map(|(id, object)| lifetime(id, object)).collect();
-            // Pages apart from what is in them: a page lives around its slab's objects, and one
-            // index would have to say which of both is meant.
+            // Pages separately from what is in them: a page lives around its slab's objects, and
+            // one index would have to say which of both is meant.
             LifetimeIndex::new(&of)
         };
         Objects {
@@ -104,12 +104,12 @@ impl Objects {
         self.list[id.0 as usize]
     }
 
-    /// The object of the heap that is at an address at a time.
+    /// The heap object at an address at a time.
     pub(super) fn at(&self, addr: GuestAddr, time: VirtualTime) -> Tenant {
         self.heap.at(addr, time)
     }
 
-    /// The pages that were handed out there.
+    /// The pages handed out there.
     pub(super) fn pages_at(&self, addr: GuestAddr, time: VirtualTime) -> Option<ObjectId> {
         match self.pages.at(addr, time) {
             Tenant::Alive { object, .. } => Some(object),
@@ -117,13 +117,13 @@ impl Objects {
         }
     }
 
-    /// What is where in objects of a kind that have no sighting of their own.
+    /// What is where in objects of a kind that have no sightings.
     pub(super) fn of_kind(&self, kind: KindId) -> &[Extent] {
         let form = self.kind_forms[kind.0 as usize];
         &self.forms[form.0 as usize]
     }
 
-    /// Whether nothing is known of a byte of pages, which [`Objects::inside`] has `found`.
+    /// Whether nothing is known about a byte of pages that [`Objects::inside`] has `found`.
     pub(super) fn is_unknown_page(&self, pages: ObjectId, found: &Located) -> bool {
         let rest = self.kind_rest[self.get(pages).kind.0 as usize];
         rest.bucket == Bucket::UnknownKernelPage && rest.subject == found.subject

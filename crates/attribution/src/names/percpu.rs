@@ -1,4 +1,5 @@
-//! Per-CPU memory: the units of the first chunk, the variables in them, and what was sighted beside these.
+//! Per-CPU memory: the units of the first chunk, the variables in them, and sightings outside
+//! those.
 
 use linemate_recording::{CpuId, GuestAddr};
 
@@ -14,7 +15,7 @@ use crate::votes::{Bounds, Votes};
 #[derive(Debug)]
 pub(super) struct PercpuNames {
     variables: VariableNames,
-    /// By per-CPU address: sightings outside of variables and tracked objects.
+    /// By per-CPU address: sightings outside variables and tracked objects.
     open: Vec<Extent>,
     /// First addresses of the units, sorted, with their CPUs.
     units: Vec<(u64, u16)>,
@@ -48,7 +49,7 @@ impl PercpuNames {
         }
     }
 
-    /// The unit of the first per-CPU chunk that holds an address.
+    /// The unit of the first per-CPU chunk that contains an address.
     pub(super) fn unit(&self, map: &KernelMap, addr: u64) -> Option<InUnit> {
         let at = self.units.partition_point(|u| u.0 <= addr).checked_sub(1)?;
         let (start, cpu) = self.units[at];
@@ -69,7 +70,7 @@ impl PercpuNames {
         self.variables.at(list, at.percpu, addr.0, Some(at.cpu))
     }
 
-    /// What was sighted at an address of a unit where there is no variable.
+    /// What was sighted at an address of a unit outside variables.
     pub(super) fn sighted(&self, at: InUnit, addr: GuestAddr) -> Option<Located> {
         let extent = find(&self.open, at.percpu)?;
         let start = addr.0 - (at.percpu - extent.start);

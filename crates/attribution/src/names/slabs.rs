@@ -1,4 +1,5 @@
-//! Slots of slabs in which no tracked object lives: objects from before the recording, and those that were handed out in bulk.
+//! Slots of slabs without a tracked object: objects from before the recording, and those handed out
+//! in bulk.
 
 use linemate_recording::VirtualTime;
 use rustc_hash::FxHashMap;
@@ -12,33 +13,33 @@ use crate::sites::SiteUse;
 use crate::spans::Spans;
 use crate::subjects::{Subject, SubjectId, Subjects, bare, of_cache};
 
-/// What the first pass leaves of slabs.
+/// What the first pass knows about slabs.
 pub(super) struct SlabFacts {
-    /// When objects of a cache were handed out of which no event tells which.
+    /// When objects of a cache were handed out without an event that says which.
     pub(super) handed_out: FxHashMap<u32, Spans>,
     /// What those objects are.
     pub(super) handed_out_kinds: FxHashMap<u32, KindId>,
-    /// The caches that page objects were taken for, as far as the calls tell.
+    /// The caches for which page objects were allocated, as far as the calls show.
     pub(super) taken: FxHashMap<ObjectId, u32>,
 }
 
-/// All that is known of slabs' slots.
+/// Everything known about slabs' slots.
 #[derive(Debug)]
 pub(super) struct Slabs {
     /// By cache: what its objects from before the recording are.
     kinds: FxHashMap<u32, KindId>,
-    /// By cache: the subject of objects of which no more is known.
+    /// By cache: the subject of objects about which nothing more is known.
     rest: Vec<SubjectId>,
     handed_out: FxHashMap<u32, Spans>,
     handed_out_kinds: FxHashMap<u32, KindId>,
-    /// The caches of the slabs that were taken during the recording.
+    /// The caches of the slabs allocated during the recording.
     taken: FxHashMap<ObjectId, u32>,
 }
 
 /// A slot with an object in it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SlabSlot {
-    /// What is known of the object.
+    /// What is known about the object.
     pub(super) kind: Option<KindId>,
     /// The subject of what no placement of that kind covers.
     pub(super) rest: SubjectId,
@@ -72,14 +73,14 @@ impl Slabs {
         }
     }
 
-    /// The cache of a slab that was taken during the recording.
+    /// The cache of a slab allocated during the recording.
     pub(super) fn cache(&self, slab: ObjectId) -> Option<u32> {
         self.taken.get(&slab).copied()
     }
 
-    /// A slot of a slab from before the recording; `None` where it is free.
+    /// A slot of a slab from before the recording; `None` if it is free.
     pub(super) fn old(&self, cache: u32, tenant: Tenant, time: VirtualTime) -> Option<SlabSlot> {
-        // No event has ever named the slot: it held an object when recording began and was not
+        // No event has ever named the slot: it held an object when recording began and has not been
         // freed since.
         if tenant == Tenant::Unknown {
             return Some(self.slot(cache, &self.kinds));
@@ -88,11 +89,12 @@ impl Slabs {
         self.new_since(cache, freed, time)
     }
 
-    /// A slot whose object was handed out in bulk at some time between two; `None` where none was.
+    /// A slot whose object was handed out in bulk at some time between two; `None` if none was.
     ///
-    /// No event tells which object is handed out, so any slot that was free then may be one of them. The object lives from the call, as
-    /// others do: what the allocator clears before it returns is the object's. What it does to a slot that stays free, from there on, is
-    /// taken for the object's, too: a link written or read.
+    /// No event says which object is handed out, so any slot that was free then may be one of them.
+    /// The object lives from the call, as others do: what the allocator clears before it returns is
+    /// the object's. What it does from then on to a slot that stays free (a link written or read)
+    /// is also taken for the object's.
     pub(super) fn new_since(
         &self,
         cache: u32,
@@ -113,7 +115,8 @@ impl Slabs {
     }
 }
 
-/// The caches of slabs that were taken during the recording: as the calls tell, else as the pages are marked at the end.
+/// The caches of slabs allocated during the recording: from the calls, else from the page marks at
+/// the end.
 fn taken(
     map: &KernelMap,
     objects: &[Object],
@@ -127,7 +130,7 @@ fn taken(
             (kind.origin, kind.usage) == (Origin::Pages, SiteUse::Slab) && object.death == NEVER;
         let usage = map.frame(object.range.start).filter(|_| kept);
         if let Some(PageUse::Slab { cache, .. }) = usage.map(|f| map.pages_at_stop.of(f)) {
-            // The calls first: they said it when the slab was made.
+            // The calls first: they were made when the slab was.
             found.entry(ObjectId(id)).or_insert(cache);
         }
     }

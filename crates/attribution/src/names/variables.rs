@@ -1,4 +1,4 @@
-//! Variables of the kernel's image and per-CPU ones, and what is inside of those that have no type.
+//! Variables of the kernel's image and per-CPU ones, and what is inside those without a type.
 
 use linemate_recording::{CpuId, GuestAddr};
 use rustc_hash::FxHashMap;
@@ -10,12 +10,12 @@ use crate::schema::Schema;
 use crate::subjects::{Extent, Subject, SubjectId, Subjects, bare, clip, extents, find};
 use crate::votes::{Bounds, Hint, Placement, Votes};
 
-/// Variables with their subjects and what was found inside of them.
+/// Variables with their subjects and what was found inside them.
 #[derive(Debug, Default)]
 pub(super) struct VariableNames {
     subjects: Vec<SubjectId>,
     strides: Vec<u64>,
-    /// By variable: what sightings say about one that has no type. Offsets from the variable's start.
+    /// By variable: what sightings say about one without a type. Offsets from the variable's start.
     extents: FxHashMap<usize, Vec<Extent>>,
 }
 
@@ -46,7 +46,7 @@ impl VariableNames {
                 ..bare(bucket)
             }));
             names.strides.push(ty.map_or(0, |t| schema.size(t)));
-            // BTF is believed where it has the type; sightings name what it has not.
+            // BTF is trusted where it has the type; sightings name the rest.
             if !variable.typed && special.is_none() {
                 let votes = inside.get(&index).unwrap_or(&silent);
                 let found = settle_variable(schema, variable, votes);
@@ -59,7 +59,8 @@ impl VariableNames {
         names
     }
 
-    /// The variable of `list` at `at`, which is the byte at `addr`: they differ for per-CPU variables.
+    /// The variable of `list` at `at`, which is the byte at `addr`: the two differ for per-CPU
+    /// variables.
     pub(super) fn at(
         &self,
         list: &Variables,

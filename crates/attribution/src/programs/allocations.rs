@@ -1,11 +1,13 @@
-//! What a call allocates, by the functions that are inlined there.
+//! What a call allocates, according to the functions inlined there.
 //!
-//! Containers of the standard libraries ask for memory in functions that have the type of their elements as a parameter. Where such a function
-//! is inlined into the code that calls the allocator, the debug information says what the block holds, whether anything typed ever reaches
-//! it or not: what only `memmove` and the kernel fill is known, too.
+//! Containers of the standard libraries request memory in functions that have the element type as a
+//! parameter. If such a function is inlined into the code that calls the allocator, the debug
+//! information says what the block holds, whether anything typed ever reaches it or not; so blocks
+//! that only `memmove` and the kernel fill are known, too.
 //!
-//! A function that is itself an instance of a generic one says nothing: compilers keep one copy of those that come out alike
-//! (`-fipa-icf` of GCC, LLVM's MergeFunctions), and the debug information is that of the one that was kept.
+//! A function that is itself an instance of a generic one says nothing: compilers merge identical
+//! copies (`-fipa-icf` of GCC, LLVM's MergeFunctions), and the debug information is that of the
+//! surviving one.
 
 use std::collections::BTreeSet;
 
@@ -14,21 +16,21 @@ use linemate_programs::ElfAddr;
 use linemate_types::{Language, Member, Type, TypeId, TypeModel};
 use rustc_hash::FxHashMap;
 
-/// Rust's containers whose methods ask for memory for their parameter `T`; the others have one of these inside. A hash table's does not count, as
-/// its block has more than elements.
+/// Rust's containers whose methods request memory for their parameter `T`; the others contain one
+/// of these. A hash table's does not count, because its block has more than elements.
 const RUST_CONTAINERS: [&str; 2] = ["alloc::raw_vec::RawVec<", "alloc::boxed::Box<"];
 
-/// The classes of C++'s standard libraries whose `allocate` gives memory for what it points to.
+/// The classes of C++'s standard libraries whose `allocate` returns memory for the target type.
 const CPP_ALLOCATORS: [&str; 2] = ["new_allocator<", "std::allocator<"];
 
-/// Rust's types that are what they hold.
+/// Rust's wrapper types, which are what they hold.
 const WRAPPERS: [&str; 3] = [
     "core::mem::maybe_uninit::MaybeUninit<",
     "core::mem::manually_drop::ManuallyDrop<",
     "core::mem::maybe_dangling::MaybeDangling<",
 ];
 
-/// What the elements are that calls allocate, by the call instruction, for those of `calls` that a container makes.
+/// The elements that calls allocate, by call instruction, for those of `calls` made by a container.
 pub(super) fn allocations(
     code: &ProgramCode<'_>,
     model: &TypeModel,
@@ -46,11 +48,11 @@ pub(super) fn allocations(
     let mut found = Vec::new();
     for call in calls {
         let here = code.instances_at(*call);
-        // From the innermost inlined function to the one whose code it is.
+        // From the innermost inlined function to the one that contains the code.
         let Some((outer, inlined)) = here.split_last() else {
             continue;
         };
-        // Also a generic function's inlined ones: the code is that of one instance, kept for
+        // Also a generic function's inlined ones: the code is that of one instance, shared by
         // several.
         if inlined.is_empty() || about(*outer).generic {
             continue;
@@ -61,10 +63,10 @@ pub(super) fn allocations(
     found
 }
 
-/// What is known of a function.
+/// What is known about a function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct AllocatingFunction {
-    /// The type of the elements that it asks for memory for.
+    /// The type of the elements that it requests memory for.
     element: Option<TypeId>,
     /// Whether it is an instance of a generic function.
     generic: bool,
@@ -90,7 +92,7 @@ impl AllocatingFunction {
         };
         let element = of_rust().or_else(of_cpp);
         let element = element.map(|id| unwrapped(model, id));
-        // The parameters of a method's class are not among its own in C++.
+        // In C++ the parameters of a method's class are not among its own.
         let in_name = instance.language != Some(Language::Rust) && name.contains('<');
         AllocatingFunction {
             element: element.filter(|id| model.size_of(*id).is_some_and(|size| size > 0)),
@@ -99,7 +101,7 @@ impl AllocatingFunction {
     }
 }
 
-/// What a wrapper holds; anything else itself.
+/// What a wrapper holds; anything else is itself.
 fn unwrapped(model: &TypeModel, id: TypeId) -> TypeId {
     let mut id = model.strip(id);
     // As deep as a model's types may nest.

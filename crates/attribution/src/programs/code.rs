@@ -1,4 +1,4 @@
-//! What is known of each instruction of a program before any access is looked at.
+//! What is known about each instruction of a program before any access is looked at.
 
 use linemate_programs::{CodePlace, Operand, Programs, UserInstruction};
 use linemate_recording::{GuestAddr, Recording};
@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::debug::{DebugInformation, Pointee};
 
-/// Programs, and what is known of them before any access is looked at.
+/// Programs, and what is known about them before any access is looked at.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProgramFacts<'a> {
     pub(crate) programs: &'a Programs,
@@ -19,7 +19,7 @@ pub(crate) struct ProgramFacts<'a> {
 pub(crate) struct KnownInstruction {
     pub(crate) place: CodePlace,
     pub(crate) instruction: UserInstruction,
-    /// What its base register points to, by the debug information.
+    /// The target of its base register, from the debug information.
     pub(crate) points_to: Option<Pointee>,
     /// Whether it reaches its own function's frame.
     pub(crate) in_frame: bool,
@@ -27,7 +27,7 @@ pub(crate) struct KnownInstruction {
     pub(crate) described: bool,
 }
 
-/// All instructions of programs that a recording has, by code address.
+/// All program instructions in a recording, by code address.
 #[derive(Debug, Default)]
 pub(crate) struct CodeTable {
     known: FxHashMap<GuestAddr, KnownInstruction>,
@@ -40,8 +40,8 @@ impl CodeTable {
         debug: &DebugInformation,
     ) -> CodeTable {
         let instructions = recording.instructions().iter().copied();
-        // Code addresses of programs are made by the recording (a place in a file), and are in the
-        // lower half.
+        // Code addresses of programs are assigned by the recording (a place in a file), and are in
+        // the lower half.
         let users = instructions.filter(|pc| pc.0 >> 63 == 0);
         let known = users.filter_map(|pc| {
             let place = programs.code(recording, pc)?;

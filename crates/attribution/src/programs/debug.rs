@@ -1,6 +1,6 @@
-//! What programs' debug information says, in attribution's words.
+//! Programs' debug information, in attribution's terms.
 //!
-//! It is read once, for the instructions that the recording has; what is kept of it are numbers and names.
+//! It is read once, for the instructions in the recording; only numbers and names of it are stored.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use crate::schema::TypeIndex;
 /// A variable that the debug information describes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DebugVariable {
-    /// Its first byte; of a thread-local one the offset in the file's thread storage.
+    /// Its first byte; for a thread-local one, the offset in the file's thread storage.
     pub(crate) start: ElfAddr,
     pub(crate) size: u64,
     pub(crate) name: String,
@@ -26,20 +26,21 @@ pub(crate) struct DebugVariable {
     pub(crate) ty: Option<TypeIndex>,
 }
 
-/// What is known of one file.
+/// What is known about one file.
 #[derive(Debug, Default)]
 pub(crate) struct FileDebug {
     /// Its static variables, by address.
     pub(crate) globals: Vec<DebugVariable>,
     /// Its thread-local variables, by offset.
     pub(crate) thread_locals: Vec<DebugVariable>,
-    /// What registers point to, by instruction and register, sorted.
+    /// The targets of registers, by instruction and register, sorted.
     pointers: Vec<((ElfAddr, Base), Pointee)>,
-    /// What instructions reach of their own functions' frames, by instruction.
+    /// What instructions access in their own functions' frames, by instruction.
     frames: Vec<(ElfAddr, InFrame<TypeIndex>)>,
-    /// Instructions that reach memory by a register and whose function the debug information has, sorted.
+    /// Instructions with a base register whose function has debug information, sorted.
     described: Vec<ElfAddr>,
-    /// Of what the calls that are made for a container's elements allocate several, or one, by instruction.
+    /// The element type, one or several elements, of the calls made for a container's elements, by
+    /// instruction.
     allocations: Vec<(ElfAddr, Pointee)>,
 }
 
@@ -56,16 +57,16 @@ pub(crate) enum Pointee {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ScalarName(pub(crate) u32);
 
-/// What is known of all files, by their numbers.
+/// What is known about all files, by number.
 #[derive(Debug, Default)]
 pub(crate) struct DebugInformation {
     pub(crate) files: Vec<FileDebug>,
-    /// Names of scalar types, as C has them, each once.
+    /// Names of scalar types as in C, each once.
     pub(crate) scalars: Vec<String>,
 }
 
 impl DebugInformation {
-    /// What a register points to at an instruction.
+    /// The target of a register at an instruction.
     pub(crate) fn pointer_in(&self, place: CodePlace, base: Base) -> Option<Pointee> {
         let list = &self.files.get(place.file as usize)?.pointers;
         let key = (place.address, base);
@@ -73,20 +74,20 @@ impl DebugInformation {
         Some(list[at].1)
     }
 
-    /// What the elements are that a call allocates, if it is one of a container for them.
+    /// The elements that a call allocates, if a container makes it for them.
     pub(crate) fn allocates(&self, place: CodePlace) -> Option<Pointee> {
         let list = &self.files.get(place.file as usize)?.allocations;
         let at = list.binary_search_by_key(&place.address, |(at, _)| *at);
         Some(list[at.ok()?].1)
     }
 
-    /// Whether the debug information has the function of an instruction that reaches memory by a register.
+    /// Whether the debug information has the function of an instruction with a base register.
     pub(crate) fn describes(&self, place: CodePlace) -> bool {
         let file = self.files.get(place.file as usize);
         file.is_some_and(|file| file.described.binary_search(&place.address).is_ok())
     }
 
-    /// What an instruction reaches of its own function's frame.
+    /// What an instruction accesses in its own function's frame.
     pub(crate) fn in_frame(&self, place: CodePlace) -> Option<&InFrame<TypeIndex>> {
         let list = &self.files.get(place.file as usize)?.frames;
         let at = list.binary_search_by_key(&place.address, |(at, _)| *at);
@@ -94,19 +95,20 @@ impl DebugInformation {
     }
 }
 
-/// The types of a file's debug information, by their ids in its own model, and what asks for the rest of it.
+/// The types of a file's debug information, by their ids in its own model, and what is needed to
+/// read the rest.
 #[derive(Debug)]
 struct Described {
     file: u32,
     types: ProgramTypes,
-    /// Instructions that reach memory by a register.
+    /// Instructions with a base register.
     places: BTreeSet<(ElfAddr, Base)>,
     calls: BTreeSet<ElfAddr>,
-    /// Where the file has the C library's `malloc` and `free`, or what stands in for them.
+    /// Where the file has the C library's `malloc` and `free`, or their replacements.
     heap: Vec<ElfAddr>,
 }
 
-/// What a file's code says, with types by their ids in the file's own model.
+/// What a file's code shows, with types by their ids in the file's own model.
 #[derive(Default)]
 struct CodeFacts {
     globals: Vec<(Storage, u64, String, Option<TypeId>)>,
@@ -116,15 +118,15 @@ struct CodeFacts {
     allocations: Vec<(ElfAddr, TypeId)>,
 }
 
-/// Instructions of a file that the recording has.
+/// Instructions of a file that are in the recording.
 #[derive(Debug, Default)]
 struct InFile {
     places: BTreeSet<(ElfAddr, Base)>,
     calls: BTreeSet<ElfAddr>,
 }
 
-/// The types of all files. What code says of variables and registers is read when accesses are named: most questions have their counts
-/// from an earlier one and only need the types.
+/// The types of all files. What code shows about variables and registers is read when accesses are
+/// named: most questions have their counts from an earlier one and only need the types.
 #[derive(Debug)]
 pub(crate) struct Descriptions {
     files: Vec<Described>,
@@ -133,7 +135,8 @@ pub(crate) struct Descriptions {
 }
 
 impl Descriptions {
-    /// Reads what the recording's programs have. A file without debug information, or with a broken one, has none.
+    /// Reads the debug information of the recording's programs. A file with none, or a broken one,
+    /// has no types.
     pub(crate) fn read(recording: &Recording, programs: &Programs) -> Descriptions {
         let mut places: Vec<InFile> = Vec::new();
         for pc in recording.instructions().iter().filter(|pc| pc.0 >> 63 == 0) {
@@ -154,8 +157,8 @@ impl Descriptions {
         }
         let used = (0u32..)
             .zip(places)
-            // A file of which no instruction was recorded needs no types: libraries that are mapped
-            // and not run are many.
+            // A file without recorded instructions needs no types: many libraries are mapped but
+            // not run.
             .filter(|(_, found)| !found.places.is_empty());
         let described = used.filter_map(|(file, InFile { places, calls })| {
             let files = files_of(programs, file).ok()?;
@@ -201,8 +204,8 @@ impl Descriptions {
         Ok((joined.model, ids))
     }
 
-    /// What code says, with the structs that types are: `ids` are those of [`Descriptions::joined`]. A file whose code is told in a broken
-    /// way says nothing.
+    /// What code shows, with the structs that types refer to: `ids` are those of
+    /// [`Descriptions::joined`]. A file whose code is described in a broken way shows nothing.
     pub(crate) fn settle(
         &self,
         programs: &Programs,
@@ -307,13 +310,13 @@ fn code_facts(programs: &Programs, described: &Described) -> Option<CodeFacts> {
     })
 }
 
-/// The sections of a program's debug information, wherever that is.
+/// The sections of a program's debug information, in whichever file.
 pub(crate) fn files_of(programs: &Programs, file: u32) -> Result<ProgramFiles<'_>, DwarfError> {
     let (debug, alternate) = (programs.debug(file), programs.alternate(file));
     ProgramFiles::new(programs.contents(file), debug, alternate)?.with_split(&programs.split(file))
 }
 
-/// Where a file has the C library's `malloc` and `free`, or what stands in for them.
+/// Where a file has the C library's `malloc` and `free`, or their replacements.
 fn heap_functions(recording: &Recording, programs: &Programs, file: u32) -> Vec<ElfAddr> {
     let functions = recording.functions().functions.iter();
     let heap = functions.filter(|f| f.entry.0 >> 63 == 0 && matches!(&*f.name, "malloc" | "free"));
@@ -322,15 +325,17 @@ fn heap_functions(recording: &Recording, programs: &Programs, file: u32) -> Vec<
     here.map(|place| place.address).collect()
 }
 
-/// The source files of a heap. Structs that are declared there are its bookkeeping, which it keeps in what it hands out and between: what
-/// it reaches by them says nothing about the objects.
+/// The source files of a heap. Structs declared there are its bookkeeping, which it stores in the
+/// objects it hands out and between them: reaching memory through them says nothing about the
+/// objects.
 fn bookkeeping(code: &ProgramCode<'_>, heap: &[ElfAddr]) -> BTreeSet<String> {
     let functions = heap.iter().filter_map(|address| code.function_at(*address));
     let declared = functions.filter_map(|function| function.declared.as_ref());
     declared.map(|line| line.file.as_str().to_owned()).collect()
 }
 
-/// What registers point to at the instructions of `places`: the functions that have one of them are followed.
+/// The targets of registers at the instructions of `places`: functions that contain one of them are
+/// followed.
 fn pointers(
     programs: &Programs,
     file: u32,
@@ -347,8 +352,8 @@ fn pointers(
     {
         let (start, end) = (range.start, range.end);
         let first = (start, Base(0));
-        // Decoding a function is what takes the time: only those are followed of which an
-        // instruction was recorded.
+        // Decoding functions takes the time, so only those with a recorded instruction are
+        // followed.
         if places.range(first..(end, Base(0))).next().is_none() {
             continue;
         }

@@ -1,22 +1,23 @@
-//! What Rust's vectors point to.
+//! The targets of Rust's vectors.
 //!
-//! A vector's pointer is declared as one to bytes, whatever its elements are: `RawVec<T>` holds a `RawVecInner`, which is the same for all `T`, so that
-//! code that only moves memory is compiled once. `T` is in the outer type's name alone.
+//! A vector's pointer is declared as a pointer to bytes, whatever its elements are: `RawVec<T>`
+//! holds a `RawVecInner`, which is the same for all `T`, so that code that only moves memory is
+//! compiled once. `T` is only in the outer type's name.
 
 use linemate_types::{Type, TypeId, TypeModel};
 use rustc_hash::FxHashMap;
 
-/// What `T` comes after.
+/// The text before `T`.
 const VECTOR: &str = "alloc::raw_vec::RawVec<";
-/// The same of the one type of Rust's that is a pointer.
+/// The same for Rust's only pointer type.
 const BOX: &str = "alloc::boxed::Box<";
-/// What names of references and pointers begin with.
+/// The prefixes of names of references and pointers.
 const POINTERS: [&str; 4] = ["&mut ", "&", "*const ", "*mut "];
 
-/// Answers what the elements of vectors are.
+/// Finds the elements of vectors.
 #[derive(Debug, Default)]
 pub(super) struct Elements {
-    /// By vector: its elements' type; `None` where nothing has the name, or several types have it.
+    /// By vector: its elements' type; `None` if no type has the name, or several do.
     of: FxHashMap<TypeId, Option<TypeId>>,
 }
 
@@ -41,7 +42,7 @@ impl Elements {
             }
             if let Some(name) = name(id) {
                 let known = named.entry(name).or_insert(Some(id));
-                // Two types of one name: which of them is meant is not in the name.
+                // Two types of one name: the name does not say which of them is meant.
                 *known = known.filter(|known| *known == id);
             }
         }
@@ -54,7 +55,7 @@ impl Elements {
         Elements { of: of.collect() }
     }
 
-    /// What a vector's pointer points to; the outer `None` for all other types.
+    /// The target of a vector's pointer; the outer `None` for all other types.
     pub(super) fn of(&self, id: TypeId) -> Option<Option<TypeId>> {
         self.of.get(&id).copied()
     }
@@ -65,7 +66,7 @@ fn element_name(vector: &str) -> Option<&str> {
     first_parameter(vector.strip_prefix(VECTOR)?)
 }
 
-/// What the name of a pointer's type says that it points to.
+/// The target type in the name of a pointer type.
 fn pointed_name(name: &str) -> Option<&str> {
     if let Some(parameters) = name.strip_prefix(BOX) {
         return first_parameter(parameters);

@@ -1,7 +1,7 @@
 //! A pass over programs' accesses: where their files and stacks are, and what their objects are.
 //!
-//! An instruction that reaches memory relative to itself says where its file is mapped. One that reaches it by a register of which the
-//! debug information says that it points to a struct says what is there.
+//! An instruction-relative access shows where its file is mapped. An access through a register
+//! that, according to the debug information, points to a struct shows what is there.
 
 use std::collections::BTreeSet;
 
@@ -16,23 +16,24 @@ use super::scalars::{ScalarVote, part_of};
 use crate::index::{LifetimeIndex, ObjectId, Tenant};
 use crate::votes::Votes;
 
-/// Most places of one file in one space that are kept.
+/// The maximum number of places stored for one file in one space.
 const BASES_MAX: usize = 4;
 
 /// What the pass finds.
 #[derive(Debug, Default)]
 pub(crate) struct Evidence {
-    /// Files as they are mapped: what is added to their addresses.
+    /// Mapped files: the offset added to their addresses.
     pub(crate) bases: BTreeSet<(Space, u32, u64)>,
     /// The thread pointers of each space.
     pub(crate) threads: BTreeSet<(Space, u64)>,
-    /// Pages that are reached by the stack pointer.
+    /// Pages accessed through the stack pointer.
     pub(crate) stacks: BTreeSet<(Space, u64)>,
-    /// Pages beside the heap that instructions reached that would have a name for what is on a stack there.
+    /// Pages outside the heap accessed by instructions that could name the object if it is on a
+    /// stack.
     pub(crate) beside_heap: FxHashSet<(GuestAddr, Space, u64)>,
-    /// What objects were reached as.
+    /// The struct types that objects were accessed as.
     pub(crate) votes: FxHashMap<ObjectId, Votes>,
-    /// As arrays of which scalars objects were reached, where, and how often.
+    /// The scalars that objects were accessed as arrays of, where, and how often.
     pub(crate) scalars: FxHashMap<ScalarVote, u64>,
 }
 
@@ -53,8 +54,8 @@ impl Evidence {
         }
     }
 
-    /// Of pages beside the heap keeps stacks', and of each file in a space the first few places: it is mapped once, and an instruction that was
-    /// misread must not fill memory.
+    /// Keeps only the stacks of the pages outside the heap, and the first few places of each file
+    /// in a space: it is mapped once, and a misread instruction must not fill memory.
     pub(crate) fn settle(&mut self) {
         let stacks = &self.stacks;
         self.beside_heap
@@ -92,8 +93,8 @@ impl Gather<'_> {
                     .programs
                     .image(known.place.file)
                     .is_some_and(|i| i.fixed);
-                // Files are mapped by pages. A fixed one (ET_EXEC) is at its own addresses, any
-                // other one never is: what says otherwise was misread.
+                // Files are mapped by pages. A fixed one (ET_EXEC) is at its own addresses, and any
+                // other never is: evidence to the contrary is a misread instruction.
                 if base % PAGE == 0 && (base == 0) == fixed {
                     self.found.bases.insert((at.space, known.place.file, base));
                 }
@@ -111,14 +112,15 @@ impl Gather<'_> {
                 indexed,
                 ..
             } if !known.instruction.uses_stack => match known.points_to {
-                // What is before the place that a pointer leads to is not of what it points to: a hash table's elements, a header.
+                // What is before a pointer's target is not part of it: a hash table's elements, a
+                // header.
                 Some(Pointee::Struct(ty)) if !indexed && displacement >= 0 => {
                     self.vote(access, at.offset(displacement.wrapping_neg()), ty);
                     self.beside_heap(access, at);
                 }
                 Some(Pointee::Scalar(name)) => self.vote_scalar(access, at, Some(name)),
-                // Without a name it is a vote for nothing, but counts among those of which half
-                // have to be by pointers to scalars.
+                // Without a name it votes for nothing, but counts among those of which half have to
+                // be by pointers to scalars.
                 None if known.described => self.vote_scalar(access, at, None),
                 _ => {}
             },
@@ -141,7 +143,7 @@ impl Gather<'_> {
         }
     }
 
-    /// Where in an array a pointer leads does not matter, so an index may be added to it.
+    /// It does not matter where in an array a pointer points, so an index may be added.
     fn vote_scalar(&mut self, access: &Access, at: UserAddr, name: Option<ScalarName>) {
         let addr = at.flat();
         if let Tenant::Alive { object, start } = self.heap.at(addr, access.time) {
@@ -166,7 +168,7 @@ impl Visitor for Gather<'_> {
     fn marker(&mut self, _: &Marker) {}
 }
 
-/// The call instruction that a program made last, by CPU: the site of the function that is entered next.
+/// The last call instruction of a program, by CPU: the site of the function entered next.
 #[derive(Debug, Default)]
 pub(crate) struct LastCall(Vec<Option<MadeCall>>);
 
@@ -178,7 +180,7 @@ struct MadeCall {
 }
 
 impl LastCall {
-    /// Takes in an access.
+    /// Handles an access.
     #[inline]
     pub(crate) fn access(&mut self, code: &CodeTable, access: &Access) {
         if !access.user_mapping || access.pc.0 >> 63 != 0 {
@@ -198,7 +200,8 @@ impl LastCall {
         }
     }
 
-    /// The site of a call that is entered now: it has just stored its return address where the stack pointer is.
+    /// The site of a call being entered: it has just stored its return address where the stack
+    /// pointer is.
     pub(crate) fn of(&self, call: &Call) -> Option<GuestAddr> {
         let made = (*self.0.get(usize::from(call.cpu.0))?)?;
         // By the offset in the page, which the direct map's alias and the program's address share.
@@ -220,7 +223,8 @@ mod tests {
 
     const TASK: TypeIndex = TypeIndex(2);
 
-    /// What an object of 256 bytes is reached as through a register that points 64 bytes into it.
+    /// The type that an object of 256 bytes is accessed as through a register that points 64 bytes
+    /// into it.
     fn votes_of(displacement: i64, indexed: bool) -> Vec<(u64, TypeIndex, u64)> {
         let space = Space(0);
         let start = UserAddr {

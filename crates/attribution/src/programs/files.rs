@@ -20,7 +20,7 @@ use crate::subjects::{Subject, SubjectId, Subjects, clip};
 struct Variable {
     start: u64,
     size: u64,
-    /// Bytes of an element; 0 where it is no array of structs.
+    /// Bytes of an element; 0 if it is not an array of structs.
     stride: u64,
     subject: SubjectId,
 }
@@ -37,7 +37,7 @@ struct FileVariables {
 struct Mapped {
     start: u64,
     end: u64,
-    /// What is subtracted from an address to get the file's own.
+    /// What to subtract from an address to get the file's own.
     base: u64,
     file: u32,
 }
@@ -71,7 +71,7 @@ impl FileNames {
         }
     }
 
-    /// The byte of a file that is at an address.
+    /// The byte of a file at an address.
     pub(super) fn at(&self, at: UserAddr) -> Option<InFile> {
         let list = self.mapped.get(&at.space)?;
         let after = list.partition_point(|mapped| mapped.start <= at.addr);
@@ -82,7 +82,7 @@ impl FileNames {
         })
     }
 
-    /// The variable that a byte of a file is of.
+    /// The variable that contains a byte of a file.
     pub(super) fn variable(&self, at: InFile) -> Option<InProgram> {
         in_variable(&self.variables[at.file as usize].globals, at.address)
     }
@@ -134,16 +134,16 @@ fn file_variables(
 
 /// Variables of one file.
 struct Declared<'d> {
-    /// What the debug information has.
+    /// From the debug information.
     described: &'d [DebugVariable],
-    /// What the symbol table has.
+    /// From the symbol table.
     symbols: &'d [linemate_programs::Symbol],
     /// Whether each thread has its own.
     of_threads: bool,
 }
 
 impl Declared<'_> {
-    /// The variables of the debug information, and where it has none the symbols.
+    /// The variables of the debug information, or without any, the symbols.
     fn named(&self, image: &Image, schema: &Schema, subjects: &mut Subjects) -> Vec<Variable> {
         let mut list: Vec<Variable> = Vec::new();
         let mut add = |start: ElfAddr, size: u64, name: &str, (ty, bucket)| {
@@ -168,7 +168,7 @@ impl Declared<'_> {
             let what = (variable.ty, bucket);
             add(variable.start, variable.size, &variable.name, what);
         }
-        // The debug information first: it has types, symbols have names and sizes only.
+        // The debug information first: it has types; symbols have only names and sizes.
         let known: BTreeSet<ElfAddr> = self.described.iter().map(|v| v.start).collect();
         for symbol in self.symbols.iter().filter(|s| s.size > 0) {
             if !known.contains(&symbol.address) {
@@ -191,7 +191,7 @@ fn mapped(programs: &Programs, evidence: &Evidence) -> FxHashMap<Space, Vec<Mapp
         };
         for segment in &image.segments {
             let range = segment.range();
-            // Up to the page's end: the kernel clears what the file does not have.
+            // Up to the page's end: the kernel clears what is beyond the file's end.
             let end = range
                 .end
                 .checked_next_multiple_of(PAGE)

@@ -1,8 +1,10 @@
-//! What a register points to where the debug information does not say it: what was just loaded into it.
+//! The target of a register if the debug information does not give it: what was just loaded into
+//! it.
 //!
-//! Straight-line code is followed, from one place that a jump can come to, to the next: a register that is loaded from a variable, or from a
-//! member of a struct that is known, points to what the variable's or member's type says. Compilers without optimisation keep every
-//! variable on the stack, so there it is the only way; with it, it finds what has no name of its own (`a->b->c`).
+//! Straight-line code is followed, from one jump target to the next: a register loaded from a
+//! variable, or from a member of a known struct, points to what the variable's or member's type
+//! says. Compilers without optimisation store every variable on the stack, so there it is the only
+//! way; with optimisation, it finds intermediate values without a name (`a->b->c`).
 
 use std::collections::BTreeSet;
 
@@ -14,18 +16,18 @@ use linemate_types::{Member, Type, TypeId, TypeModel};
 use super::elements::Elements;
 use super::slots::{self, Slots, Stores};
 
-/// Most members that are looked at for what is at one place: unions hold unions.
+/// The maximum number of members examined for what is at one offset: unions contain unions.
 const LOOKED_AT_MAX: usize = 256;
 
-/// What each general register points to, a struct or a scalar, by its number in DWARF.
+/// The target of each general register, a struct or a scalar, by DWARF number.
 type Registers = [Option<TypeId>; 16];
 
 /// The instructions of a function.
 struct Straight<'i> {
     instructions: &'i [Instruction],
-    /// Where jumps come to.
+    /// The targets of jumps.
     targets: &'i BTreeSet<ElfAddr>,
-    /// What registers point to where it begins.
+    /// The targets of registers at its start.
     entered: Registers,
 }
 
@@ -47,8 +49,8 @@ impl<'a, 'd> Flow<'a, 'd> {
         }
     }
 
-    /// Tells `found` of each instruction of `bytes`, which are at `start`, that reaches memory by a register, which struct or scalar
-    /// that points to, where it is known.
+    /// Calls `found` for each instruction of `bytes`, which are at `start`, that has a base
+    /// register with a known target, with that struct or scalar.
     pub(super) fn function(
         &mut self,
         bytes: &[u8],
@@ -78,8 +80,8 @@ impl<'a, 'd> Flow<'a, 'd> {
             targets: &targets,
             entered,
         };
-        // Twice: what a function keeps where on its stack is known only when all of its stores were
-        // seen.
+        // Twice: what a function stores where on its stack is known only after all of its stores
+        // were seen.
         let mut stores = Stores::default();
         self.walk(&code, &Slots::default(), |flow, instruction, registers| {
             let pointed = slots::stored(instruction)
@@ -93,7 +95,7 @@ impl<'a, 'd> Flow<'a, 'd> {
         });
     }
 
-    /// Shows `see` each instruction, and what registers point to before it.
+    /// Calls `see` for each instruction, with the targets of registers before it.
     fn walk(
         &mut self,
         code: &Straight<'_>,
@@ -102,8 +104,7 @@ impl<'a, 'd> Flow<'a, 'd> {
     ) {
         let mut registers = code.entered;
         for instruction in code.instructions {
-            // What registers hold where several ways meet would need all of them: nothing is
-            // assumed.
+            // What registers hold where paths join would need all of the paths: nothing is assumed.
             if code.targets.contains(&instruction.address()) {
                 registers = [None; 16];
             }
@@ -112,7 +113,7 @@ impl<'a, 'd> Flow<'a, 'd> {
         }
     }
 
-    /// What the base register of an instruction's memory operand points to.
+    /// The target of the base register of an instruction's memory operand.
     fn reaches(&self, instruction: &Instruction, known: &Registers) -> Option<(Base, TypeId)> {
         let Operand::Based { base, .. } = instruction.operand() else {
             return None;
@@ -124,7 +125,7 @@ impl<'a, 'd> Flow<'a, 'd> {
         let register = Register(u16::from(base.0));
         let declared = self.code.pointer_in(pc, register);
         let followed = || *known.get(base.index())?;
-        // Structs first: a `char *` is often what a struct is passed as.
+        // Structs first: a struct is often passed as a `char *`.
         declared
             .or_else(followed)
             .or_else(|| self.code.scalar_in(pc, register))
@@ -133,7 +134,8 @@ impl<'a, 'd> Flow<'a, 'd> {
     fn step(&mut self, instruction: &Instruction, slots: &Slots, registers: &mut Registers) {
         match instruction.flow() {
             Control::Next | Control::Branch => {}
-            // What a called function leaves in registers is not known, those that it has to keep aside.
+            // The contents of registers after a call are unknown, except those that the callee has
+            // to preserve.
             Control::Call => {
                 for (number, register) in registers.iter_mut().enumerate() {
                     // `rbx`, `rbp` and `r12` to `r15` by DWARF's numbers (System V ABI,
@@ -149,7 +151,8 @@ impl<'a, 'd> Flow<'a, 'd> {
                 return;
             }
         }
-        // Before the written registers are forgotten: `mov rax, [rax+8]` needs what `rax` was.
+        // Before the written registers are forgotten: `mov rax, [rax+8]` needs the old target of
+        // `rax`.
         let gained = self.gained(instruction, slots, registers);
         for used in self.effects.of(instruction).registers() {
             if used.used.writes != Write::No {
@@ -161,7 +164,7 @@ impl<'a, 'd> Flow<'a, 'd> {
         }
     }
 
-    /// The register that a plain load, copy or `lea` writes, and what it points to then.
+    /// The register that a plain load, copy or `lea` writes, and its new target.
     fn gained(
         &self,
         instruction: &Instruction,
@@ -187,7 +190,7 @@ impl<'a, 'd> Flow<'a, 'd> {
         }
     }
 
-    /// The type of what a memory operand is in, and where in it.
+    /// The type that contains a memory operand, and the offset in it.
     fn holder(&self, instruction: &Instruction, known: &Registers) -> Option<(TypeId, u64)> {
         let pc = instruction.address();
         let (base, displacement, indexed) = match instruction.addressed() {
@@ -204,7 +207,7 @@ impl<'a, 'd> Flow<'a, 'd> {
             _ => return None,
         };
         if indexed {
-            // An array's element: where in it, if the index counts whole elements.
+            // An array's element: the offset in it, if the index counts whole elements.
             let element = self.pointed(pc, base, known)?;
             let size = self.model.size_of(element)?;
             let whole = size == instruction.index_scale();
@@ -220,12 +223,12 @@ impl<'a, 'd> Flow<'a, 'd> {
     }
 }
 
-/// What a pointer at `offset` of a value of type `id` points to: of a union (an enum of Rust's) the first member's that leads to a struct,
-/// else the first one's that leads to a scalar.
+/// The target of a pointer at `offset` of a value of type `id`: in a union (an enum of Rust's) of
+/// the first member that leads to a struct, else of the first one that leads to a scalar.
 fn pointer_at(model: &TypeModel, elements: &Elements, id: TypeId, offset: u64) -> Option<TypeId> {
     let target = |place: &PlaceInType| {
         let declared = model.pointer_target(place.id)?;
-        // Of a vector's pointer its type does not say what it points to.
+        // A vector's pointer type does not say what it points to.
         place.vector.map_or(Some(declared), |vector| {
             Some(model.strip(elements.of(vector)??))
         })
@@ -260,17 +263,18 @@ fn start_at(model: &TypeModel, id: TypeId, offset: u64) -> Option<TypeId> {
     })
 }
 
-/// A part of a type that holds a byte that is looked for.
+/// A part of a type that contains the byte sought.
 #[derive(Clone, Copy, Debug)]
 struct PlaceInType {
     id: TypeId,
-    /// Where in it the byte is.
+    /// The byte's offset in it.
     offset: u64,
-    /// The vector that it is a part of.
+    /// The vector that it is part of.
     vector: Option<TypeId>,
 }
 
-/// Of what starts at `offset` of a value of type `id`, outermost and first members first, the first that `wanted` accepts.
+/// Of everything that starts at `offset` of a value of type `id`, outermost and first members
+/// first, the first that `wanted` accepts.
 fn first(
     model: &TypeModel,
     id: TypeId,
@@ -283,7 +287,7 @@ fn first(
         offset,
         vector: None,
     }];
-    // A list of open places, no recursion: a type from a hostile file may nest as deep as it likes.
+    // A list of open places, not recursion: a type from a hostile file may nest arbitrarily deep.
     for _ in 0..LOOKED_AT_MAX {
         let place = open.pop()?;
         let Some(ty) = model.get(place.id) else {

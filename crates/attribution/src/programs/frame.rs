@@ -1,4 +1,4 @@
-//! What instructions reach of their own functions' frames, by the debug information.
+//! What instructions access in their own functions' frames, according to the debug information.
 
 use std::collections::BTreeSet;
 
@@ -6,15 +6,16 @@ use linemate_dwarf::{ProgramCode, Register};
 use linemate_programs::{Base, CodePlace, ElfAddr, Operand, Programs};
 use linemate_types::{Type, TypeId, TypeModel};
 
-/// Most bytes that a compiler leaves between two variables of a frame because of their alignment.
+/// The maximum gap in bytes that a compiler leaves between two variables of a frame for alignment.
 const GAP_MAX: i64 = 16;
 
-/// What of its own function's frame an instruction reaches. `T`: how types are told.
+/// What an instruction accesses in its own function's frame. `T`: the representation of types.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct InFrame<T> {
-    /// What tables call it, `FUNCTION: VARIABLE`.
+    /// Its name in tables, `FUNCTION: VARIABLE`.
     pub(crate) name: String,
-    /// The struct that the variable or its element is; `None` for numbers, pointers and arrays of such.
+    /// The struct that the variable or its element is; `None` for numbers, pointers and arrays of
+    /// such.
     pub(crate) ty: Option<T>,
     /// Which byte of the struct, or of the variable.
     pub(crate) offset: u64,
@@ -23,7 +24,7 @@ pub(crate) struct InFrame<T> {
 }
 
 impl<T> InFrame<T> {
-    /// The same with its type as `convert` gives it; `None` if it has one that that gives none for.
+    /// The same with its type as `convert` gives it; `None` if `convert` gives none.
     pub(super) fn with_type<U>(self, convert: impl Fn(T) -> Option<U>) -> Option<InFrame<U>> {
         let ty = match self.ty {
             Some(ty) => Some(convert(ty)?),
@@ -38,7 +39,7 @@ impl<T> InFrame<T> {
     }
 }
 
-/// What the instructions of a file at `places` reach of their functions' frames.
+/// What the instructions of a file at `places` access in their functions' frames.
 pub(super) fn in_frames(
     programs: &Programs,
     file: u32,
@@ -61,7 +62,7 @@ pub(super) fn in_frames(
             return None;
         };
         let pc = *address;
-        // `rbp` is a register like others where it does not lead to the frame.
+        // `rbp` is a general register if it does not point to the frame.
         let framed = || code.cfa(pc).is_some_and(|(r, _)| r == register(base));
         if base != Base::STACK && !framed() {
             return None;
@@ -97,11 +98,12 @@ fn in_frame(
     let ty = element(model, found.type_id);
     let mut offset = found.offset.0;
     if indexed {
-        // Loops over another array may count from outside of it: what begins here must be this one.
+        // A loop over another array may count from outside it: an access at the start must be to
+        // this one.
         let before = |gap| at(displacement.checked_sub(gap)?);
         let ends_here =
             |gap| before(gap).is_some_and(|v| array_element(model, v.type_id).is_some());
-        // An element's size as well: a loop over bytes that happens to begin at an array of structs
+        // An element's size as well: a loop over bytes that happens to start at an array of structs
         // is a copy.
         let own = array_element(model, found.type_id) == Some(u64::from(bytes));
         if offset != 0 || ty.is_some() || !own || (1..=GAP_MAX).any(ends_here) {
@@ -168,7 +170,8 @@ int main(int count, char **words)
     return pair.second + lower[0] + upper[0] + (words == 0);
 }";
 
-    /// What the instructions of `main` reach of its frame: name, whether a struct, which byte, whether by an index.
+    /// What the instructions of `main` access in its frame: name, whether a struct, which byte,
+    /// whether by an index.
     fn of_main() -> BTreeSet<(String, bool, u64, bool)> {
         let folder = tempfile::tempdir().unwrap();
         let (source, program) = (folder.path().join("frame.c"), folder.path().join("frame"));
@@ -202,7 +205,7 @@ int main(int count, char **words)
         };
         assert!(has("count", false, 0, false), "{found:?}");
         assert!(has("pair", true, 4, false), "{found:?}");
-        // One of the two begins where the other ends.
+        // One of the two starts where the other ends.
         let indexed = ["lower", "upper"].map(|name| has(name, false, 0, true));
         assert!(indexed[0] != indexed[1], "{found:?}");
         assert!(has("lower", false, 0, false) && has("upper", false, 0, false));

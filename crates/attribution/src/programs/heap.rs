@@ -10,20 +10,20 @@ use crate::kinds::{KindId, Kinds, ObjectKind, Origin, SILENT};
 use crate::sites::SiteUse;
 use crate::votes::Bounds;
 
-/// The largest object that is believed: 64 GiB. Larger sizes are of calls that fail.
+/// The largest plausible object: 64 GiB. Larger sizes belong to failing calls.
 const SIZE_MAX: u64 = 1 << 36;
 
-/// An allocation under way.
+/// An allocation in progress.
 #[derive(Clone, Copy, Debug)]
 struct PendingCall {
     time: VirtualTime,
     site: Option<GuestAddr>,
     size: u64,
-    /// `realloc`: what there was.
+    /// `realloc`: the old block.
     old: Option<u64>,
 }
 
-/// What the pass leaves.
+/// The result of the pass.
 #[derive(Debug, Default)]
 pub(crate) struct Heap {
     /// By [`ObjectId`]; addresses are [`UserAddr::flat`].
@@ -37,7 +37,7 @@ pub(crate) struct Heap {
 }
 
 impl Heap {
-    /// Takes in a call of a program's function; `site` is the instruction that calls, where it is known.
+    /// Handles a call of a program's function; `site` is the calling instruction, if known.
     pub(crate) fn call(
         &mut self,
         table: &FunctionTable,
@@ -81,7 +81,7 @@ impl Heap {
         }
     }
 
-    /// Takes in a return.
+    /// Handles a return.
     pub(crate) fn returned(&mut self, places: &UserPlaces, ret: &Return) {
         let Some(space) = places.space(ret.cpu, ret.time) else {
             return;
@@ -96,7 +96,7 @@ impl Heap {
         if ret.value == 0 || last.size > SIZE_MAX {
             return;
         }
-        // `realloc` freed the old block only if it succeeded, which the return says; the time is
+        // `realloc` freed the old block only if it succeeded, which the return shows; the time is
         // the call's, as for `free`.
         if let Some(addr) = calls.iter().find_map(|c| c.old).filter(|old| *old != 0) {
             self.free(UserAddr { space, addr }, first.time);
@@ -115,7 +115,8 @@ impl Heap {
         if let Some(&inner) = self.living.get(&start) {
             let object = &self.objects[inner.0 as usize];
             if object.birth >= call.time {
-                // An allocator called another: the object is there, the outer call knows better who asked for it.
+                // An allocator called another: the object exists; the outer call knows better who
+                // asked for it.
                 let size = object.range.end - object.range.start;
                 self.objects[inner.0 as usize].kind = self.kind(call.site, size);
                 return;
@@ -140,7 +141,8 @@ impl Heap {
         }
     }
 
-    /// An object that this call got from another allocator, and that begins a little before what it hands out.
+    /// An object that this call got from another allocator, and that starts a little before what it
+    /// hands out.
     fn begun_around(&self, start: GuestAddr, call: &PendingCall) -> Option<ObjectId> {
         // Up to four words, a choice: wrappers put a size or a pointer or both before the block
         // that they hand out.
@@ -168,10 +170,10 @@ impl Heap {
         }
     }
 
-    /// Ends an object and those inside of it: as many as a recording likes, one in the other.
+    /// Ends an object and those nested in it, of which there may be any number.
     fn end(&mut self, id: ObjectId, time: VirtualTime) {
         let mut next = Some(id);
-        // A loop, because a recording may nest objects as deep as it likes.
+        // A loop, because a recording may nest objects arbitrarily deep.
         while let Some(id) = next {
             let object = &mut self.objects[id.0 as usize];
             object.death = time;

@@ -9,12 +9,12 @@ pub(crate) struct InProgram {
     pub(crate) subject: SubjectId,
     /// Bytes from the start of the type or variable.
     pub(crate) offset: u32,
-    /// Whether the object has a first byte that tells it from its siblings.
+    /// Whether the object has a first byte that distinguishes it from its siblings.
     pub(crate) object: bool,
 }
 
 impl InProgram {
-    /// What has no place of its own in its subject.
+    /// An access without a place of its own in its subject.
     pub(super) fn whole(subject: SubjectId) -> InProgram {
         InProgram {
             subject,
@@ -24,7 +24,7 @@ impl InProgram {
     }
 }
 
-/// The subject of what is a program's, and of which nothing but the bucket is known.
+/// The subject of programs' memory of which only the bucket is known.
 pub(super) fn of_program(bucket: Bucket) -> Subject {
     Subject {
         program: true,

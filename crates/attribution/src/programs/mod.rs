@@ -6,7 +6,8 @@
 //!          ─► ProgramNames
 //! ```
 //!
-//! Nothing here knows the kernel: what its code does to programs' memory is told by the address alone.
+//! Nothing here knows the kernel: what its code does to programs' memory is named by the address
+//! alone.
 
 mod allocations;
 mod code;

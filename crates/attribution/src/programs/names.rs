@@ -1,4 +1,5 @@
-//! Where a program's access went: an object of the heap, a file's variable, a thread's memory, a stack.
+//! Where a program's access went: an object of the heap, a file's variable, a thread's memory, a
+//! stack.
 
 use linemate_recording::{Access, PAGE};
 use rustc_hash::FxHashSet;
@@ -17,20 +18,20 @@ use crate::ledger::Bucket;
 use crate::schema::Schema;
 use crate::subjects::{Subject, SubjectId, Subjects, clip};
 
-/// Answers where programs' accesses went.
+/// Finds where programs' accesses went.
 #[derive(Debug)]
 pub(crate) struct ProgramNames {
     places: UserPlaces,
     objects: ObjectNames,
     files: FileNames,
     threads: ThreadNames,
-    /// Pages that were reached by a stack pointer.
+    /// Pages accessed through a stack pointer.
     stacks: FxHashSet<(Space, u64)>,
     on_stacks: StackNames,
     whole: Wholes,
 }
 
-/// The subjects of what has no other than its area.
+/// The subjects of memory that has only its area.
 #[derive(Debug)]
 struct Wholes {
     stack: SubjectId,
@@ -58,7 +59,7 @@ impl Wholes {
     }
 }
 
-/// Where things are that `ProgramNames` is made of.
+/// The inputs of `ProgramNames`.
 pub(crate) struct ProgramFindings {
     pub(crate) places: UserPlaces,
     pub(crate) heap: Heap,
@@ -67,8 +68,8 @@ pub(crate) struct ProgramFindings {
 }
 
 impl ProgramNames {
-    /// Settles what was found.
-    // The areas number their subjects in this order, which is that of rows that are otherwise equal.
+    /// Resolves what was found.
+    // The areas number their subjects in this order, which orders rows that are otherwise equal.
     pub(crate) fn new(
         facts: ProgramFacts<'_>,
         schema: &Schema,
@@ -96,14 +97,14 @@ impl ProgramNames {
         }
     }
 
-    /// Where an access through a user mapping went; `None` where it is not known in which process it was.
+    /// Where an access through a user mapping went; `None` if its process is unknown.
     pub(crate) fn locate(&self, access: &Access) -> Option<InProgram> {
         let at = self.places.of(access)?;
         let found = self
             .objects
             .at(at, access.time)
-            // From what is known best: an allocation is known to the byte, a file to the end of its
-            // last page, a thread by its pointer alone.
+            // The best known first: an allocation is known to the byte, a file to the end of its
+            // last page, a thread only by its pointer.
             .or_else(|| self.in_file(at))
             .or_else(|| self.in_thread(at));
         if found.is_some() {

@@ -1,4 +1,5 @@
-//! Programs' heap objects: structs where code reaches them as such, else arrays of scalars, else what their site asked for.
+//! Programs' heap objects: structs if code accesses them as such, else arrays of scalars, else what
+//! their site requested.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +19,7 @@ use crate::schema::Schema;
 use crate::subjects::{Extent, Subject, SubjectId, Subjects, clip, find};
 use crate::votes::{Placement, Votes};
 
-/// All objects, where they are and what is in them.
+/// All objects: where they are and what is in them.
 #[derive(Debug)]
 pub(super) struct ObjectNames {
     lifetimes: LifetimeIndex,
@@ -53,7 +54,7 @@ impl ObjectNames {
         let alike = heap.objects.iter().zip(&of_objects);
         let alike: Vec<Alike> = alike.map(|(o, form)| (o.kind, *form)).collect();
         let arrays = ScalarArrays::new(&heap, &declared, &settled, &of_objects, evidence);
-        // By (kind, form): objects that are alike have one subject for the rest, and there are far
+        // By (kind, form): objects that are alike share one subject for the rest, and there are far
         // fewer of these than objects.
         let different: BTreeSet<Alike> = alike.iter().copied().collect();
         let rest = different.into_iter().map(|of| {
@@ -70,7 +71,7 @@ impl ObjectNames {
         }
     }
 
-    /// The object that is at an address at a time.
+    /// The object at an address at a time.
     pub(super) fn at(&self, at: UserAddr, time: VirtualTime) -> Option<InProgram> {
         let addr = at.flat();
         match self.lifetimes.at(addr, time) {
@@ -108,7 +109,7 @@ fn vote(heap: &mut Heap, evidence: &Evidence) {
     }
 }
 
-/// What the code that asks for the objects of a kind says that they hold, by kind.
+/// The elements that the requesting code says the objects of a kind hold, by kind.
 fn declared(heap: &Heap, facts: ProgramFacts<'_>) -> BTreeMap<KindId, Pointee> {
     let kinds = (0u32..).map(KindId).take(heap.kinds.len());
     let declared = kinds.filter_map(|kind| {
@@ -118,13 +119,13 @@ fn declared(heap: &Heap, facts: ProgramFacts<'_>) -> BTreeMap<KindId, Pointee> {
     declared.collect()
 }
 
-/// Which objects are arrays of scalars, or have such beside their structs.
+/// Which objects are arrays of scalars, or have such arrays next to their structs.
 struct ScalarArrays {
-    /// As the code says that asks for them.
+    /// According to the requesting code.
     declared: BTreeMap<KindId, ScalarName>,
-    /// As the objects are reached.
+    /// According to how the objects are accessed.
     whole: BTreeMap<KindId, ScalarName>,
-    /// As they are reached beside their structs.
+    /// According to how they are accessed next to their structs.
     beside: BTreeMap<Alike, ScalarName>,
 }
 
@@ -176,7 +177,8 @@ fn extents(subjects: &mut Subjects, form: &[Placement]) -> Vec<Extent> {
     form.iter().map(extent).collect()
 }
 
-/// The subject of what no placement covers; `array`: the type of the elements where the objects are arrays of scalars.
+/// The subject of what no placement covers; `array`: the type of the elements if the objects are
+/// arrays of scalars.
 fn rest_of(subjects: &mut Subjects, kind: ObjectKind, array: Option<&str>) -> SubjectId {
     let (bucket, label) = match array {
         Some(element) => (Bucket::HeapScalar, format!("{element}[]")),

@@ -1,11 +1,13 @@
-//! Which process, and where in its address space: what an access through a user mapping was in its program's eyes.
+//! The process and address of an access through a user mapping, from its program's point of view.
 //!
-//! The recorder tells a CPU's page tables when they change, and a page's place when it is met elsewhere than before. In between both hold.
+//! The recorder reports a CPU's page tables when they change, and a page's place when it is
+//! accessed elsewhere than before. In between both hold.
 
 use linemate_recording::{Access, CpuId, GuestAddr, MappedPage, Mark, Marker, PAGE, VirtualTime};
 use rustc_hash::FxHashMap;
 
-/// An address space, in the order in which they were first seen. One that ends and whose page tables' memory is used for another's keeps its number.
+/// An address space, in order of first appearance. One that ends and whose page tables' memory is
+/// reused for another keeps its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Space(pub(crate) u32);
 
@@ -33,28 +35,28 @@ impl UserAddr {
     }
 }
 
-/// What held from when on.
+/// Values with the time from which they hold.
 type History<T> = Vec<(VirtualTime, T)>;
 
-/// The state at a time: what the latest entry before it says.
+/// The state at a time: that of the latest entry before it.
 fn at<T: Copy>(history: &History<T>, time: VirtualTime) -> Option<T> {
     let after = history.partition_point(|(from, _)| *from <= time);
     Some(history.get(after.checked_sub(1)?)?.1)
 }
 
-/// All that the recorder told of spaces and pages.
+/// Everything that the recorder reported about spaces and pages.
 #[derive(Debug, Default)]
 pub(crate) struct UserPlaces {
     numbers: FxHashMap<u64, Space>,
     /// The space that each CPU is in.
     spaces: Vec<History<Space>>,
-    /// By frame: the user-space page that it is at.
+    /// By frame: the user-space page it is mapped at.
     pages: FxHashMap<u64, History<u64>>,
     direct_map: u64,
 }
 
 impl UserPlaces {
-    /// Nothing told. Frames are seen from `direct_map` on.
+    /// Nothing reported. Frames are seen from `direct_map` on.
     pub(crate) fn new(direct_map: u64) -> UserPlaces {
         UserPlaces {
             direct_map,
@@ -62,12 +64,12 @@ impl UserPlaces {
         }
     }
 
-    /// Takes in a marker, in order.
+    /// Handles a marker, in order.
     pub(crate) fn mark(&mut self, marker: &Marker) {
         match marker.mark {
             Mark::Space => {
                 let next = Space(self.numbers.len() as u32);
-                // By the address of the page tables, which is all that a CPU knows of a process.
+                // By the address of the page tables, which is all that a CPU knows about a process.
                 let space = *self.numbers.entry(marker.value).or_insert(next);
                 let cpu = usize::from(marker.cpu.0);
                 if cpu >= self.spaces.len() {
@@ -90,7 +92,8 @@ impl UserPlaces {
         at(self.spaces.get(usize::from(cpu.0))?, time)
     }
 
-    /// Where an access through a user mapping went. `None` where a page or a space was not told, as at the very start.
+    /// Where an access through a user mapping went. `None` if its page or space was not reported,
+    /// as at the very start.
     pub(crate) fn of(&self, access: &Access) -> Option<UserAddr> {
         let physical = access.addr.0.checked_sub(self.direct_map)?;
         let page = at(self.pages.get(&(physical / PAGE))?, access.time)?;

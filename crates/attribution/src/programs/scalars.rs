@@ -1,7 +1,8 @@
-//! Heap objects that are arrays of numbers or pointers: a string's bytes, a hash table's buckets; and such arrays beside structs in one object.
+//! Heap objects that are arrays of numbers or pointers: a string's bytes, a hash table's buckets;
+//! and such arrays next to structs in one object.
 //!
-//! They are told by what code reaches them as, like structs, but nothing follows from where in the object that is. A struct that is
-//! known weighs more than any scalar: its members are scalars, too.
+//! Like structs, they are recognised by how code accesses them, but the offset in the object says
+//! nothing. A known struct outweighs any scalar: its members are scalars, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,31 +18,36 @@ use crate::votes::{Placement, Votes};
 
 type Weights = BTreeMap<ScalarName, u64>;
 
-/// Bytes of the parts of objects that votes are told apart by: a line, so that a struct's neighbour is another part.
+/// The size of the parts of objects that votes are counted for: a line, so that a struct's
+/// neighbour is another part.
 const PART: u64 = 64;
 
-/// The share of what known functions do to bytes beside structs that has to be by pointers to scalars: the rest goes by registers of which
-/// nothing is known, because optimised code does not say it of all. One half is a choice made on one program, SQLite, which nine tenths leave
-/// without types; the oracles have no wrong name with it. Whether another program has is not known.
+/// The share of what known functions do to bytes next to structs that has to be by pointers to
+/// scalars: the rest uses registers about which nothing is known, because optimised code does not
+/// describe all of them. One half is a choice based on one program, SQLite, which nine tenths would
+/// leave without types; the oracles have no wrong name with it. Whether another program has is
+/// unknown.
 const BESIDE_SHARE: (u64, u64) = (1, 2);
 
-/// What an access says of an object.
+/// What an access says about an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ScalarVote {
     pub(crate) object: ObjectId,
     /// Which part of it, see [`part_of`].
     pub(crate) part: u32,
-    /// The scalar that the register points to; `None` where the debug information has the function but not what the register points to.
+    /// The scalar that the register points to; `None` if the debug information has the function but
+    /// not the register's target.
     pub(crate) name: Option<ScalarName>,
 }
 
-/// The part of an object that a byte of it is in.
+/// The part of an object that contains a byte.
 pub(crate) fn part_of(offset: u64) -> u32 {
     clip(offset / PART)
 }
 
-/// The element type of each kind of objects that has one: the scalar that its objects were reached as most often; where they were not, that
-/// of the objects of all sizes from the same site, unless one of those is a struct. `structs`: kinds that are or hold one.
+/// The element type of each kind of objects that has one: the scalar that its objects were accessed
+/// as most often; without accesses, that of the objects of all sizes from the same site, unless one
+/// of those is a struct. `structs`: kinds that are or contain one.
 pub(super) fn settle(
     heap: &Heap,
     structs: &BTreeSet<KindId>,
@@ -59,8 +65,7 @@ pub(super) fn settle(
         }
     }
     for site in structs.iter().filter_map(|kind| site(*kind)) {
-        // A site that also allocates structs is a wrapper: sizes that nothing reached may be
-        // either.
+        // A site that also allocates structs is a wrapper: sizes without accesses may be either.
         of_site.remove(&site);
     }
     let kinds = (0u32..).map(KindId).take(heap.kinds.len());
@@ -77,19 +82,20 @@ pub(super) fn settle(
 /// The objects of a kind that are alike in their structs.
 pub(super) type Alike = (KindId, FormId);
 
-/// What is beside the structs of objects that hold some.
+/// What is next to the structs of objects that contain some.
 #[derive(Debug, Default)]
 struct Beside {
     weights: Weights,
-    /// Of all accesses by functions that are known.
+    /// Of all accesses by known functions.
     all: u64,
-    /// Whether something there was reached as a struct that was not believed.
+    /// Whether something there was accessed as a struct that was not believed.
     doubtful: bool,
 }
 
-/// The scalar that the bytes beside the structs of alike objects are mostly reached as: an object may be a page of bytes and after it the structs that
-/// describe it. An arena is not such an object, so nothing there may have been reached as a struct, and half of what known functions do there has
-/// to be by pointers to scalars. `forms`: by object; `placements`: by form.
+/// The scalar that the bytes next to the structs of alike objects are mostly accessed as: an object
+/// may be a page of bytes followed by the structs that describe it. An arena is not such an object,
+/// so nothing there may have been accessed as a struct, and half of what known functions do there
+/// has to be by pointers to scalars. `forms`: by object; `placements`: by form.
 pub(super) fn beside(
     heap: &Heap,
     forms: &[FormId],
@@ -104,7 +110,7 @@ pub(super) fn beside(
     for (vote, weight) in votes {
         let start = u64::from(vote.part) * PART;
         let structs = placed(vote.object);
-        // Members are scalars, too: only bytes that are certainly outside of every struct count.
+        // Members are scalars, too: only bytes that are certainly outside every struct count.
         if structs.is_empty() || overlaps(structs, start, PART) {
             continue;
         }
@@ -131,7 +137,7 @@ pub(super) fn beside(
     found.into_iter().filter_map(scalar).collect()
 }
 
-/// Whether one of the structs has a byte of these.
+/// Whether one of the structs contains one of these bytes.
 fn overlaps(structs: &[Placement], start: u64, bytes: u64) -> bool {
     let after = structs.partition_point(|p| p.start < start.saturating_add(bytes));
     let last = after.checked_sub(1).map(|i| &structs[i]);
@@ -215,9 +221,9 @@ mod tests {
     fn other_sizes_of_a_site_speak_for_those_that_nothing_reached() {
         let objects = [(7, 32), (7, 48), (8, 48)];
         assert_eq!(settled(&objects, &[], &[(0, 1, 1)]), [(0, 1), (1, 1)]);
-        // Not where the site hands out structs, too: a wrapper of malloc.
+        // Not if the site hands out structs, too: a wrapper of malloc.
         assert_eq!(settled(&objects, &[1], &[(0, 1, 1)]), [(0, 1)]);
-        // Nor where the site is not known.
+        // Nor if the site is unknown.
         assert_eq!(settled(&[(0, 32), (0, 48)], &[], &[(0, 1, 1)]), [(0, 1)]);
     }
 
@@ -265,7 +271,7 @@ mod tests {
             beside_of(&[(0, 4096, Some(5), 6), (0, 4160, Some(5), 6)], &[]),
             0
         );
-        // An object that nobody knows a struct of may be anything.
+        // An object in which no struct is known may be anything.
         assert_eq!(beside_of(&[(2, 0, Some(5), 6)], &[]), 0);
     }
 

@@ -1,7 +1,8 @@
-//! Where a function keeps pointers on its stack without a variable of that name.
+//! Where a function stores pointers on its stack without a variable of that name.
 //!
-//! Without optimisation, LLVM writes an argument to its variable's place for the debugger's sake alone, and reads it from a place of its
-//! own that no variable describes. What such a place holds is known all the same: what is written to it is.
+//! Without optimisation, LLVM writes an argument to its variable's slot only for the debugger, and
+//! reads it from another slot that no variable describes. The contents of such a slot are known all
+//! the same, from what is written to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -13,18 +14,18 @@ use linemate_types::{ElfAddr, TypeId};
 /// Bytes of a pointer.
 const POINTER: i64 = 8;
 
-/// What pointers a function's stack holds, by displacement from the stack pointer.
+/// The pointers on a function's stack, by displacement from the stack pointer.
 #[derive(Debug, Default)]
 pub(super) struct Slots(BTreeMap<i64, TypeId>);
 
 impl Slots {
-    /// What the pointer in a memory operand points to, if that is such a place.
+    /// The target of the pointer in a memory operand, if it is such a slot.
     pub(super) fn at(&self, instruction: &Instruction) -> Option<TypeId> {
         self.0.get(&on_stack(instruction)?).copied()
     }
 }
 
-/// The displacement of a memory operand from the stack pointer, where nothing is added to it.
+/// The displacement of a memory operand from the stack pointer, if nothing is added to it.
 pub(super) fn on_stack(instruction: &Instruction) -> Option<i64> {
     match instruction.addressed() {
         Operand::Based {
@@ -44,26 +45,26 @@ pub(super) fn stored(instruction: &Instruction) -> Option<(Base, i64)> {
     }
 }
 
-/// What is stored where in a function, as it is walked through.
+/// What is stored where in a function, collected while walking through it.
 #[derive(Debug, Default)]
 pub(super) struct Stores {
     pointers: BTreeMap<i64, TypeId>,
     /// What else is written or has its address taken.
     others: Vec<Range<i64>>,
-    /// Whether displacements mean other places after some stores.
+    /// Whether displacements refer to other places after some stores.
     moved: bool,
 }
 
 impl Stores {
-    /// Takes in an instruction; `pointed`: what the register points to that it stores.
+    /// Handles an instruction; `pointed`: the target of the register that it stores.
     pub(super) fn see(
         &mut self,
         instruction: &Instruction,
         effects: &mut Effects,
         pointed: Option<TypeId>,
     ) {
-        // After the prologue `rsp` is fixed: where it moves after the first store, a displacement
-        // means two places, and nothing is concluded.
+        // After the prologue `rsp` is fixed: if it moves after the first store, a displacement
+        // refers to two places, and nothing is concluded.
         self.moved |= instruction.lowers_stack() && !self.pointers.is_empty();
         if let (Some((_, at)), Some(ty)) = (stored(instruction), pointed) {
             if *self.pointers.entry(at).or_insert(ty) != ty {
@@ -87,7 +88,7 @@ impl Stores {
         }
     }
 
-    /// The places that hold pointers to one type and nothing else.
+    /// The slots that hold only pointers to one type.
     pub(super) fn settle(self) -> Slots {
         let others = &self.others;
         let alone = |at: i64| {
@@ -101,8 +102,9 @@ impl Stores {
     }
 }
 
-/// What arguments point to that a function writes to their variables before anything else happens: `variable` is what the pointer of
-/// the variable at a displacement from the stack pointer leads to, if one is there.
+/// The targets of arguments that a function writes to their variables before anything else:
+/// `variable` gives the target of the pointer variable at a displacement from the stack pointer, if
+/// one is there.
 pub(super) fn arguments(
     instructions: &[Instruction],
     targets: &BTreeSet<ElfAddr>,
@@ -140,7 +142,7 @@ mod tests {
     /// `mov rax,[rsp+8]`
     const LOAD: &[u8] = b"\x48\x8b\x44\x24\x08";
 
-    /// What the pointer that is loaded last leads to.
+    /// The target of the pointer loaded last.
     fn loaded(between: &[u8]) -> Option<TypeId> {
         let code = [ENTRY, between, LOAD].concat();
         let instructions: Vec<Instruction> = Instruction::all(&code, ElfAddr(0)).collect();

@@ -1,8 +1,9 @@
 //! What is on programs' stacks, by the instruction that accesses it.
 //!
-//! An object on a stack has no allocation and no end that is told, so nothing is concluded from one access for another. An instruction that
-//! reaches its own function's frame says by the debug information which variable it means; one that reaches it by a pointer to a struct says
-//! which struct. All else on a stack has no name.
+//! An object on a stack has no allocation and no recorded end, so one access says nothing about
+//! another. For an instruction that accesses its own function's frame, the debug information says
+//! which variable it means; for one with a pointer to a struct, which struct. Nothing else on a
+//! stack has a name.
 
 use std::collections::BTreeSet;
 
@@ -18,17 +19,17 @@ use crate::ledger::Bucket;
 use crate::schema::{Schema, TypeIndex};
 use crate::subjects::{Subject, SubjectId, Subjects, clip};
 
-/// What an instruction reaches if that is on a stack.
+/// What an instruction accesses if that is on a stack.
 #[derive(Clone, Copy, Debug)]
 struct OnStack {
     subject: SubjectId,
     offset: u32,
-    /// Bytes of its operand. An access to fewer is a part of it, nobody knows which.
+    /// Bytes of its operand. A shorter access is an unknown part of it.
     bytes: u16,
     object: bool,
 }
 
-/// Answers what instructions reach on stacks.
+/// Finds what instructions access on stacks.
 #[derive(Debug, Default)]
 pub(super) struct StackNames(FxHashMap<GuestAddr, OnStack>);
 
@@ -46,7 +47,8 @@ impl StackNames {
                 continue;
             };
             let frame = facts.debug.in_frame(about.place);
-            // A call by a pointer in a struct: the load is from the struct, the return address goes to the stack.
+            // A call through a pointer in a struct: the load is from the struct, the return address
+            // goes to the stack.
             let pushes = about.instruction.uses_stack;
             let found = frame.map(|frame| of_frame(subjects, frame)).or_else(|| {
                 let operand = Some(about.instruction.operand).filter(|_| !pushes)?;
@@ -66,7 +68,7 @@ impl StackNames {
         StackNames(known.into_iter().collect())
     }
 
-    /// What an access to a stack reached.
+    /// What an access to a stack went to.
     pub(super) fn at(&self, access: &Access) -> Option<InProgram> {
         let found = self.0.get(&access.pc)?;
         // `rep movs` and vector instructions are recorded in parts.
@@ -91,7 +93,7 @@ fn of_frame(subjects: &mut Subjects, frame: &InFrame<TypeIndex>) -> (SubjectId, 
     }
 }
 
-/// The struct that an instruction reaches by a pointer, and which byte of it.
+/// The struct that an instruction accesses through a pointer, and which byte of it.
 fn pointed(
     operand: Operand,
     points_to: Option<Pointee>,

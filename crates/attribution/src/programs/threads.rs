@@ -1,4 +1,4 @@
-//! Programs' threads: their control blocks and what is thread-local.
+//! Programs' threads: their control blocks and thread-local variables.
 
 use linemate_programs::Programs;
 use rustc_hash::FxHashMap;
@@ -18,19 +18,19 @@ pub(super) struct ThreadNames(FxHashMap<Space, Threads>);
 struct Threads {
     /// Their thread pointers, ascending.
     pointers: Vec<u64>,
-    /// The program, and how far below a thread pointer its thread-local variables begin.
+    /// The program, and how far below a thread pointer its thread-local variables start.
     program: Option<(u32, u64)>,
 }
 
-/// A byte of a thread's.
+/// A byte that belongs to a thread.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum InThread {
     /// Of its control block.
     Block { offset: u64 },
-    /// Of what is thread-local.
+    /// Of thread-local storage.
     Local {
         file: u32,
-        /// Which byte of its thread storage.
+        /// The offset in its thread storage.
         offset: u64,
     },
 }
@@ -40,7 +40,7 @@ impl ThreadNames {
         ThreadNames(threads(programs, evidence))
     }
 
-    /// What of a thread's is at an address.
+    /// The thread's data at an address.
     pub(super) fn at(&self, at: UserAddr) -> Option<InThread> {
         let Threads { pointers, program } = self.0.get(&at.space)?;
         let after = pointers.partition_point(|thread| *thread <= at.addr);
@@ -57,9 +57,9 @@ impl ThreadNames {
     }
 }
 
-/// Thread pointers, and the program of each space: its thread-local variables end at the thread pointer (System V ABI, TLS variant II;
-/// U. Drepper, ELF Handling For Thread-Local Storage, section 3.4.6). Those of libraries are further below, in an order that is
-/// not known here.
+/// Thread pointers, and the program of each space: its thread-local variables end at the thread
+/// pointer (System V ABI, TLS variant II; U. Drepper, ELF Handling For Thread-Local Storage,
+/// section 3.4.6). Those of libraries are further below, in an order that is unknown here.
 fn threads(programs: &Programs, evidence: &Evidence) -> FxHashMap<Space, Threads> {
     let mut all: FxHashMap<Space, Threads> = FxHashMap::default();
     for (space, pointer) in &evidence.threads {

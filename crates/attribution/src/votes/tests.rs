@@ -38,13 +38,14 @@ fn the_outermost_type_wins_however_often_its_members_are_seen() {
 
 #[test]
 fn a_wrong_sighting_is_outvoted() {
-    // The entity at 8 contradicts the entity at 64 in a task; it overlaps the task, so it goes.
+    // The entity at 8 contradicts the entity at 64 in a task; it overlaps the task, so it is
+    // dropped.
     let votes = [(0, TASK, 3), (64, ENTITY, 3), (8, ENTITY, 5)];
     assert_eq!(
         settle(&votes, Bounds::Open, None),
         vec![(0, 256, "task".into())]
     );
-    // And the other way round: one wrong task over many rightly seen entities.
+    // And the other way round: one wrong task over many correct entities.
     let votes = [(0, TASK, 1), (0, ENTITY, 40), (128, ENTITY, 40)];
     assert_eq!(
         settle(&votes, Bounds::Open, None),
@@ -332,7 +333,8 @@ fn the_name_of_a_merged_cache_needs_a_sighting_that_agrees() {
     assert_eq!(named(&[(64, ENTITY)], Hint::Some("task")), Some((0, TASK)));
 }
 
-/// What an object of `size` bytes holds that was asked for as entities: start, bytes and stride of each placement.
+/// What an object of `size` bytes that was requested as entities holds: start, bytes and stride of
+/// each placement.
 fn entities(size: u64, sighted: &[(u64, TypeIndex, u64)]) -> Vec<(u64, u64, u64, TypeIndex)> {
     let mut votes = Votes::default();
     for &(offset, ty, weight) in sighted {
@@ -356,7 +358,7 @@ fn what_was_asked_for_is_there_if_it_fills_the_object() {
 fn what_was_asked_for_explains_what_was_seen_in_each_element() {
     let seen = [(16, LIST, 3), (80, LIST, 3), (64, ENTITY, 1)];
     assert_eq!(entities(192, &seen), [(0, 192, 64, ENTITY)]);
-    // A little that contradicts it is a mistake of the one who looked, much is not.
+    // A little contradiction is a mistake of the observer, a lot is not.
     assert_eq!(entities(64, &[(8, LIST, 4)]), [(0, 64, 64, ENTITY)]);
     assert_eq!(entities(64, &[(8, LIST, 5)]), [(8, 16, 16, LIST)]);
 }

@@ -1,4 +1,4 @@
-//! What recordings' accesses are named.
+//! The names of recordings' accesses.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -8,7 +8,7 @@ use linemate_recording::Recording;
 /// Type names with offsets in them.
 pub(crate) type Places = Vec<(String, u32)>;
 
-/// Non-empty buckets; and the names of what has a type or a label, with offsets.
+/// Non-empty buckets; and the names of everything with a type or a label, with offsets.
 pub(crate) fn named(recording: &Recording) -> (Vec<(Bucket, u64)>, Places) {
     let analysis = Analysis::new(recording).unwrap();
     let counted = analysis.count().unwrap();
