@@ -1,7 +1,7 @@
-//! How fast a replay is, and how much memory it takes, on a synthetic stream shaped like a scheduler
-//! recording: `cargo bench -p linemate-replay --bench speed [-- ACCESSES] [CASE…]`,
-//! where a case is `usual-8`, `usual-8x2` (two replays at once on two threads), `usual-480`, `hard-8`, `hard-480`, or `ahead-8`: `usual-8` with the
-//! machine's prefetchers for streams and strides, which the others go without.
+//! How fast a replay is, and how much memory it takes, on a synthetic stream shaped like a
+//! scheduler recording: `cargo bench -p linemate-replay --bench speed [-- ACCESSES]
+//! [CASE…]`, where a case is `usual-8`, `usual-8x2` (two replays at once on two threads), `usual-480`, `hard-8`, `hard-480`, or `ahead-8`: `usual-8`
+//! with the machine's stream and stride prefetchers, which the others do without.
 //!
 //! The stream: 8 CPUs in slices of 40 to 70 accesses, three instructions apart; 30 % of the accesses to own
 //! data are stores, 3 % atomics. Where they go, in per cent of all accesses:
@@ -63,7 +63,7 @@ impl AccessStream {
         }
     }
 
-    /// Xorshift64: fast enough not to be what is measured.
+    /// Xorshift64: fast enough not to dominate the measurement.
     #[inline]
     fn random(&mut self) -> u64 {
         self.state ^= self.state << 13;
@@ -112,7 +112,7 @@ impl AccessStream {
     }
 }
 
-/// Keys as a naming would give: some thousands.
+/// Keys in a realistic number: some thousands.
 #[inline]
 fn place(access: &Access) -> Placed {
     let addr = access.addr.0;
@@ -145,11 +145,12 @@ fn replay(machine: &Machine, classes: [u64; 5], recorded: u64, copies: u16) -> O
     replay.finish().0
 }
 
-/// Seconds of processor time that all threads of the process have used: what counts when other work shares
-/// the computer. Linux counts it in hundredths.
+/// Processor time in seconds of all threads of the process, which other work on the computer does
+/// not affect. Linux counts it in hundredths.
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The program's name, in parentheses, may hold anything; user and system time are the 12th and 13th after it.
+    // The program's name, in parentheses, may contain anything; user and system time are the 12th
+    // and 13th field after it.
     let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let ticks = rest
         .split_whitespace()
@@ -159,7 +160,7 @@ fn cpu_seconds() -> f64 {
     ticks.sum::<f64>() / 100.0
 }
 
-/// Most memory the process ever had, in MiB.
+/// The process's peak memory in MiB.
 fn peak_mib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmHWM:"));
@@ -205,7 +206,7 @@ fn main() -> std::io::Result<()> {
         let recorded = accesses / u64::from(copies);
         let (start, cpu) = (Instant::now(), cpu_seconds());
         let outcome = if name == "usual-8x2" {
-            // As a what-if runs its replays: one a thread.
+            // As a what-if runs its replays: one per thread.
             std::thread::scope(|scope| {
                 let other = scope.spawn(|| replay(machine, classes, recorded, copies));
                 let outcome = replay(machine, classes, recorded, copies);

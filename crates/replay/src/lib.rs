@@ -1,9 +1,10 @@
-//! Replays a stream of recorded accesses on a described machine and counts what each one costs: where it
-//! was served from, why it had to go there, how long it took.
+//! Replays a stream of recorded accesses on a described machine and counts what each one costs:
+//! where it was served from, why it had to go there, how long it took.
 //!
-//! A replay is a pure function of the stream, the [`Machine`](linemate_machine::Machine), a [`Placement`]
-//! (where accesses lie and what they count for), a [`Cloner`] (how many CPUs each recorded one stands for)
-//! and an [`Interleaving`]. It runs on one thread; equal inputs give equal bytes.
+//! A replay is a pure function of the stream, the [`Machine`](linemate_machine::Machine), a
+//! [`Placement`] (where accesses go and what they are charged to), a [`Cloner`] (how many CPUs each
+//! recorded one represents) and an [`Interleaving`]. It runs on one thread; equal inputs give equal
+//! bytes.
 //!
 //! ```
 //! use linemate_machine::find;
@@ -37,8 +38,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`System`] is the machine without rounds and accounts, for whoever wants to drive it access by access.
-//! docs/model/replay.md says what is modelled and what is not.
+//! [`System`] is the machine without rounds and accounts, for callers that drive it access by
+//! access. docs/model/replay.md says what is modelled and what is not.
 
 mod accounts;
 mod cache;

@@ -1,4 +1,5 @@
-//! Bytes that lists and tables take, for [`Replay::size_in_memory`](crate::Replay::size_in_memory).
+//! The size of lists and tables in bytes, for
+//! [`Replay::size_in_memory`](crate::Replay::size_in_memory).
 
 use std::collections::HashMap;
 
@@ -7,10 +8,11 @@ pub(crate) fn of_list<T>(list: &Vec<T>) -> usize {
     list.capacity() * size_of::<T>()
 }
 
-/// Bytes of a table: one entry and one byte of control a place, of which at most seven eighths are taken.
+/// Bytes of a table: one entry and one control byte per place, of which at most seven eighths are
+/// taken.
 pub(crate) fn of_table<K, V, S>(table: &HashMap<K, V, S>) -> usize {
-    // hashbrown's layout, which std does not promise: the figure only decides how many replays run
-    // at a time.
+    // hashbrown's layout, which std does not guarantee: the figure only decides how many replays
+    // run at a time.
     table.capacity() / 7 * 8 * (size_of::<(K, V)>() + 1)
 }
 

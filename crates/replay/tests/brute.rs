@@ -1,9 +1,9 @@
-//! The machine against a second model of it, written apart and in another way, on every short sequence of
-//! accesses of small spaces and on long seeded random ones.
+//! The machine against a second, independent model of it, on every short sequence of accesses of
+//! small spaces and on long seeded random ones.
 //!
-//! The second model keeps each core's state of each line explicitly (M, E, S, F) in sorted maps, caches as
-//! lists, and decides true and false sharing afterwards, from the log of all accesses, by the letter of
-//! the definition. It is slow and has no cleverness to get wrong.
+//! The second model stores each core's state of each line explicitly (M, E, S, F) in sorted maps,
+//! caches as lists, and decides true and false sharing afterwards, from the log of all accesses, by
+//! the letter of the definition. It is slow and has no cleverness to get wrong.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -25,7 +25,7 @@ struct Op {
     at: u64,
 }
 
-/// What both models say of one access.
+/// What both models say about one access.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Answer {
     source: Source,
@@ -36,7 +36,7 @@ struct Answer {
     states: Vec<LineState>,
 }
 
-/// A core's caches: lists of (line, modified), the one used last first.
+/// A core's caches: lists of (line, modified), most recently used first.
 #[derive(Default)]
 struct Private {
     l1: Vec<(u64, bool)>,
@@ -46,7 +46,7 @@ struct Private {
 /// What happened to a core's copy of a line, for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CopyEvent {
-    /// The copy came (on a miss or a prefetch) at this access.
+    /// The copy arrived (on a miss or a prefetch) at this access.
     Came,
     /// The core used these words.
     Used(u64),
@@ -242,7 +242,7 @@ impl<'m> Brute<'m> {
         (begin + latency - at, begin - at)
     }
 
-    /// Takes all other copies away; the farthest distance, and the cores that lost one.
+    /// Invalidates all other copies; returns the farthest distance, and the cores that lost one.
     fn take_others(&mut self, line: u64, core: u16) -> (Option<Distance>, Vec<u16>) {
         let others: Vec<u16> = self
             .holders(line)
@@ -577,8 +577,8 @@ fn tiny(pairs: bool) -> Machine {
     ])
 }
 
-/// Runs every sequence of `length` of the choices; the first access only of `first`. An access comes 30 cycles
-/// after the one before, so that requests meet lines under way.
+/// Runs every sequence of `length` of the choices; the first access only of `first`. An access
+/// comes 30 cycles after the previous one, so that requests meet lines in flight.
 fn exhaust(machine: &Machine, choices: &[Op], first: &[Op], length: u32) -> u64 {
     let mut runs = 0;
     for &start in first {
@@ -618,7 +618,7 @@ fn choices(cpus: &[u16], lines: &[u64], words: &[u64]) -> Vec<Op> {
     ops
 }
 
-/// One line, two words, three CPUs at two distances: all sharing there can be.
+/// One line, two words, three CPUs at two distances: every kind of sharing.
 #[test]
 fn every_short_sequence_on_one_line() {
     let all = choices(&[0, 1, 2], &[64], &[1, 2]);

@@ -182,7 +182,8 @@ fn edited_whole(machine: &Machine, rounds: &Rounds, seed: u64, edit: Edit<'_>) -
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever falls out of the caches meanwhile: accesses to the other lines are not in the partial replay, but what they do to the sets is.
+    /// Whatever falls out of the caches meanwhile: accesses to the other lines are not in the
+    /// partial replay, but their effect on the sets is.
     #[test]
     fn without_edits_a_partial_replay_counts_what_the_whole_one_does(
         rounds in recordings(12),
@@ -206,7 +207,7 @@ proptest! {
         }
     }
 
-    /// Where every access is followed and every line has room, nothing is approximate.
+    /// If every access is followed and every line has room, nothing is approximate.
     #[test]
     fn an_edit_of_all_lines_is_replayed_exactly(
         rounds in recordings(12),

@@ -1,4 +1,5 @@
-//! What the filter leaves out makes no difference: replays of made-up recordings with and without come out equal in every count.
+//! What the filter leaves out makes no difference: replays of synthetic recordings with and without
+//! it are equal in every count.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -29,7 +30,8 @@ fn config(seed: u64) -> Config {
     }
 }
 
-/// Of some of the instructions below; of the others it is not known where their addresses come from.
+/// For some of the instructions below; for the others it is unknown where their addresses come
+/// from.
 fn dependences() -> Arc<Dependences> {
     let mut dependences = Dependences::default();
     for (pc, loads) in [
@@ -196,7 +198,8 @@ fn with_prefetchers(mut machine: Machine, (streamer, stride): (bool, bool)) -> M
     machine
 }
 
-/// Few sets and lines, so that everything meets; and one pair of lines and few words, so that it meets again and again.
+/// Few sets and lines, so that everything collides; and one pair of lines and few words, so that it
+/// collides again and again.
 fn recordings() -> impl Strategy<Value = Vec<Step>> {
     let wide = recordings_of(3, 6, 64, 30, 40);
     let narrow = recordings_of(2, 1, 6, 4, 80);
@@ -268,8 +271,9 @@ fn step(time: u64, cpu: u16, pc: u64, addr: u64, size: u8, kind: AccessKind, sha
     (access, placed)
 }
 
-/// Walks in equal steps, up and down, by loads with a store here and there, each line used several times, some of them in memory that all
-/// CPUs walk through. Some go back and forth between the walk and a line of the set that the walk comes to next.
+/// Walks in equal steps, up and down, by loads with occasional stores, each line used several
+/// times, some of them in memory that all CPUs walk through. Some go back and forth between the
+/// walk and a line of the set that the walk comes to next.
 fn walks() -> impl Strategy<Value = Vec<Step>> {
     let at = (0u64..4, 0i64..64, -3i64..4, 0u64..3);
     let how = (3i64..14, 1u64..4, 1u64..120, 0i64..9, any::<bool>());

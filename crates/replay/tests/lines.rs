@@ -1,4 +1,5 @@
-//! What a replay keeps of lines holds what it charges to keys and sites; device registers are in no line.
+//! What a replay records of lines contains what it charges to keys and sites; device registers are
+//! in no line.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -55,7 +56,7 @@ fn device_registers_are_not_shared_memory() {
     );
 }
 
-/// What left its core, over the cells of the lines that went between cores and over all others.
+/// What left its core, over the cells of the lines that moved between cores and over all others.
 fn by_line(outcome: &Outcome) -> Tally {
     let mut sum = Tally::default();
     for cell in outcome.lines.iter().flat_map(|line| &line.cells) {

@@ -1,4 +1,5 @@
-//! Small programs whose cost is known: a pointer chase, walks, gathers, each with the prefetchers and the overlap that it is about.
+//! Small programs with known costs: a pointer chase, walks, gathers, each with the prefetchers and
+//! the overlap that it tests.
 //!
 //! Latencies: L1 4, L2 14, memory of the own socket 300. Memory that was not touched before is the own socket's.
 
@@ -188,7 +189,8 @@ fn an_independent_gather_costs_its_longest_misses() {
         assert_eq!(memory.count, n);
         assert_eq!(memory.cycles, n * 4 + waves * (MEMORY - 4));
         assert_eq!(outcome.overlapped, (n - waves) * (MEMORY - 4));
-        // Without the mechanism, or without knowing where addresses come from, each one costs all of its latency.
+        // Without the mechanism, or without knowing where addresses come from, each one costs its
+        // full latency.
         let all = n * MEMORY;
         let without = run(&roomy(), &[(1, &[])], &ops);
         assert_eq!(without.totals.source(Source::DramLocal), tally(n, all));

@@ -220,8 +220,9 @@ fn waiting_for_a_lock_is_the_machine_repairmans() {
     }
 }
 
-/// A line that is written by everybody hands over once in its latency, however many want it: the asymptotes of a closed queue (Denning and Buzen,
-/// "The Operational Analysis of Queueing Network Models", 1978).
+/// A line that everybody writes is handed over once per latency, however many want it: the
+/// asymptotes of a closed queue (Denning and Buzen, "The Operational Analysis of Queueing Network
+/// Models", 1978).
 #[test]
 fn a_line_that_all_write_is_a_server() {
     let mut machine = timeless();
@@ -322,7 +323,7 @@ fn every_access_is_made_once_by_each_group() {
     }
 }
 
-/// What a tape leaves out costs what it costs when everything is replayed by everybody.
+/// What a tape leaves out costs the same as when everything is replayed by everybody.
 #[test]
 fn two_levels_are_as_good_as_one() {
     let machine = find("gnr-2s-480").unwrap();
@@ -437,7 +438,7 @@ fn what_grows_is_made_as_often_as_it_grows() {
     }
 }
 
-/// A lock that is not let go is free when its holder's turn is over, and nobody waits for ever.
+/// A lock that is not released is free when its holder's turn is over, and nobody waits forever.
 #[test]
 fn a_lock_that_is_not_let_go_is_told() {
     let machine = find("gnr-2s-480").unwrap();

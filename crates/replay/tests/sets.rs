@@ -1,4 +1,4 @@
-//! Which sets lines fall into: counts that follow from the stride.
+//! Which sets lines map to: counts that follow from the stride.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

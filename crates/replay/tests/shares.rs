@@ -1,4 +1,5 @@
-//! What CPUs have of the caches: threads of a core, and shares of a machine whose other CPUs do the same.
+//! The shares of caches that CPUs get: threads of a core, and shares of a machine whose other CPUs
+//! do the same.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,4 +1,4 @@
-//! Warm replays: what a second pass over a recording finds, on machines whose answers are known.
+//! Warm replays: what a second pass over a recording finds, on machines with known answers.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -92,7 +92,7 @@ fn every_turn_of_a_word_counts() {
     assert_eq!((second.accesses, second.rounds), (100, first.rounds));
 }
 
-/// A miss whose class is open at the end of the warm-up is of the warm-up.
+/// A miss whose class is open at the end of the warm-up belongs to the warm-up.
 #[test]
 fn a_miss_before_counting_is_not_counted_after() {
     let machine = machine(&[]);

@@ -1,4 +1,5 @@
-//! Whole replays: rounds and clocks, accounts, cloned CPUs, refusals, and what must not change anything.
+//! Whole replays: rounds and clocks, accounts, cloned CPUs, refusals, and what must not change
+//! anything.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -101,7 +102,7 @@ fn slices_of_a_round_run_side_by_side() {
     assert_eq!(outcome.totals.source(Source::DramLocal), tally(1, 300));
     assert_eq!(outcome.totals.source(Source::HitmRemote), tally(1, 700));
     assert_eq!(outcome.totals.waited, 300);
-    // A stall is what goes beyond an L1 hit.
+    // A stall is the time beyond an L1 hit.
     assert_eq!(outcome.cycles, 696);
 }
 

@@ -1,4 +1,4 @@
-//! What is counted: every access once by where it was served from, and once by why it had to go there.
+//! The counts: every access once by where it was served from, and once by why it had to go there.
 
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +24,7 @@ pub enum Source {
     HitmRemote,
     /// The core had the line but not the permission to write it.
     Upgrade,
-    /// Memory of the own socket.
+    /// Memory of the same socket.
     DramLocal,
     /// Memory of another socket.
     DramRemote,
@@ -32,8 +32,8 @@ pub enum Source {
 
 impl Source {
     /// All of them, in the order of their numbers.
-    // [`Counts`] indexes its sums by `as usize`, so the order here is that of the declaration; an
-    // entry that is left out is counted and never shown.
+    // [`Counts`] indexes its sums by `as usize`, so the order here must be that of the declaration;
+    // an entry missing here is counted and never shown.
     pub const ALL: [Source; 11] = [
         Source::L1,
         Source::L2,
@@ -70,8 +70,8 @@ impl Source {
         matches!(self, Source::L1 | Source::L2)
     }
 
-    /// Not served from the last-level cache of the core's own domain, nor by a core of that domain: what processors count as
-    /// misses of that cache. Permission to write is none: the line is here.
+    /// Not served from the last-level cache of the core's own domain, nor by a core of that domain:
+    /// what processors count as misses of that cache. An upgrade is not one: the line is here.
     pub fn is_llc_miss(self) -> bool {
         matches!(
             self,
@@ -99,15 +99,15 @@ impl Source {
 pub enum Cause {
     /// The core never had the line.
     Cold,
-    /// The core's own caches had dropped the line for lack of room (capacity or conflict).
+    /// The core's own caches had evicted the line for lack of room (capacity or conflict).
     Capacity,
-    /// Another core's access took the line or the permission away, and words are really exchanged.
+    /// Another core's access took away the line or the permission, and words really are exchanged.
     TrueSharing,
-    /// Another core's access took it away, and no word that one wrote is used by the other.
+    /// Another core's access took it away, but neither core uses a word that the other wrote.
     FalseSharing,
-    /// Permission to write was asked for though no other core held the line any more.
-    // The last sharer of a line stays S or F when the others evict their copies: nothing reports to
-    // it that it is alone, so its write has to ask.
+    /// Write permission was requested although no other core held the line any more.
+    // The last sharer of a line stays in S or F when the others evict their copies: nothing tells
+    // the cache that it is alone, so its write has to ask.
     Unshared,
 }
 
@@ -133,7 +133,7 @@ impl Cause {
     }
 }
 
-/// How often, and for how many cycles in all.
+/// A number of accesses, and their cycles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     /// How many accesses there were.
@@ -160,7 +160,7 @@ impl Tally {
         self.cycles += other.cycles;
     }
 
-    /// Without another's; `None` where that is less than none.
+    /// Subtracts another's; `None` if that would be negative.
     pub(crate) fn less(self, other: Tally) -> Option<Tally> {
         Some(Tally {
             count: self.count.checked_sub(other.count)?,
@@ -178,11 +178,12 @@ pub struct Counts {
     pub loads: u64,
     /// How many were plain stores.
     pub stores: u64,
-    /// How many were atomic read-modify-writes, each one access.
+    /// How many were atomic read-modify-writes, each counted as one access.
     pub rmws: u64,
     sources: [Tally; Source::ALL.len()],
     causes: [Tally; Cause::ALL.len()],
-    /// Cycles spent waiting for lines that were being handed to others: part of the cycles above.
+    /// Cycles spent waiting for lines that were being handed to others: included in the cycles
+    /// above.
     pub waited: u64,
     /// Accesses that touched two lines.
     pub split: u64,
@@ -196,7 +197,7 @@ impl Counts {
         self.loads + self.stores + self.rmws
     }
 
-    /// What all accesses took, private hits included.
+    /// The cycles of all accesses, including private hits.
     pub fn cycles(&self) -> u64 {
         self.sources.iter().map(|tally| tally.cycles).sum()
     }
@@ -211,10 +212,11 @@ impl Counts {
         self.causes[cause as usize]
     }
 
-    /// Accesses that left their core, and their cycles: what a layout can change, and what reports call cost.
+    /// Accesses that left their core, and their cycles: what a layout can change, and what reports
+    /// call cost.
     pub fn left_core(&self) -> Tally {
         let mut sum = Tally::default();
-        // By cause: sources count L1 and L2, too. An access has a cause exactly if it left its
+        // By cause, because sources include L1 and L2. An access has a cause exactly if it left its
         // core, which `Engine::settle` asserts over the whole recording.
         for cause in &self.causes {
             sum.merge(*cause);
@@ -249,7 +251,7 @@ impl Counts {
         }
     }
 
-    /// With `after` for `before`; `None` where a count would be less than none.
+    /// Replaces `before` by `after`; `None` if a count would be negative.
     pub(crate) fn changed(mut self, before: &Counts, after: &Counts) -> Option<Counts> {
         self.merge(after);
         let numbers = [
@@ -271,7 +273,7 @@ impl Counts {
         Some(self)
     }
 
-    /// Those of `copies` that each did the same.
+    /// The counts of `copies` that each did the same.
     pub(crate) fn times(&mut self, copies: u64) {
         let counts = [
             &mut self.loads,
@@ -288,7 +290,8 @@ impl Counts {
         tallies.for_each(|tally| tally.times(copies));
     }
 
-    /// Adds L1 hits, given by kind (load, store, RMW), at that many cycles each, RMWs at `atomic` more.
+    /// Adds L1 hits, given by kind (load, store, RMW), with that many cycles each, and `atomic`
+    /// more for RMWs.
     pub(crate) fn add_l1_hits(&mut self, kinds: [u64; 3], cycles: u64, atomic: u64) {
         let [loads, stores, rmws] = kinds;
         self.loads += loads;

@@ -1,11 +1,12 @@
-//! What happens inside the lines that go between cores: the view that `perf c2c` gives, by offset and
-//! instruction.
+//! What happens inside the lines that move between cores: the view that `perf c2c` gives, by offset
+//! and instruction.
 //!
-//! A cell for each (line, offset, instruction) is kept only for lines that went from one core to another, and from
-//! that moment on: what happened before, and all other lines, are summed by field, offset and function
-//! ([`Uncontested`]), because a cell for each place of each line would need more memory than the caches' model
-//! itself. Both together hold every access that left its core exactly once, with the cycles that its key and its
-//! site are charged: of an access that touches two lines, the line that took longer.
+//! A cell for each (line, offset, instruction) is stored only for lines that moved from one core to
+//! another, and from that moment on. What happened before, and all other lines, are summed by
+//! field, offset and function ([`Uncontested`]), because a cell for each place of each line would
+//! need more memory than the model of the caches. Together they contain every access that left its
+//! core exactly once, with the cycles that its key and its site are charged: for an access to two
+//! lines, those of the line that took longer.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -20,14 +21,14 @@ use crate::cache::directory::{LineHasher, Slot};
 use crate::rounds::placement::{KeyId, SiteId};
 use crate::size;
 
-/// One offset of one line as one instruction touches it.
+/// One offset of one line as accessed by one instruction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cell {
     /// First byte touched, from the line's start.
     pub offset: u8,
     /// The instruction that accessed it.
     pub pc: GuestAddr,
-    /// What its accesses were accounted to.
+    /// What its accesses are charged to.
     pub key: KeyId,
     /// Loads that left the core, and their cycles: the cycles per load that perf c2c shows.
     pub loads: Tally,
@@ -41,12 +42,12 @@ pub struct Cell {
     pub upgrades: u64,
 }
 
-/// A line that went between cores.
+/// A line that moved between cores.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LineView {
     /// Its first byte, as placed.
     pub addr: GuestAddr,
-    /// Which clone's memory it is; 0 for the recorded one.
+    /// The clone whose memory it is; 0 for the recorded one.
     pub instance: u16,
     /// By offset, instruction, key.
     pub cells: Vec<Cell>,
@@ -67,10 +68,11 @@ impl LineView {
     }
 }
 
-/// Accesses that left their core for a line that no core had taken from another yet, over all such lines.
+/// Accesses that left their core for a line that no core had yet taken from another, over all such
+/// lines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Uncontested {
-    /// What they were accounted to.
+    /// What they are charged to.
     pub key: KeyId,
     /// The function, or the line of its source.
     pub site: SiteId,
@@ -103,7 +105,7 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// How many bytes the view of lines takes.
+    /// The size of the view of lines in bytes.
     pub(crate) fn size_in_memory(&self) -> usize {
         size::of_table(&self.index) + size::of_list(&self.cells) + size::of_table(&self.uncontested)
     }
@@ -117,10 +119,10 @@ impl Lines {
         sums[usize::from(touch.kind != AccessKind::Load)].add(touch.cycles);
     }
 
-    /// An access that left its core, to a line that went between cores.
+    /// An access that left its core, to a line that moved between cores.
     pub(crate) fn add(&mut self, touch: &Touch) {
         // The key is part of the index: memory is reused, so one instruction at one offset of one
-        // line may touch different objects over a recording.
+        // line may access different objects over a recording.
         let next = self.cells.len() as u32;
         let index = *self
             .index
@@ -132,7 +134,8 @@ impl Lines {
         self.cells[index as usize].1.add(touch);
     }
 
-    /// What lines had before they went between cores, and those that never did; by key, site and offset.
+    /// What lines had before they moved between cores, and lines that never did; by key, site and
+    /// offset.
     pub(crate) fn take_uncontested(&mut self) -> Vec<Uncontested> {
         let mut sums: Vec<Uncontested> = std::mem::take(&mut self.uncontested)
             .into_iter()
@@ -155,8 +158,8 @@ impl Lines {
         size: LineSize,
     ) -> Vec<LineView> {
         let mut cells = self.cells;
-        // Slots are numbered by first touch, which the interleaving decides: they group the cells
-        // of a line, and readers get the order of addresses.
+        // Slots are numbered by first touch, which depends on the interleaving: they group the
+        // cells of a line, and readers get them by address.
         cells.sort_by_key(|(slot, cell)| (*slot, cell.offset, cell.pc, cell.key));
         let mut views: Vec<LineView> = Vec::new();
         let mut last = None;
@@ -200,8 +203,8 @@ impl Cell {
             Source::HitmRemote => self.hitm[2] += 1,
             Source::ForwardSocket | Source::ForwardRemote => self.forwards += 1,
             Source::Upgrade => self.upgrades += 1,
-            // Memory and the domain's own LLC: no core had the line to itself and none was asked
-            // outside of the domain. They are in the sums of loads and stores alone.
+            // Memory and the domain's own LLC: no core owned the line and none outside the domain
+            // was asked. They are only in the sums of loads and stores.
             _ => {}
         }
         if touch.kind == AccessKind::Load {

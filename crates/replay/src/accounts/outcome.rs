@@ -1,4 +1,4 @@
-//! What a replay found.
+//! The result of a replay.
 
 use linemate_machine::LogicalCpu;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ pub struct FetchedAhead {
     pub l2_streamer: u64,
     /// By L1s' stride prefetchers.
     pub l1_stride: u64,
-    /// Of both, those that were used before they had come.
+    /// Of both, those used before they arrived.
     pub late: u64,
 }
 
@@ -29,14 +29,14 @@ impl FetchedAhead {
     }
 }
 
-/// What a replay of more CPUs tells of itself.
+/// Statistics of a replay of more CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScaledCounts {
     /// Accesses on the tape.
     pub taped: u64,
-    /// Times that CPUs would have waited for each other's locks for ever: one went on without.
+    /// How often CPUs would have waited for each other's locks forever: one went on without.
     pub circles: u64,
-    /// Locks that were let go because the recorded CPU's turn ended.
+    /// Locks that were released because the recorded CPU's turn ended.
     pub unreleased: u64,
 }
 
@@ -51,7 +51,7 @@ pub struct Pair {
     pub tally: Tally,
 }
 
-/// What a replay found.
+/// The result of a replay.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
     /// The sum of all keys.
@@ -60,19 +60,20 @@ pub struct Outcome {
     pub keys: Vec<Counts>,
     /// By site, likewise every access once: index = [`SiteId`](crate::SiteId).
     pub sites: Vec<Counts>,
-    /// By pair of CPUs, ascending, only pairs that exchanged something.
+    /// By pair of CPUs, ascending, only pairs with transfers.
     pub pairs: Vec<Pair>,
-    /// The lines that went between cores, by address; empty unless asked for.
+    /// The lines that moved between cores, by address; empty unless requested.
     pub lines: Vec<LineView>,
-    /// What else left its core, so that with `lines` it is everything that did; empty unless asked for.
+    /// Everything else that left its core, so that with `lines` it is everything that did; empty
+    /// unless requested.
     pub uncontested: Vec<Uncontested>,
-    /// From whom to whom modified lines went, and when; empty unless lines are asked for.
+    /// Between which CPUs modified lines moved, and when; empty unless lines are requested.
     pub transfers: Transfers,
-    /// Recorded accesses handed in.
+    /// Number of recorded accesses pushed.
     pub accesses: u64,
     /// Of those, the ones that an edit removed.
     pub skipped: u64,
-    /// Of those, the ones that went to devices, past all caches. They are in no [`Counts`].
+    /// Of those, the ones that went to devices and bypassed all caches. They are in no [`Counts`].
     pub uncached: u64,
     /// How many rounds were replayed.
     pub rounds: u64,
@@ -88,10 +89,10 @@ pub struct Outcome {
     pub overlapped: u64,
     /// What filled the caches before counting began; `None`: they were empty.
     pub warm_up: Option<WarmUp>,
-    /// What waiting for locks took, by site and key; empty where nobody waits ([`crate::Scaled`]).
+    /// Waiting for locks, by site and key; empty if nobody waits ([`crate::Scaled`]).
     pub locks: Vec<LockWait>,
-    /// Of replays of more CPUs than were recorded.
+    /// For replays of more CPUs than were recorded.
     pub scaled: Option<ScaledCounts>,
-    /// Whether it is a whole replay's with a difference on top ([`Outcome::changed`]).
+    /// Whether it is the result of a whole replay plus a difference ([`Outcome::changed`]).
     pub by_difference: bool,
 }

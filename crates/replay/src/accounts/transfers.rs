@@ -1,7 +1,9 @@
-//! Modified lines that were fetched from other cores (HITM), by place in the line: from whom to whom, and when.
+//! Modified lines that were fetched from other cores (HITM), by place in the line: between which
+//! CPUs, and when.
 //!
-//! Kept where lines are looked into ([`crate::Config::lines`]). What is kept is bounded by how finely CPUs and time are told apart: at most
-//! 32 places on the machine ([`MachinePlaces`]) and the cells of a [`TimeGrid`] for each place in a line.
+//! Stored if lines are examined ([`crate::Config::lines`]). The size is bounded by the resolution
+//! of CPUs and time: at most 32 places on the machine ([`MachinePlaces`]) and the cells of a
+//! [`TimeGrid`] for each place in a line.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -13,28 +15,28 @@ use serde::{Deserialize, Serialize};
 use crate::cache::directory::LineHasher;
 use crate::rounds::placement::KeyId;
 
-/// The most places on the machine that transfers are told apart by.
-// Pairs grow with its square: 1,024 counts for each place in a line at 32. Not measured; beyond it
-// CPUs are put together by domain, then by socket.
+/// The maximum number of places on the machine that transfers distinguish.
+// Pairs grow with its square: 1,024 counts for each place in a line at 32. A guess; beyond it CPUs
+// are merged by domain, then by socket.
 const PLACES_MAX: usize = 32;
 
-/// Between what transfers are counted: the finest of them of which a replay has at most 32.
+/// What transfers are counted between: the finest grouping of which a replay has at most 32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MachinePlaces {
-    /// Replayed CPUs, by their numbers.
+    /// Replayed CPUs, by number.
     #[default]
     Cpu,
-    /// By domain: the cores behind one last-level cache.
+    /// By domain: the cores that share a last-level cache.
     Domain,
-    /// By socket, where there are too many domains.
+    /// By socket, if there are too many domains.
     Socket,
 }
 
 /// Modified lines fetched from one place on the machine to another, for one place in lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transfer {
-    /// What the access was accounted to.
+    /// What the access is charged to.
     pub key: KeyId,
     /// First byte touched, from the line's start.
     pub offset: u8,
@@ -45,10 +47,10 @@ pub struct Transfer {
     pub count: u64,
 }
 
-/// Modified lines fetched at one time by a row of recorded CPUs, with their copies.
+/// Modified lines fetched in one part of the time by a row of recorded CPUs, with their copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransferTime {
-    /// What the access was accounted to.
+    /// What the access is charged to.
     pub key: KeyId,
     /// First byte touched, from the line's start.
     pub offset: u8,
@@ -62,9 +64,9 @@ pub struct TransferTime {
 /// All transfers of a replay.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transfers {
-    /// What `from` and `to` are numbers of.
+    /// What `from` and `to` number.
     pub places: MachinePlaces,
-    /// From whom to whom; by key, offset, from, to.
+    /// Between which CPUs; by key, offset, from, to.
     pub pairs: Vec<Transfer>,
     /// When; by key, offset, row, bin. Together as many as `pairs`.
     pub times: Vec<TransferTime>,
@@ -73,7 +75,7 @@ pub struct Transfers {
 /// A place in lines.
 #[derive(Clone, Copy)]
 pub(crate) struct InLine {
-    /// What the access was accounted to.
+    /// What the access is charged to.
     pub(crate) key: KeyId,
     /// First byte touched, from the line's start.
     pub(crate) offset: u8,
@@ -122,7 +124,7 @@ impl TransferCounter {
 
     /// What follows happens then.
     pub(crate) fn set_time(&mut self, time: VirtualTime) {
-        // By the recording's time at the round's beginning. The replay's own clock would differ
+        // By the recording's time at the start of the round. The replay's own clock would differ
         // between interleavings and from that of the accesses, which are shown on the same axis.
         self.bin = self.grid.bin(time);
     }
@@ -168,7 +170,7 @@ fn sorted<T>(sums: Sums, row: impl Fn((u32, u8, u16, u16), u64) -> T) -> Vec<T> 
         .collect()
 }
 
-/// What CPUs are told apart by, and each logical CPU's number.
+/// The grouping of CPUs, and each logical CPU's number.
 pub(crate) fn numbered(machine: &Machine, cpus: &[LogicalCpu]) -> (MachinePlaces, Vec<u16>) {
     let by = |number: &dyn Fn(usize, LogicalCpu) -> Option<u16>| {
         let mut place_of = vec![0; machine.topology.cpus()];

@@ -1,8 +1,8 @@
 //! Lines of cloned memory: an address and an instance become one line number, and back.
 //!
-//! An x86-64 address has 57 bits that mean something (5-level paging; bit 56 is the sign), so a line
-//! number has 51 (50 with 128-byte lines) and leaves room for the instance above. Instance n also has
-//! some page-number bits flipped, the same for the whole instance: a clone keeps its place within the
+//! An x86-64 address has 57 meaningful bits (5-level paging; bit 56 is the sign), so a line number
+//! has 51 (50 with 128-byte lines) and leaves room for the instance above. Instance n also has some
+//! page-number bits flipped, the same for the whole instance: a clone keeps its place within the
 //! page, as per-CPU areas do, but does not fall into the same L2 sets as the original.
 
 use linemate_machine::LineSize;
@@ -11,12 +11,12 @@ use linemate_recording::GuestAddr;
 /// A line's number with the instance of cloned memory above it.
 pub(crate) type Line = u64;
 
-/// Bits of an address that mean something.
+/// The meaningful bits of an address.
 const ADDRESS_BITS: u32 = 57;
-/// Bits within a page.
+/// The bits of an offset within a page.
 const PAGE_BITS: u32 = 12;
 
-/// Where an access is in one line of instance 0.
+/// The place of an access in one line of instance 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) line: Line,
@@ -28,7 +28,7 @@ pub(crate) struct Span {
     pub(crate) beyond: u8,
 }
 
-/// The part of an access of `bytes` (1 to 64) in its first line.
+/// The part of an access of `bytes` (1 to 64) that is in its first line.
 #[inline]
 pub(crate) fn span(addr: u64, bytes: u8, size: LineSize) -> Span {
     // The bits above repeat the sign, which `address` restores; they make room for the instance.
@@ -43,11 +43,12 @@ pub(crate) fn span(addr: u64, bytes: u8, size: LineSize) -> Span {
     }
 }
 
-/// The rest of an access that reaches beyond its first line.
+/// The rest of an access that extends beyond its first line.
 pub(crate) fn rest(first: &Span, size: LineSize) -> Span {
     let lines = 1 << (ADDRESS_BITS - size.shift());
     Span {
-        // The line after the last one is the first: the sum must not reach the instance's bits.
+        // The line after the last one is the first: the sum must not carry into the instance's
+        // bits.
         line: (first.line + 1) & (lines - 1),
         words: words(0, u64::from(first.beyond), size),
         offset: 0,
@@ -55,13 +56,12 @@ pub(crate) fn rest(first: &Span, size: LineSize) -> Span {
     }
 }
 
-/// The line of an instance that stands for a line of instance 0.
+/// The line of an instance that corresponds to a line of instance 0.
 #[inline]
 pub(crate) fn instance_line(line: Line, instance: u16, size: LineSize) -> Line {
-    // Exclusive or, because doing it twice undoes it and nothing carries into the instance. The
-    // factor is odd, so no two instances flip the same bits. Only page-number bits change:
-    // `Filter` relies on a clone's line being in the same set of an L1 whose index is within the
-    // page.
+    // XOR, because doing it twice undoes it and nothing carries into the instance. The factor is
+    // odd, so no two instances flip the same bits. Only page-number bits change: `Filter` relies on
+    // a clone's line being in the same set of an L1 whose index is within the page.
     let above = u64::from(instance) << (ADDRESS_BITS - size.shift());
     (line ^ (u64::from(instance.wrapping_mul(0x9e37)) << (PAGE_BITS - size.shift()))) | above
 }
@@ -80,7 +80,7 @@ fn words(start: u64, end: u64, size: LineSize) -> u64 {
 pub(crate) fn address(line: Line, size: LineSize) -> (GuestAddr, u16) {
     let bits = ADDRESS_BITS - size.shift();
     let instance = (line >> bits) as u16;
-    // Flipping bits twice leaves them as they were.
+    // Flipping bits twice restores them.
     let plain = instance_line(line, instance, size) & ((1 << bits) - 1);
     // Bit 56 is the sign: shift it to the top and back.
     let spare = 64 - ADDRESS_BITS;

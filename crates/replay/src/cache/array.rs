@@ -1,10 +1,11 @@
-//! One set-associative cache with least-recently-used replacement: which lines are in it, nothing about
-//! coherence or time.
+//! One set-associative cache with least-recently-used replacement: which lines are in it, nothing
+//! about coherence or time.
 //!
-//! Arrays are allocated zeroed when the first line comes, and stay untouched until a set is used, so that a described machine
-//! of hundreds of cores and megabytes of cache costs only what a recording touches. (To allocate all of them at once is not free:
-//! an allocator that has the memory from an earlier replay clears it.) What one look-up reads lies close together: a replay's
-//! speed is the host's cache misses.
+//! Arrays are allocated zeroed when the first line comes, and stay untouched until a set is used,
+//! so that a described machine with hundreds of cores and megabytes of cache costs only what a
+//! recording touches. (Allocating all of them at once is not free: an allocator that has the memory
+//! from an earlier replay clears it.) What one look-up reads is contiguous: the host's cache misses
+//! determine a replay's speed.
 
 use std::ops::Range;
 
@@ -13,77 +14,82 @@ use linemate_machine::{CacheShape, CoreId, DomainId, LlcIndex, LlcShape, Machine
 use crate::cache::address::Line;
 use crate::size;
 
-/// The copy is newer than what the levels further out have.
+/// The copy is newer than that of the outer levels.
 pub(crate) const DIRTY: u8 = 1;
-/// Words that other cores wrote have not been read since: look at each access (see `sharing`).
+/// Words that other cores wrote have not been read since: check each access (see `sharing`).
 pub(crate) const CHECK: u8 = 2;
 /// A prefetcher fetched the line, and nothing has used it since.
 pub(crate) const PREFETCHED: u8 = 4;
 
-/// What a cache knows of a line apart from its number.
+/// What a cache stores about a line apart from its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
     /// Its entry in the directory.
     pub(crate) slot: u32,
     pub(crate) flags: u8,
-    /// Words the core used since the line came.
+    /// Words the core used since the line arrived.
     pub(crate) touched: u64,
 }
 
-/// Where a line is: an index into the cache's ways, valid until the cache is used again.
+/// Where a line is: an index into the cache's ways, valid until the next use of the cache.
 pub(crate) type Way = usize;
 
 /// A private cache: L1 or L2 of one core.
 ///
-/// Each set's ways are in the order of use, the one used last first; empty ones are at the end. So the
-/// most likely way is the first one looked at, and nothing else has to be kept for replacement.
+/// Each set's ways are in the order of use, the most recent first; empty ones are at the end. So
+/// the most likely way is compared first, and replacement needs no further state.
 #[derive(Clone)]
 pub(crate) struct Cache {
     ways: usize,
     set_mask: u64,
     /// Ways of all sets together.
     size: usize,
-    /// Line + 1, or zero for an empty way. Empty until a line comes.
+    /// Line + 1, or zero for an empty way. Not allocated until a line comes.
     lines: Vec<u64>,
-    /// Beside each line: the words touched; the slot with the flags above it. Apart from the lines, because most ways are looked at for
-    /// their lines alone: all of a set that lacks the one looked for, which is two lines of the host and not six.
+    /// Next to each line: the words touched; the slot with the flags above it. Separate from the
+    /// lines, because most ways are compared only by line: a set that lacks the line sought is two
+    /// lines of the host instead of six.
     held: Vec<[u64; 2]>,
-    /// None: nothing is noted. Behind a pointer, because most replays note nothing and every look-up reads this struct.
+    /// None: nothing is noted. Behind a pointer, because most replays note nothing and every
+    /// look-up reads this struct.
     uses: Option<Box<Uses>>,
 }
 
-/// When the lines of a private cache were last used, and what had to go.
+/// When the lines of a private cache were last used, and what was evicted.
 #[derive(Clone, Debug, Default)]
 struct Uses {
-    /// What a use is noted with.
+    /// The stamp for a use.
     now: Stamp,
-    /// Beside each line.
+    /// Parallel to the lines.
     stamps: Vec<Stamp>,
     evicted: Vec<Evicted>,
 }
 
-/// When a line was used, in the replay of the layout as recorded, so that what two replays note can be compared: cycles; how many accesses
-/// of the CPU came before at the same time; which use of the access it is.
+/// When a line was used, in the replay of the recorded layout, so that the notes of two replays can
+/// be compared: cycles; how many accesses of the CPU came before at the same time; which use within
+/// the access it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Stamp(u64);
 
 impl Stamp {
-    /// A string instruction makes many accesses at one time; only 4096 hits in one set, all at once, would come into a wrong order.
+    /// A string instruction makes many accesses at one time; beyond 4096 hits in one set, all at
+    /// once, their order would be wrong.
     const ACCESS_BITS: u32 = 12;
-    /// The line itself; [`Stamp::AFTER`], what falls back or is written back to make room for it; [`Stamp::PAIR`], its pair's other line.
+    /// The line itself; [`Stamp::AFTER`], what falls back or is written back to make room for it;
+    /// [`Stamp::PAIR`], its pair's other line.
     const USE_BITS: u32 = 3;
     const BITS: u32 = Stamp::ACCESS_BITS + Stamp::USE_BITS;
     const AFTER: u64 = 1;
     const PAIR: u64 = 2;
 
-    /// The first use of the access that is the CPU's `number`-th at that time, from 0.
+    /// The first use within the CPU's access with this `number` at that time, from 0.
     #[inline]
     pub(crate) fn new(cycles: u64, number: u32) -> Stamp {
         let number = u64::from(number).min((1 << Stamp::ACCESS_BITS) - 1);
         Stamp(cycles << Stamp::BITS | number << Stamp::USE_BITS)
     }
 
-    /// Of what makes room for what has this stamp.
+    /// The stamp of making room for the line with this stamp.
     pub(crate) fn after(self) -> Stamp {
         Stamp(self.0 | Stamp::AFTER)
     }
@@ -98,7 +104,7 @@ impl Stamp {
         self.0 & (Stamp::AFTER | Stamp::PAIR) == 0
     }
 
-    /// Whether it is of the pair's other line, or of what makes room for it.
+    /// Whether it belongs to the pair's other line, or to making room for it.
     pub(crate) fn is_pair(self) -> bool {
         self.0 & Stamp::PAIR != 0
     }
@@ -107,7 +113,7 @@ impl Stamp {
         self.0 >> Stamp::BITS
     }
 
-    /// What [`Stamp::with_rest`] makes it whole again with.
+    /// The input with which [`Stamp::with_rest`] restores it.
     pub(crate) fn rest(self) -> u64 {
         self.0 & ((1 << Stamp::BITS) - 1)
     }
@@ -123,15 +129,16 @@ impl Stamp {
     }
 }
 
-/// A line had to go from a full set for lack of room.
+/// A line was evicted from a full set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Evicted {
-    /// Of the cache, counted from 0.
+    /// Its number in the cache, from 0.
     pub(crate) set: u32,
-    /// When the line was last used. Under least-recently-used replacement all that was used before it is gone, and all that was used
-    /// after it is here: this one number says for any line whether the set still had room for it.
+    /// When the line was last used. Under least-recently-used replacement everything used before it
+    /// is gone, and everything used after it is here: this one number decides for any line whether
+    /// the set still had room for it.
     pub(crate) used: Stamp,
-    /// When it had to go.
+    /// When it was evicted.
     pub(crate) now: Stamp,
 }
 
@@ -148,12 +155,13 @@ impl Cache {
         }
     }
 
-    /// Notes from here on when lines are used, and what has to go. To be called before the first line comes.
+    /// From now on, notes when lines are used, and what is evicted. Must be called before the first
+    /// line comes.
     pub(crate) fn note_uses(&mut self) {
         self.uses = Some(Box::default());
     }
 
-    /// What uses are noted with from here on.
+    /// The stamp for uses from now on.
     #[inline]
     pub(crate) fn set_now(&mut self, now: Stamp) {
         if let Some(uses) = &mut self.uses {
@@ -161,14 +169,15 @@ impl Cache {
         }
     }
 
-    /// What had to go since the last call.
+    /// The evictions since the last call.
     pub(crate) fn take_evicted(&mut self, mut take: impl FnMut(Evicted)) {
         if let Some(uses) = &mut self.uses {
             uses.evicted.drain(..).for_each(&mut take);
         }
     }
 
-    /// The line of that set that was used longest ago, if that was no later than `used`; it is taken out.
+    /// Removes and returns that set's least recently used line, if its last use was no later than
+    /// `used`.
     pub(crate) fn take_older(&mut self, set: u32, used: Stamp) -> Option<(Line, Held)> {
         let base = set as usize * self.ways;
         let lines = self.lines.get(base..base + self.ways)?;
@@ -181,7 +190,7 @@ impl Cache {
         Some((line, held(self.held[at])))
     }
 
-    /// How many bytes of the host the arrays take.
+    /// The size of the arrays in bytes of the host.
     pub(crate) fn size_in_memory(&self) -> usize {
         let stamps = self
             .uses
@@ -212,7 +221,7 @@ impl Cache {
     pub(crate) fn find_and_use(&mut self, line: Line) -> Option<Way> {
         let base = self.base(line);
         let set = self.lines.get_mut(base..base + self.ways)?;
-        // Most hits are to the line used last: nothing has to move then.
+        // Most hits are to the most recently used line, which does not have to move.
         let at = match set[0] == line + 1 {
             true => 0,
             false => {
@@ -256,14 +265,14 @@ impl Cache {
         self.held[way][1] &= !(u64::from(flags) << 32);
     }
 
-    /// Puts a line that is not here in, as the one used last. Returns where, and what had to go: nothing if
-    /// the set had an empty way, else the line used longest ago.
+    /// Inserts a line that is not here, as the most recently used one. Returns where, and the
+    /// eviction: none if the set had an empty way, else the least recently used line.
     pub(crate) fn insert(&mut self, line: Line, new: Held) -> (Way, Option<(Line, Held)>) {
         self.insert_at(0, line, new)
     }
 
-    /// Likewise, but as the one used last but one, so that it does not take the place of the line that was used last. The cache
-    /// has two ways at least.
+    /// Likewise, but as the second most recently used, so that it does not displace the most recent
+    /// one. The cache must have at least two ways.
     pub(crate) fn insert_second(&mut self, line: Line, new: Held) -> Option<(Line, Held)> {
         let base = self.base(line);
         // Empty ways are at the end of a set.
@@ -295,8 +304,8 @@ impl Cache {
                 uses.evicted.push(Evicted { set, used, now });
             }
         }
-        // The rotation brings the set's last way, which is empty or used longest ago, to where the
-        // new line goes.
+        // The rotation brings the set's last way, which is empty or least recently used, to the
+        // place of the new line.
         self.lines[way..end].rotate_right(1);
         self.held[way..end].rotate_right(1);
         let new = [
@@ -313,7 +322,7 @@ impl Cache {
         self.ways
     }
 
-    /// Takes the line out, if it is here.
+    /// Removes the line, if it is here.
     pub(crate) fn remove(&mut self, line: Line) -> Option<Held> {
         let way = self.find(line)?;
         let end = self.base(line) + self.ways;
@@ -323,8 +332,8 @@ impl Cache {
         if let Some(uses) = &mut self.uses {
             uses.stamps[way..end].rotate_left(1);
         }
-        // The freed way goes to the set's end: `insert_second` takes a set whose first way is empty
-        // for an empty one.
+        // The freed way goes to the set's end: `insert_second` assumes that a set whose first way
+        // is empty is empty.
         self.lines[end - 1] = 0;
         Some(gone)
     }
@@ -338,8 +347,8 @@ fn held([touched, rest]: [u64; 2]) -> Held {
     }
 }
 
-/// A domain's last-level cache. Which lines are in it is also a bit in the directory: this one decides
-/// only which line has to go.
+/// A domain's last-level cache. A bit in the directory also says which lines are in it: this one
+/// only decides which line is evicted.
 #[derive(Clone)]
 pub(crate) struct Llc {
     ways: usize,
@@ -347,11 +356,13 @@ pub(crate) struct Llc {
     /// Of a slice: a power of two.
     sets: usize,
     index: LlcIndex,
-    /// By set: which of `sets_by_use` is its, from 1; 0 until a line comes. Most sets of a large cache never see one.
+    /// By set: its number in `sets_by_use`, from 1; 0 until a line comes. Most sets of a large
+    /// cache never see one.
     used: Vec<u32>,
-    /// Each used set's lines by their directory slot + 1, the one used last first; zeros at the end are empty.
+    /// Each used set's lines by their directory slot + 1, most recently used first; zeros at the
+    /// end are empty.
     sets_by_use: Vec<u32>,
-    /// As [`Cache`] has them; the stamps beside `sets_by_use`.
+    /// As in [`Cache`]; the stamps parallel to `sets_by_use`.
     uses: Option<Box<Uses>>,
 }
 
@@ -370,12 +381,12 @@ impl Llc {
         }
     }
 
-    /// As [`Cache::note_uses`].
+    /// Like [`Cache::note_uses`].
     pub(crate) fn note_uses(&mut self) {
         self.uses = Some(Box::default());
     }
 
-    /// As [`Cache::set_now`].
+    /// Like [`Cache::set_now`].
     #[inline]
     pub(crate) fn set_now(&mut self, now: Stamp) {
         if let Some(uses) = &mut self.uses {
@@ -383,14 +394,14 @@ impl Llc {
         }
     }
 
-    /// As [`Cache::take_evicted`].
+    /// Like [`Cache::take_evicted`].
     pub(crate) fn take_evicted(&mut self, mut take: impl FnMut(Evicted)) {
         if let Some(uses) = &mut self.uses {
             uses.evicted.drain(..).for_each(&mut take);
         }
     }
 
-    /// As [`Cache::take_older`]; gives the line's slot.
+    /// Like [`Cache::take_older`]; returns the line's slot.
     pub(crate) fn take_older(&mut self, set: u32, used: Stamp) -> Option<u32> {
         let number = self.used.get(set as usize)?.checked_sub(1)?;
         let base = number as usize * self.ways;
@@ -402,7 +413,7 @@ impl Llc {
         Some(std::mem::take(&mut self.sets_by_use[at]) - 1)
     }
 
-    /// How many bytes of the host the arrays take.
+    /// The size of the arrays in bytes of the host.
     pub(crate) fn size_in_memory(&self) -> usize {
         let stamps = self
             .uses
@@ -411,18 +422,17 @@ impl Llc {
         size::of_list(&self.used) + size::of_list(&self.sets_by_use) + stamps
     }
 
-    /// One of which `part` of `whole` equal users have their share: that many of its sets, at least one. The hash spreads lines over
-    /// any number of sets evenly.
+    /// The share of `part` out of `whole` equal users: that many of its sets, at least one. The
+    /// hash spreads lines evenly over any number of sets.
     pub(crate) fn share(shape: LlcShape, part: usize, whole: usize) -> Llc {
         let sets = shape.slices as usize * shape.slice.sets as usize;
         let sets = sets.saturating_mul(part) / whole.max(1);
         Llc::new(LlcShape {
-            // No more than there were, which fitted.
+            // No more than before, which fitted.
             slices: sets.max(1) as u32,
             slice: CacheShape {
-                // Slices of one set: the number of slices need not be a power of two, as that of
-                // sets must. Plain indexing is lost by it, so a share's sets are hashed on every
-                // machine.
+                // Slices of one set: the number of slices need not be a power of two, but that of
+                // sets must. Plain indexing is lost, so a share's sets are hashed on every machine.
                 sets: 1,
                 ways: shape.slice.ways,
             },
@@ -432,11 +442,11 @@ impl Llc {
 
     /// The line's set, counted over all slices.
     fn set(&self, line: Line) -> u32 {
-        // No more sets than fit 32 bits.
+        // At most as many sets as 32 bits can number.
         llc_set(self.index, self.slices, self.sets as u64, line) as u32
     }
 
-    /// Where the ways of the line's set are in `sets_by_use`.
+    /// The ways of the line's set in `sets_by_use`.
     fn ways_of(&mut self, line: Line) -> Range<usize> {
         let set = self.set(line) as usize;
         if self.used.is_empty() {
@@ -448,9 +458,8 @@ impl Llc {
             if let Some(uses) = &mut self.uses {
                 uses.stamps.resize(size, Stamp::default());
             }
-            // A described cache of hundreds of megabytes costs four bytes a set until the set is
-            // used, and its ways only then.
-            // As many as sets at most, whose number fits 32 bits.
+            // A described cache of hundreds of megabytes costs four bytes per set until the set is
+            // used, and its ways only then. At most as many as sets, whose number fits 32 bits.
             self.used[set] = (self.sets_by_use.len() / self.ways) as u32;
         }
         let base = (self.used[set] as usize - 1) * self.ways;
@@ -471,7 +480,7 @@ impl Llc {
         }
     }
 
-    /// Puts a line that is not here in; returns the slot of the line that had to go.
+    /// Inserts a line that is not here; returns the slot of the evicted line.
     pub(crate) fn insert(&mut self, line: Line, slot: u32) -> Option<u32> {
         let ways = self.ways_of(line);
         let number = self.set(line);
@@ -494,7 +503,7 @@ impl Llc {
         gone
     }
 
-    /// Takes the line out, if it is here.
+    /// Removes the line, if it is here.
     pub(crate) fn remove(&mut self, line: Line, slot: u32) {
         let ways = self.ways_of(line);
         let set = &mut self.sets_by_use[ways.clone()];
@@ -514,11 +523,12 @@ impl Llc {
 #[inline]
 pub(crate) fn llc_set(index: LlcIndex, slices: u64, sets: u64, line: Line) -> u64 {
     match index {
-        // The description's check allows this with one slice alone.
+        // The description's check allows this only with one slice.
         LlcIndex::Plain => line & (sets - 1),
         LlcIndex::Hashed => {
-            // Fibonacci hashing: the product's high bits depend on all bits of the line. The high half
-            // picks the slice (scaled, so that any number of slices is filled evenly), lower bits the set.
+            // Fibonacci hashing: the product's high bits depend on all bits of the line. The high
+            // half picks the slice (scaled, so that any number of slices is filled evenly), lower
+            // bits the set.
             let hash = line.wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let slice = ((hash >> 32) * slices) >> 32;
             slice * sets + ((hash >> 12) & (sets - 1))
@@ -526,9 +536,10 @@ pub(crate) fn llc_set(index: LlcIndex, slices: u64, sets: u64, line: Line) -> u6
     }
 }
 
-/// The private caches of a machine's cores, of that shape, each with the ways that are the share of the logical CPUs which are `used`, one
-/// at least: the core's other threads are taken to fill theirs. Ways, not sets: the threads' lines meet in all sets, and which of one thread's
-/// lines meet each other stays as it is.
+/// The private caches of a machine's cores, of that shape, each with the share of ways of the
+/// logical CPUs in `used`, at least one: the core's other threads are assumed to fill theirs. Ways,
+/// not sets: the threads' lines meet in all sets, and which of one thread's lines meet each other
+/// does not change.
 pub(crate) fn thread_shares(
     machine: &Machine,
     shape: CacheShape,
@@ -548,14 +559,15 @@ pub(crate) fn thread_shares(
         .collect()
 }
 
-/// The last-level caches of a machine's domains, each with the share that the logical CPUs have which are `used`: the others are taken
-/// to fill theirs.
+/// The last-level caches of a machine's domains, each with the share of the logical CPUs in `used`:
+/// the others are assumed to fill theirs.
 pub(crate) fn shares(machine: &Machine, used: impl Iterator<Item = DomainId>) -> Vec<Llc> {
     let all = machine.topology.places().iter();
     group_shares(machine, used, all.map(|place| place.domain))
 }
 
-/// The last-level caches of a machine's domains, each with the share that `own` of `all` the logical CPUs which are replayed have.
+/// The last-level caches of a machine's domains, each with the share that `own` of `all` replayed
+/// logical CPUs have.
 pub(crate) fn group_shares(
     machine: &Machine,
     own: impl Iterator<Item = DomainId>,

@@ -8,17 +8,16 @@ use linemate_machine::{CoreId, DomainId, LogicalCpu, SocketId};
 use crate::cache::address::Line;
 use crate::size;
 
-/// Nobody, where a core is named.
+/// The value for no core.
 const NOBODY: u16 = u16::MAX;
 
 /// Index of a line's entry.
 pub(crate) type Slot = u32;
 
-/// What is known of a line, apart from the set of cores that hold it.
+/// What is known about a line, apart from the set of cores that hold it.
 #[derive(Clone, Debug)]
-// Never removed, because what became of copies and which words were written outlive the copies:
-// without them a miss would always be a cold one.
-// One line of the host each.
+// Never removed, because the fate of copies and the written words outlive the copies: without them
+// every miss would be a cold one. One line of the host each.
 #[repr(align(64))]
 pub(crate) struct Entry {
     pub(crate) line: Line,
@@ -26,10 +25,10 @@ pub(crate) struct Entry {
     pub(crate) busy_until: u64,
     /// Words that the owner wrote since it became owner.
     pub(crate) written: u64,
-    /// Words that somebody wrote and lost again.
+    /// Words ever written by a core that has lost the line again.
     pub(crate) ever_written: u64,
-    /// LLC domains that have the line, one bit each. While a core owns the line the own domain's copy may
-    /// be stale; it is used again only after the owner wrote back.
+    /// LLC domains that have the line, one bit each. While a core owns the line its domain's copy
+    /// may be stale; it is used again only after the owner wrote back.
     pub(crate) llc: u64,
     /// Index + 1 of the line's sharing record; zero while one core alone has touched it.
     pub(crate) record: u32,
@@ -39,17 +38,18 @@ pub(crate) struct Entry {
     pub(crate) last_writer: LogicalCpu,
     /// The core that touched it first.
     pub(crate) first_core: CoreId,
-    /// What became of the first core's copy, while there is no sharing record.
+    /// The fate of the first core's copy, while there is no sharing record.
     pub(crate) first: History,
     /// The owner's copy is modified.
     pub(crate) dirty: bool,
-    /// The line has gone from one core to another: its stores are recorded by place (see `lines`).
+    /// The line has moved from one core to another: its accesses are counted by place (see
+    /// `lines`).
     pub(crate) watched: bool,
-    /// Where its memory is: the socket that touched it first.
+    /// The home of its memory: the socket that touched it first.
     pub(crate) home: SocketId,
 }
 
-/// What became of a core's copy of a line.
+/// The fate of a core's copy of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum History {
     /// The core never had it.
@@ -121,7 +121,7 @@ impl Directory {
     }
 
     /// No line is being handed over.
-    // Between a warm-up and the replay of groups, whose clock begins at 0 again: a time left over
+    // Between a warm-up and the replay of groups, whose clock starts at 0 again: a time left over
     // from the warm-up would make the first requests wait for it.
     pub(crate) fn end_transfers(&mut self) {
         for entry in &mut self.entries {
@@ -133,7 +133,7 @@ impl Directory {
         self.slots.get(&line).copied()
     }
 
-    /// The line's entry; a new one belongs to the core and socket that ask.
+    /// The line's entry; a new one belongs to the requesting core and socket.
     pub(crate) fn slot(&mut self, line: Line, core: CoreId, home: SocketId) -> Slot {
         if let Some(&slot) = self.slots.get(&line) {
             return slot;
@@ -157,7 +157,7 @@ impl Directory {
             watched: false,
             home,
         });
-        // Apart from the entry, which fills a line of the host: machines of up to 64 cores need one
+        // Outside the entry, which fills a line of the host: machines of up to 64 cores need one
         // word, those of 1,024 sixteen.
         self.sharers.resize(self.sharers.len() + self.words, 0);
         slot
@@ -221,7 +221,7 @@ impl Directory {
     }
 }
 
-/// Line numbers are spread well enough by a multiplication; the standard hasher's resistance to attack
+/// A multiplication spreads line numbers well enough; the standard hasher's resistance to attack
 /// costs more than the whole look-up.
 #[derive(Default)]
 pub(crate) struct LineHasher(u64);
@@ -238,10 +238,10 @@ impl Hasher for LineHasher {
     }
 
     fn write_u64(&mut self, value: u64) {
-        // The rotation keeps the parts of a key of several numbers from cancelling out; that it is
-        // 26 is a choice. The high half is folded into the low one because the table takes the
-        // bucket from the low bits, which in a product depend on the value's low bits alone: lines
-        // of one offset in many pages would collide.
+        // The rotation prevents the parts of a key of several numbers from cancelling out; 26 is a
+        // choice. The high half is folded into the low one because the table takes the bucket from
+        // the low bits, which in a product depend only on the value's low bits: lines of one offset
+        // in many pages would collide.
         let mixed = (self.0.rotate_left(26) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = mixed ^ (mixed >> 32);
     }

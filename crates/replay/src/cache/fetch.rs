@@ -1,4 +1,5 @@
-//! Prefetched lines on their way into a core's caches: what [`Prefetchers`] want is fetched from the machine here.
+//! Prefetched lines on their way into a core's caches: fetches from the machine what
+//! [`Prefetchers`] request.
 
 use linemate_machine::CpuPlace;
 use linemate_recording::AccessKind;
@@ -13,7 +14,7 @@ use crate::cache::system::System;
 use crate::cache::verdict::{Asked, Pending, Piece};
 
 impl System {
-    /// Whether there are prefetchers to be told of accesses.
+    /// Whether there are prefetchers that need to see accesses.
     #[inline]
     pub(crate) fn has_prefetchers(&self) -> bool {
         self.prefetchers.is_some()
@@ -25,14 +26,15 @@ impl System {
         prefetchers.map_or_else(FetchedAhead::default, |all| all.fetched)
     }
 
-    /// Tells the core's prefetchers of an access that [`System::access`] has done, and has them fetch.
+    /// Shows the core's prefetchers an access that [`System::access`] has done, and does their
+    /// fetches.
     #[inline(never)]
     pub(crate) fn prefetch(&mut self, place: CpuPlace, seen: &Seen, now: u64) {
         let Some(all) = &mut self.prefetchers else {
             return;
         };
-        // The stride prefetcher before the streamer: what it asks of L2 is a request that the
-        // streamer sees.
+        // The stride prefetcher before the streamer: its request to L2 is one that the streamer
+        // sees.
         let next = match seen.kind {
             AccessKind::Load => all.load(place, seen),
             AccessKind::Store | AccessKind::Rmw => None,
@@ -58,14 +60,14 @@ impl System {
     /// The stride prefetcher's line: from L2, or through it.
     fn fetch_to_l1(&mut self, place: CpuPlace, line: Line, now: u64) {
         let core = usize::from(place.core.0);
-        // With one way there is no second place: the fetched line would displace the one used last,
-        // which the filter takes to be in L1.
+        // With one way there is no second place: the fetched line would displace the most recently
+        // used one, which the filter assumes to be in L1.
         if self.l1[core].find(line).is_some() || self.l1[core].ways() == 1 {
             return;
         }
         if let Some(all) = &mut self.prefetchers {
-            // L2 cannot distinguish a prefetch of L1 from a load's request: Intel's manual names
-            // both as the streamer's input.
+            // L2 cannot distinguish an L1 prefetch from a load's request: Intel's manual lists both
+            // as the streamer's input.
             all.request(place, line);
         }
         let Some(way) = self.l2[core].find(line) else {
@@ -86,7 +88,7 @@ impl System {
             return;
         }
         if flags & PREFETCHED != 0 {
-            // The streamer's: it may be under way still.
+            // The streamer's: it may still be in flight.
             let flights = &all.core(place).flights;
             if let Some(other) = flights.iter().find(|other| other.line == line) {
                 let (to, ready) = (Level::L1, flight.ready.max(other.ready));
@@ -111,11 +113,11 @@ impl System {
         self.fall_back(place, victim);
     }
 
-    /// Brings a line that the core does not have to L2, and to L1 if that is asked for.
+    /// Brings a line that the core does not have into L2, and into L1 if requested.
     fn fetch(&mut self, place: CpuPlace, line: Line, to: Level, now: u64) {
         let slot = self.directory.slot(line, place.core, place.socket);
         // A line in E or M stays with its core: taking it would cost the owner a permission that
-        // the filter takes it to have.
+        // the filter assumes it has.
         if self.directory.holds(slot, place.core) || self.directory.entry(slot).owner().is_some() {
             return;
         }
@@ -159,7 +161,7 @@ impl System {
         }
     }
 
-    /// The first use of a line that was fetched ahead: whether it is here.
+    /// The first use of a line that was fetched ahead: whether it has arrived.
     #[inline(never)]
     pub(crate) fn arrival(
         &mut self,
@@ -186,8 +188,8 @@ impl System {
         let (cause, undecided) = if flight.source.is_private() {
             (None, false)
         } else {
-            // Before the access uses the line: its use takes delivery of the pending words that
-            // decide the class.
+            // Before the access uses the line: its use consumes the pending words that decide the
+            // class.
             let record = self.sharing.find(self.directory.entry(slot), place.core);
             let taken = record.is_some_and(|record| record.pending & piece.words != 0);
             match flight.history {
@@ -198,7 +200,7 @@ impl System {
             }
         };
         Arrival::Late {
-            // The whole rest of the way, not beyond L1's latency: `Arrival::delay` takes the longer
+            // The whole remaining time, not beyond L1's latency: `Arrival::delay` takes the longer
             // of this and the hit.
             cycles: flight.ready - now + atomic,
             source: flight.source,
@@ -209,8 +211,8 @@ impl System {
 
     /// The other line of a pair, fetched into L2 as if read, without anybody waiting for it.
     pub(crate) fn fetch_pair(&mut self, place: CpuPlace, line: Line, now: u64) {
-        // A pair is within a page, so a line that nobody has touched gets its home from the CPU
-        // that touches the page, as it would by a load.
+        // A pair is within a page, so an untouched line gets its home from the CPU that touches the
+        // page, as it would by a load.
         let slot = self.directory.slot(line, place.core, place.socket);
         if self.directory.holds(slot, place.core) {
             return;
@@ -218,8 +220,8 @@ impl System {
         self.set_now(place, self.now.pair());
         let supply = self.supply(place, slot);
         self.prefetched.0 += 1;
-        // Modified lines are taken as well: false sharing between the lines of a pair is what this
-        // mechanism is for.
+        // Modified lines are taken as well: this mechanism models false sharing between the lines
+        // of a pair.
         self.prefetched.1 += u64::from(supply.exclusive);
         self.share(place, slot, &supply);
         self.serve(

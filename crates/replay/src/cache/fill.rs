@@ -1,4 +1,5 @@
-//! How lines come into the caches of a core and its domain, what goes for them, and what is noted of them there.
+//! How lines enter the caches of a core and its domain, what they evict, and what is noted about
+//! them.
 
 use linemate_machine::{CoreId, CpuPlace, DomainId, LogicalCpu};
 use linemate_recording::AccessKind;
@@ -11,13 +12,13 @@ use crate::cache::verdict::Piece;
 use crate::rounds::filter::Later;
 
 impl System {
-    /// Notes the words of accesses that were left out after one to the line, which is in L1 and stays there until they would have
-    /// been done ([`crate::Filter`]).
+    /// Notes the words of accesses that were left out after one to the line, which is in L1 and
+    /// stays there until they would have been made ([`crate::Filter`]).
     pub(crate) fn use_later(&mut self, cpu: LogicalCpu, core: CoreId, line: u64, later: Later) {
         let cache = &mut self.l1[usize::from(core.0)];
-        // Found, not used: the line is the one used last in its set when the filter leaves accesses
-        // out, so the order of use does not change. It may be gone where an edit moved the line's
-        // other accesses, which stay.
+        // Found, not used: the line is the most recently used in its set when the filter leaves
+        // accesses out, so the order of use does not change. It may be gone if an edit moved the
+        // line's other accesses, which stay.
         let Some(way) = cache.find(line) else {
             return;
         };
@@ -27,7 +28,7 @@ impl System {
         if later.written != 0 {
             let entry = self.directory.entry_mut(slot);
             // The core owns the line: the filter leaves stores out only after one that stays, with
-            // no other CPU between them.
+            // no other CPU in between.
             entry.dirty = true;
             entry.written |= later.written;
             entry.last_writer = cpu;
@@ -38,7 +39,7 @@ impl System {
         }
     }
 
-    /// Puts a missed line into the domain's LLC, L2 and L1, in this order.
+    /// Inserts a missed line into the domain's LLC, L2 and L1, in this order.
     pub(crate) fn fill(&mut self, place: CpuPlace, slot: Slot, piece: Piece, check: bool) {
         self.fill_llc(place.domain, slot);
         let flags = if check { CHECK } else { 0 };
@@ -74,8 +75,8 @@ impl System {
         let entry = self.directory.entry_mut(slot);
         entry.llc |= 1 << domain.0;
         let line = entry.line;
-        // Cores keep their copies of what the LLC drops: it does not include them. A write-back to
-        // memory takes no time of any CPU, and memory has no queue here, so nothing else happens.
+        // Cores keep their copies of what the LLC evicts: it is not inclusive. A write-back to
+        // memory takes no CPU's time, and memory has no queue here, so nothing else happens.
         let cache = &mut self.llc[usize::from(domain.0)];
         cache.set_now(now);
         if let Some(gone) = cache.insert(line, slot) {
@@ -83,14 +84,14 @@ impl System {
         }
     }
 
-    /// Modified data goes to the domain's LLC. Refreshing a copy that is there is not a use of it.
+    /// Modified data goes to the domain's LLC. Refreshing an existing copy is not a use of it.
     pub(crate) fn write_back(&mut self, domain: DomainId, slot: Slot) {
         if !self.directory.entry(slot).in_llc(domain) {
             self.insert_llc(domain, slot, self.now.after());
         }
     }
 
-    /// Puts a line that is not in L1 there; what has to go falls back to L2.
+    /// Inserts a line that is not in L1; the evicted line falls back to L2.
     pub(crate) fn fill_l1(&mut self, place: CpuPlace, line: Line, new: Held) -> Way {
         let core = usize::from(place.core.0);
         let (way, victim) = self.l1[core].insert(line, new);
@@ -98,14 +99,14 @@ impl System {
         way
     }
 
-    /// A line that had to go from L1 falls back to L2.
+    /// A line evicted from L1 falls back to L2.
     pub(crate) fn fall_back(&mut self, place: CpuPlace, victim: Option<(Line, Held)>) {
         let core = usize::from(place.core.0);
         let Some((line, gone)) = victim else { return };
         if let Some(at) = self.l2[core].find(line) {
-            // The lifetime goes on in L2, and an invalidation asks which words the core used in
-            // either level. A `CHECK` that L2 has and L1 had cleared stays: it costs a look at the
-            // record, which then clears it.
+            // The lifetime continues in L2, and an invalidation needs the words that the core used
+            // in either level. A `CHECK` that L2 has and L1 had cleared stays: it costs a look at
+            // the record, which then clears it.
             self.l2[core].add_touched(at, gone.touched);
             self.l2[core].set_flags(at, gone.flags & DIRTY);
         } else if gone.flags & DIRTY != 0 {
@@ -113,13 +114,13 @@ impl System {
             self.insert_l2(place, line, gone);
             self.l2[core].set_now(self.now);
         } else {
-            // L2 is no victim cache: a clean line that it dropped while L1 had it is gone with L1's
-            // copy.
+            // L2 is not a victim cache: a clean line that it evicted while L1 had it is gone with
+            // L1's copy.
             self.lose(place, line, gone.slot, false);
         }
     }
 
-    /// Puts a line that is not in L2 there; what has to go may still be in L1.
+    /// Inserts a line that is not in L2; the evicted line may still be in L1.
     pub(crate) fn insert_l2(&mut self, place: CpuPlace, line: Line, new: Held) {
         let core = usize::from(place.core.0);
         if let (_, Some((line, gone))) = self.l2[core].insert(line, new) {
@@ -139,13 +140,13 @@ impl System {
         self.directory.remove_sharer(slot, place.core);
         let entry = self.directory.entry_mut(slot);
         if entry.owner() == Some(place.core) {
-            // While the core is still the owner: `publish` exempts the owner from what it wrote.
+            // While the core is still the owner: `publish` exempts the owner from its own writes.
             self.sharing.publish(entry);
             entry.set_owner(None);
             entry.dirty = false;
         }
         if entry.forwarder() == Some(place.core) {
-            // No S copy takes over: MESIF's F is given with data only. Until the next read the line
+            // No S copy takes over: MESIF passes F on only with data. Until the next read the line
             // comes from an LLC or from memory.
             entry.set_forwarder(None);
         }

@@ -25,8 +25,8 @@ impl System {
                 writer: None,
             }
         };
-        // The owner before the LLCs: while a core has the line in E or M, an LLC's copy of its own
-        // domain may be stale.
+        // The owner before the LLCs: while a core has the line in E or M, its own domain's LLC copy
+        // may be stale.
         if let Some(owner) = entry.owner() {
             let distance = self
                 .topology
@@ -49,8 +49,8 @@ impl System {
                 writer: Some(entry.last_writer),
             };
         }
-        // Of several clean copies in cores only F answers, as in MESIF; where it was evicted, those
-        // in S are as good as absent.
+        // Of several clean copies in cores only F answers, as in MESIF; if it was evicted, those in
+        // S are as good as absent.
         let forwarder = entry.forwarder().map(|core| self.topology.domain_of(core));
         let mut nearest = forwarder.map(|domain| self.topology.distance(place.domain, domain));
         let mut copies = entry.llc;

@@ -1,4 +1,5 @@
-//! The machine: caches, directory, prefetchers; what one access of one CPU meets and changes. Knows no rounds, keys or recordings.
+//! The machine: caches, directory, prefetchers; what one access by one CPU finds and changes. Knows
+//! no rounds, keys or recordings.
 
 pub(crate) mod address;
 pub(crate) mod array;

@@ -1,24 +1,32 @@
-//! What brings lines into a core's caches before they are used: the fetch of pairs, the L2's streamer and the L1's stride prefetcher.
+//! What brings lines into a core's caches before they are used: the fetch of pairs, L2's streamer
+//! and L1's stride prefetcher.
 //!
-//! **Known of Intel's** (64 and IA-32 Architectures Optimization Reference Manual, "Data Prefetching"; some figures measured by others, see
-//! the machines' descriptions): the *streamer* watches what L1 asks of L2, by loads, stores and the L1's own prefetcher; it follows one
-//! ascending or descending stream of a page of 4 KiB, 32 pages at a time, fetches up to two lines at a request and up to 20 lines ahead,
-//! and never leaves the page. The *stride prefetcher* follows loads by their instruction; at equal distances of up to 2 KiB in either
-//! direction it fetches the line one distance further, within the page. **AMD** names the same two kinds and gives no figures.
+//! **Known about Intel's** (64 and IA-32 Architectures Optimization Reference Manual, "Data
+//! Prefetching"; some figures measured by others, see the machines' descriptions): the *streamer*
+//! watches what L1 requests from L2, by loads, stores and L1's own prefetcher; it follows one
+//! ascending or descending stream per page of 4 KiB, 32 pages at a time, fetches up to two lines
+//! per request and up to 20 lines ahead, and never leaves the page. The *stride prefetcher* follows
+//! loads by instruction; at equal strides of up to 2 KiB in either direction it fetches the line
+//! one stride further, within the page. **AMD** names the same two kinds and gives no figures.
 //!
-//! **Not known**: how many requests make a stream, what is replaced in the tables, when lines go to the last-level cache alone because
-//! many are under way. `train` is the description's, tables forget what was used longest ago, and lines always go to L2.
+//! **Not known**: how many requests make a stream, what is replaced in the tables, when lines go
+//! only to the last-level cache because many are in flight. `train` comes from the description,
+//! tables forget the least recently used entry, and lines always go to L2.
 //!
-//! **Chosen so that a replay of what a [`crate::Filter`] keeps is the replay of all** (`tests/filter.rs`):
+//! **Chosen so that replaying what a [`crate::Filter`] keeps equals replaying everything**
+//! (`tests/filter.rs`):
 //!
-//! * The stride prefetcher learns from loads that miss in L1 and from the first load of each line that it fetched, not from other hits,
-//!   which a filter leaves out. A walk in steps that divide a line is a walk in lines then, and is learnt; one whose steps do not divide
-//!   it is not.
-//! * What it fetches becomes the line of its set that was used last but one: the one used last stays in L1.
-//! * Neither fetches a line that another core has to itself (E or M), so neither takes a permission away. Processors may.
+//! * The stride prefetcher learns from loads that miss in L1 and from the first load of each line
+//!   that it fetched, not from other hits, which a filter leaves out. A walk in steps that divide a
+//!   line is then a walk in lines, and is learnt; one whose steps do not divide it is not.
+//! * What it fetches becomes the second most recently used line of its set: the most recent one
+//!   stays in L1.
+//! * Neither fetches a line that another core owns (E or M), so neither takes a permission away.
+//!   Processors may.
 //!
-//! A line is here when its latency is over, not at once: a use before that waits for the rest, and counts as a miss that was served from
-//! where the line came from. The fetch of pairs is older than these rules: nobody waits for it, and it takes modified lines.
+//! A line is here when its latency is over, not at once: a use before that waits for the rest, and
+//! counts as a miss served from where the line came from. The fetch of pairs predates these rules:
+//! nobody waits for it, and it takes modified lines.
 
 use linemate_machine::{CpuPlace, L1Stride, L2Streamer, LineSize, Machine};
 use linemate_recording::AccessKind;
@@ -29,7 +37,8 @@ use crate::cache::address::Line;
 use crate::cache::directory::History;
 use crate::cache::verdict::{Asked, Verdict};
 
-/// Prefetchers do not leave the page: its neighbour in memory may be anything. 4 KiB also where the kernel maps 2 MiB, as Intel documents.
+/// Prefetchers do not leave the page: its neighbour in memory may be anything. 4 KiB even where the
+/// kernel maps 2 MiB, as Intel documents.
 const PAGE_BITS: u32 = 12;
 
 /// The prefetchers of all cores.
@@ -40,25 +49,25 @@ pub(crate) struct Prefetchers {
     stride: Option<L1Stride>,
     cores: Vec<Core>,
     pub(crate) fetched: FetchedAhead,
-    /// What a request makes the streamer fetch: kept to save allocations.
+    /// The streamer's fetches for a request: stored to save allocations.
     pub(crate) wanted: Vec<Line>,
 }
 
 /// The prefetchers of one core.
 #[derive(Clone, Default)]
 pub(crate) struct Core {
-    /// The page asked for last first.
+    /// The most recently requested page first.
     streams: Vec<Stream>,
-    /// The instruction that loaded last first.
+    /// The most recent load instruction first.
     strides: Vec<Stride>,
     pub(crate) flights: Vec<Flight>,
 }
 
-/// A page that is followed.
+/// A tracked page.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
     page: u64,
-    /// The line asked for last.
+    /// The last requested line.
     last: Line,
     up: bool,
     /// Requests in this direction.
@@ -67,25 +76,25 @@ struct Stream {
     sent: Line,
 }
 
-/// An instruction that is followed.
+/// A tracked instruction.
 #[derive(Clone, Copy, Debug)]
 struct Stride {
     pc: u64,
-    /// The byte loaded last.
+    /// The last loaded byte.
     last: u64,
     distance: i64,
-    /// Loads at this distance.
+    /// Loads at this stride.
     run: u32,
 }
 
-/// A line that is under way, or was.
+/// A line that is in flight, or was.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flight {
     pub(crate) line: Line,
-    /// When it is here.
+    /// When it arrives.
     pub(crate) ready: u64,
     pub(crate) source: Source,
-    /// What had become of the core's copy.
+    /// The previous fate of the core's copy.
     pub(crate) history: History,
     pub(crate) to: Level,
 }
@@ -107,10 +116,10 @@ pub(crate) struct Seen {
     pub(crate) asked: Asked,
 }
 
-/// Whether a line that was fetched ahead is here when it is used.
+/// Whether a prefetched line has arrived when it is used.
 pub(crate) enum Arrival {
     Here,
-    /// The rest of its way, with what a miss would have told.
+    /// The remaining time, and the verdict that a miss would have given.
     Late {
         cycles: u64,
         source: Source,
@@ -133,8 +142,8 @@ impl Arrival {
         else {
             return verdict;
         };
-        // The longer of both: an upgrade of the line that is under way can take longer than its
-        // arrival, and keeps its own class.
+        // The longer of both: an upgrade of the line in flight can take longer than its arrival,
+        // and keeps its own class.
         verdict.cycles = verdict.cycles.max(cycles);
         if verdict.source.is_private() {
             verdict.source = source;
@@ -171,13 +180,14 @@ impl Prefetchers {
         &mut self.cores[usize::from(place.core.0)]
     }
 
-    /// Whether one more line may be under way to that level.
+    /// Whether one more line may be in flight to that level.
     pub(crate) fn may_send(&mut self, place: CpuPlace, to: Level, now: u64) -> bool {
         let most = match to {
             Level::L1 => self.stride.map(|stride| stride.outstanding),
             Level::L2 => self.streamer.map(|streamer| streamer.outstanding),
         };
-        // Flights that have arrived are dropped when the next is to be sent: at most `outstanding` are kept, so a list will do.
+        // Flights that have arrived are dropped when the next one starts: at most `outstanding`
+        // remain, so a list will do.
         let flights = &mut self.core(place).flights;
         flights.retain(|flight| flight.ready > now);
         let under_way = flights.iter().filter(|flight| flight.to == to).count();
@@ -186,7 +196,7 @@ impl Prefetchers {
 
     pub(crate) fn send(&mut self, place: CpuPlace, flight: Flight) {
         let flights = &mut self.core(place).flights;
-        // One flight a line: the L1's prefetcher may ask for what the streamer has under way.
+        // One flight per line: L1's prefetcher may request what the streamer has in flight.
         flights.retain(|other| other.line != flight.line);
         flights.push(flight);
         match flight.to {
@@ -195,7 +205,7 @@ impl Prefetchers {
         }
     }
 
-    /// A load; the line to fetch.
+    /// A load; returns the line to fetch.
     pub(crate) fn load(&mut self, place: CpuPlace, seen: &Seen) -> Option<Line> {
         let stride = self.stride?;
         let bits = self.line.shift();
@@ -205,13 +215,13 @@ impl Prefetchers {
         (next >> bits != seen.line).then_some(next >> bits)
     }
 
-    /// A request of L1; the lines to fetch go into `wanted`.
+    /// A request by L1; the lines to fetch go into `wanted`.
     pub(crate) fn request(&mut self, place: CpuPlace, line: Line) {
         let Some(streamer) = self.streamer else {
             return;
         };
         let bits = PAGE_BITS - self.line.shift();
-        // Taken out so that the core's streams can be borrowed beside it.
+        // Moved out so that the core's streams can be borrowed at the same time.
         let mut wanted = std::mem::take(&mut self.wanted);
         let streams = &mut self.core(place).streams;
         follow_request(streamer, streams, bits, line, &mut wanted);
@@ -219,10 +229,11 @@ impl Prefetchers {
     }
 }
 
-/// An instruction loads a byte. Returns the byte one distance further, if that is known and on the page.
+/// An instruction loads a byte. Returns the byte one stride further, if that is known and on the
+/// page.
 fn follow_load(shape: L1Stride, strides: &mut Vec<Stride>, pc: u64, addr: u64) -> Option<u64> {
     let Some(at) = strides.iter().position(|stride| stride.pc == pc) else {
-        // Used longest ago goes: what real tables replace is not known.
+        // The least recently used entry goes: what real tables replace is unknown.
         strides.truncate(shape.entries as usize - 1);
         let new = Stride {
             pc,
@@ -237,11 +248,11 @@ fn follow_load(shape: L1Stride, strides: &mut Vec<Stride>, pc: u64, addr: u64) -
     let stride = &mut strides[0];
     let distance = addr.wrapping_sub(stride.last) as i64;
     stride.last = addr;
-    // The same byte again, as of a spin: it neither trains nor untrains.
+    // The same byte again, as in a spin loop: it neither trains nor untrains.
     if distance == 0 {
         return None;
     }
-    // Two loads have one distance, whichever it is.
+    // Two loads have one stride, whichever it is.
     stride.run = match stride.distance == distance {
         true => stride.run.saturating_add(1),
         false => 2,
@@ -252,7 +263,8 @@ fn follow_load(shape: L1Stride, strides: &mut Vec<Stride>, pc: u64, addr: u64) -
     (trained && next >> PAGE_BITS == addr >> PAGE_BITS).then_some(next)
 }
 
-/// L1 asks for a line; what to fetch is added to `wanted`. A page has two to the power of `bits` lines.
+/// L1 requests a line; what to fetch is added to `wanted`. A page has two to the power of `bits`
+/// lines.
 fn follow_request(
     shape: L2Streamer,
     streams: &mut Vec<Stream>,
@@ -275,11 +287,11 @@ fn follow_request(
     };
     streams[..=at].rotate_right(1);
     let stream = &mut streams[0];
-    // A second request for a line (a store after a load) is no step in any direction.
+    // A second request for a line (a store after a load) is not a step in any direction.
     if stream.last == line {
         return;
     }
-    // A page has one stream, which the last step's direction decides: a turn trains anew from that
+    // A page has one stream, whose direction is that of the last step: a turn trains anew from that
     // step on.
     let up = line > stream.last;
     stream.last = line;
@@ -296,7 +308,8 @@ fn follow_request(
     let (first, last) = (page << bits, (page + 1) << bits);
     for _ in 0..shape.per_request {
         let next = match up {
-            // From the further of what was sent and what is asked for: a stream that overtakes its prefetches does not fetch behind itself.
+            // From the further of what was fetched and what is requested: a stream that overtakes
+            // its prefetches does not fetch behind itself.
             true => stream.sent.max(line) + 1,
             false => stream.sent.min(line).wrapping_sub(1),
         };

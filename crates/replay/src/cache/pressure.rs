@@ -1,8 +1,8 @@
-//! What had to go from full sets, noted in one replay and done in another.
+//! Evictions from full sets, noted in one replay and repeated in another.
 //!
-//! Two replays of one recording differ in the lines that an edit moves. All other lines press on the sets of the caches as they did
-//! before, so the second replay need not have them: it is enough to know, for each line that had to go, when it was last used
-//! ([`Evicted`]).
+//! Two replays of one recording differ in the lines that an edit moves. All other lines press on
+//! the sets of the caches as before, so the second replay does not need them: for each eviction it
+//! is enough to know when the line was last used ([`Evicted`]).
 
 use linemate_machine::{CpuPlace, DomainId};
 
@@ -10,26 +10,28 @@ use crate::cache::address::Line;
 use crate::cache::array::{DIRTY, Evicted, Held, Stamp};
 use crate::cache::system::System;
 
-/// Which cache of those that a CPU fills.
+/// One of the caches that a CPU fills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
     /// The core's L1.
     L1,
     /// The core's L2.
     L2,
-    /// A domain's last-level cache: mostly its own, another one where that domain's core has to write data back.
+    /// A domain's last-level cache: mostly its own, or another one if that domain's core has to
+    /// write back data.
     Llc(DomainId),
 }
 
 impl System {
-    /// Notes from here on when lines are used, and what has to go. To be called before the first access.
+    /// From now on, notes when lines are used, and what is evicted. Must be called before the first
+    /// access.
     pub(crate) fn note_uses(&mut self) {
         let private = self.l1.iter_mut().chain(&mut self.l2);
         private.for_each(|cache| cache.note_uses());
         self.llc.iter_mut().for_each(|cache| cache.note_uses());
     }
 
-    /// What the uses of the access that follows are noted with.
+    /// The stamp for the uses of the next access.
     #[inline]
     pub(crate) fn set_now(&mut self, place: CpuPlace, now: Stamp) {
         let core = usize::from(place.core.0);
@@ -38,11 +40,13 @@ impl System {
         self.l2[core].set_now(now);
     }
 
-    /// What had to go since the last call, from the CPU's caches and from the last-level caches, in the order in which it did.
+    /// The evictions since the last call, from the CPU's caches and from the last-level caches, in
+    /// order.
     pub(crate) fn take_evicted(&mut self, place: CpuPlace, into: &mut Vec<(Level, Evicted)>) {
         let core = usize::from(place.core.0);
         into.clear();
-        // A missed line is put into the last-level cache, into L2 and into L1, in this order; then what fell back from L1 into L2.
+        // A missed line is inserted into the last-level cache, into L2 and into L1, in this order;
+        // then what fell back from L1 goes into L2.
         for (domain, cache) in (0..).map(DomainId).zip(&mut self.llc) {
             cache.take_evicted(|gone| into.push((Level::Llc(domain), gone)));
         }
@@ -51,14 +55,14 @@ impl System {
         into.sort_by_key(|(_, gone)| gone.now);
     }
 
-    /// What has to go by the access that follows ([`System::evict_older`]), each at its place in the access, or at the latest at
-    /// [`System::end_access`]: a line that goes from L2 and then from L1 is in L2 again; one that goes and is then fetched as another
-    /// one's pair, too.
+    /// The evictions by the next access ([`System::evict_older`]), each at its place in the access,
+    /// or at the latest at [`System::end_access`]: a line evicted from L2 and then from L1 is in L2
+    /// again; so is one that is evicted and then fetched as another one's pair.
     pub(crate) fn expect(&mut self, gone: impl Iterator<Item = (Level, Evicted)>) {
         self.expected.extend(gone);
     }
 
-    /// The access has put its line into L2.
+    /// The access has inserted its line into L2.
     #[inline]
     pub(crate) fn before_l1(&mut self, place: CpuPlace) {
         if !self.expected.is_empty() {
@@ -91,7 +95,7 @@ impl System {
         }
     }
 
-    /// Lines that were used no later than what had to go there have to go, too.
+    /// Lines that were used no later than the evicted one have to go, too.
     pub(crate) fn evict_older(&mut self, place: CpuPlace, level: Level, gone: Evicted) {
         let core = usize::from(place.core.0);
         let Evicted { set, used, now } = gone;
@@ -129,8 +133,8 @@ impl System {
         self.l1[core].add_touched(way, gone.touched);
         if dirty {
             self.write_back(place.domain, gone.slot);
-            // L1's clean copy now equals the LLC's: M has become E, and another core's read of it is
-            // no HITM.
+            // L1's clean copy now equals the LLC's: M has become E, and another core's read of it
+            // is not a HITM.
             if self.l1[core].flags(way) & DIRTY == 0 {
                 self.directory.entry_mut(gone.slot).dirty = false;
             }

@@ -1,4 +1,4 @@
-//! How lines fall into the sets of caches, without a replay: many lines in few sets do not stay together.
+//! How lines map to the sets of caches, without a replay: many lines in few sets evict each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use linemate_recording::GuestAddr;
 use crate::cache::address::span;
 use crate::cache::array::llc_set;
 
-/// How some lines fall into one cache's sets.
+/// How some lines map to one cache's sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetsReached {
     /// Lines, each counted once.
@@ -21,25 +21,27 @@ pub struct SetsReached {
     pub reached: u64,
     /// Lines in the set with the most of them.
     pub fullest: u64,
-    /// Lines for which their set has no room: the sum over the sets of what is beyond the ways.
+    /// Lines for which their set has no room: the sum over the sets of the lines beyond the ways.
     pub beyond: u64,
 }
 
-/// The same lines in each of the caches that one CPU has.
+/// The same lines in each of the caches of one CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reach {
     /// In its core's L1.
     pub l1: SetsReached,
     /// In its core's L2.
     pub l2: SetsReached,
-    /// In its domain's last-level cache. Where that is hashed, by the replay's hash: vendors do not publish theirs.
+    /// In its domain's last-level cache. If that is hashed, by the replay's hash: vendors do not
+    /// publish theirs.
     pub llc: SetsReached,
 }
 
-/// How the lines of these addresses, which one CPU accesses, fall into the sets of its caches. Each cache is taken whole.
+/// How the lines of these addresses, which one CPU accesses, map to the sets of its caches. Each
+/// cache is considered whole.
 pub fn sets_reached(machine: &Machine, addrs: impl IntoIterator<Item = GuestAddr>) -> Reach {
     let line = |addr: GuestAddr| span(addr.0, 1, machine.line).line;
-    // Each line once: an access that reaches into the next line counts where it begins, as
+    // Each line once: an access that extends into the next line counts where it starts, as
     // everywhere in the report.
     let lines: BTreeSet<u64> = addrs.into_iter().map(line).collect();
     let private = |shape: CacheShape| {

@@ -1,34 +1,35 @@
 //! True and false sharing, after Dubois, Skeppstedt, Ricciulli, Ramamurthy and Stenström, "The detection
 //! and elimination of useless misses in multiprocessors" (ISCA 1993).
 //!
-//! A *lifetime* of a line in a core begins with a miss and ends when the copy is invalidated or evicted.
-//! A coherence miss is **true sharing** if during its lifetime the core touches at least one word that
-//! another core wrote since the core's last essential miss on that line, else **false sharing**: the miss
-//! brought nothing that the core used. Which one it is is known at the first such touch, or at the end
-//! of the lifetime.
+//! A *lifetime* of a line in a core starts with a miss and ends when the copy is invalidated or
+//! evicted. A coherence miss is **true sharing** if during its lifetime the core touches at least
+//! one word that another core wrote since the core's last essential miss on that line, else **false
+//! sharing**: the miss brought nothing that the core used. The class is known at the first such
+//! touch, or at the end of the lifetime.
 //!
-//! Per line and core this takes one bit per word, *pending*: another core wrote the word and the core has
-//! not taken delivery. A write sets the bit for every other core that ever had the line; an essential
-//! touch clears all bits of the core, because the miss delivered the whole line. The owner's writes are
-//! gathered in the directory and set as pending when it loses the line: before that nobody can look.
+//! Per line and core this takes one bit per word, *pending*: another core wrote the word and the
+//! core has not received it. A write sets the bit for every other core that ever had the line; an
+//! essential touch clears all bits of the core, because the miss delivered the whole line. The
+//! owner's writes are collected in the directory and become pending when it loses the line: before
+//! that nobody can look.
 
 use linemate_machine::CoreId;
 
 use crate::cache::directory::{Entry, History};
 use crate::size;
 
-/// A coherence miss whose class is not known yet, as its accountant wants it back.
+/// A coherence miss whose class is not known yet, with what its caller needs to account for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MissTag {
-    /// What to account the miss to.
+    /// What to charge the miss to.
     pub key: u32,
-    /// The second thing to account it to.
+    /// The second thing to charge it to.
     pub site: u32,
     /// Cycles of the miss, which go to its cause.
     pub cycles: u64,
 }
 
-/// What is remembered of one core and one line.
+/// The state of one core and one line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CoreRecord {
     pub(crate) core: CoreId,
@@ -37,8 +38,8 @@ pub(crate) struct CoreRecord {
     pub(crate) open: Option<MissTag>,
 }
 
-/// From so many cores on a line's records are found by a table: searching hundreds of them for each of hundreds of sharers is what replays of
-/// hundreds of CPUs would spend their time on.
+/// From this many cores on, a line's records are found by a table: replays of hundreds of CPUs
+/// would spend their time searching hundreds of records for each of hundreds of sharers.
 const TABLE_FROM: usize = 16;
 
 /// No record, in a table.
@@ -47,7 +48,7 @@ const NONE: u16 = u16::MAX;
 /// The cores that touched a line.
 #[derive(Clone, Default)]
 struct LineRecords {
-    /// In the order in which they came.
+    /// In order of arrival.
     records: Vec<CoreRecord>,
     /// By core: the number of its record; empty while there are few.
     table: Vec<u16>,
@@ -93,7 +94,7 @@ pub(crate) struct Sharing {
 }
 
 impl Sharing {
-    /// How many bytes of the host the records take.
+    /// The size of the records in bytes of the host.
     pub(crate) fn size_in_memory(&self) -> usize {
         let line = |line: &LineRecords| size::of_list(&line.records) + size::of_list(&line.table);
         size::of_list(&self.lines) + self.lines.iter().map(line).sum::<usize>()
@@ -105,7 +106,7 @@ impl Sharing {
         self.lines[index as usize].find(core)
     }
 
-    /// What became of the core's copy.
+    /// The fate of the core's copy.
     pub(crate) fn history(&mut self, entry: &Entry, core: CoreId) -> History {
         match self.find(entry, core) {
             Some(record) => record.history,
@@ -114,7 +115,7 @@ impl Sharing {
         }
     }
 
-    /// Sets what became of the core's copy, making room for it as needed.
+    /// Sets the fate of the core's copy, adding a record if needed.
     pub(crate) fn set_history(&mut self, entry: &mut Entry, core: CoreId, history: History) {
         if let Some(record) = self.find(entry, core) {
             record.history = history;
@@ -135,10 +136,10 @@ impl Sharing {
             let mut line = LineRecords::default();
             line.push(first);
             line.push(new(core, history));
-            // Most lines are touched by one core only. Their history is in the directory's entry,
-            // so that they need no list of their own.
+            // Only one core touches most lines. Their history is in the directory's entry, so that
+            // they need no list of their own.
             self.lines.push(line);
-            // One record at most per directory entry, whose number fits 32 bits.
+            // At most one record per directory entry, whose number fits 32 bits.
             entry.record = self.lines.len() as u32;
         }
     }
@@ -162,10 +163,10 @@ impl Sharing {
         }
     }
 
-    /// The core is taken for one that had the line before: all that was ever written is pending.
+    /// Treats the core as one that had the line before: everything ever written is pending.
     pub(crate) fn owe_all(&mut self, entry: &mut Entry, core: CoreId) {
         self.set_history(entry, core, History::Invalidated);
-        // Which of the words were written since the core had the line is not known; all of them
+        // It is unknown which of the words were written since the core had the line; all of them
         // errs towards true sharing.
         let pending = entry.ever_written;
         if let Some(record) = self.find(entry, core) {
@@ -173,7 +174,7 @@ impl Sharing {
         }
     }
 
-    /// All misses that are still open, in the order of lines and cores; they are closed by this.
+    /// All open misses, in the order of lines and cores; this closes them.
     pub(crate) fn drain_open(&mut self) -> impl Iterator<Item = MissTag> + '_ {
         self.lines
             .iter_mut()

@@ -1,5 +1,6 @@
-//! The caches, the directory and the lines of one machine: what one access of one CPU at one time meets
-//! and what it changes. Knows no rounds, keys or recordings; docs/model/replay.md describes the model.
+//! The caches, the directory and the lines of one machine: what one access by one CPU at one time
+//! finds and changes. Knows no rounds, keys or recordings; docs/model/replay.md describes the
+//! model.
 //!
 //! ```text
 //!   core 0      core 1          core 2      core 3        L1, L2: private, write-back, LRU, neither
@@ -28,7 +29,7 @@ use crate::cache::verdict::{Asked, LineSource, LineState, Pending, Piece, Verdic
 /// A coherence miss whose class has become known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closed {
-    /// As handed to [`System::open`].
+    /// As passed to [`System::open`].
     pub tag: MissTag,
     /// True or false sharing.
     pub cause: Cause,
@@ -40,7 +41,7 @@ pub struct System {
     pub(crate) topology: Topology,
     pub(crate) latency: Latencies,
     pairs: bool,
-    /// None on machines without any.
+    /// None on machines without prefetchers.
     pub(crate) prefetchers: Option<Prefetchers>,
     pub(crate) l1: Vec<Cache>,
     pub(crate) l2: Vec<Cache>,
@@ -49,15 +50,17 @@ pub struct System {
     pub(crate) sharing: Sharing,
     /// Misses decided since the last [`System::take_closed`].
     closed: Vec<Closed>,
-    /// Lines fetched because their pair's other line was missed, and how many of them a core had modified.
+    /// Lines fetched because their pair's other line was missed, and how many of them a core had
+    /// modified.
     pub(crate) prefetched: (u64, u64),
-    /// For `Directory::others`: kept to save allocations.
+    /// For `Directory::others`: stored to save allocations.
     others: Vec<CoreId>,
-    /// What uses of lines are noted with ([`System::note_uses`]).
+    /// The stamp of uses of lines ([`System::note_uses`]).
     pub(crate) now: Stamp,
-    /// What has to go by the access that goes on ([`System::expect`]).
+    /// The evictions expected during the current access ([`System::expect`]).
     pub(crate) expected: Vec<(Level, Evicted)>,
-    /// A core that never had a line which others have written to had it once, before what is replayed, and lost it: see [`System::set_old`].
+    /// A core that never had a line that others have written to had it once, before the replayed
+    /// part, and lost it: see [`System::set_old`].
     old: bool,
 }
 
@@ -85,7 +88,8 @@ impl System {
         }
     }
 
-    /// The quick way of [`System::access`] for most accesses: a hit in L1 that changes nothing for anybody else. Returns its cycles and the line's entry; `None` leaves the access to be done.
+    /// The fast path of [`System::access`] for most accesses: a hit in L1 that changes nothing for
+    /// anybody else. Returns its cycles and the line's entry; `None` leaves the access undone.
     #[inline(always)]
     pub(crate) fn hit(
         &mut self,
@@ -94,17 +98,16 @@ impl System {
         piece: Piece,
     ) -> Option<(u64, Slot)> {
         let cache = &mut self.l1[usize::from(core.0)];
-        // Moves the line to the front even if `access` has to do the rest: it finds it there at the
-        // first look.
+        // Moves the line to the front even if `access` has to do the rest: it then finds it first.
         let way = cache.find_and_use(piece.line)?;
         let slot = cache.slot(way);
-        // Either flag needs the sharing records or the flights: kept off this way, which most accesses take.
+        // Either flag needs the sharing records or the flights, which are kept off this path.
         if cache.flags(way) & (CHECK | PREFETCHED) != 0 {
             return None;
         }
         let mut cycles = u64::from(self.latency.l1);
         if piece.kind != AccessKind::Load {
-            // E becomes M in silence: the owner asks nobody. S and F have to upgrade.
+            // E becomes M silently: the owner asks nobody. S and F have to upgrade.
             let entry = self.directory.entry_mut(slot);
             if entry.owner() != Some(core) {
                 return None;
@@ -121,8 +124,9 @@ impl System {
         Some((cycles, slot))
     }
 
-    /// One access by a logical CPU that sits at `place`, at `now` cycles. Calls must come in the order in
-    /// which the accesses take effect; `now` may go back between CPUs, a line then still serves in call order.
+    /// One access by a logical CPU at `place`, at `now` cycles. Calls must come in the order in
+    /// which the accesses take effect; `now` may go back between CPUs, and a line then still serves
+    /// in call order.
     pub fn access(&mut self, cpu: LogicalCpu, place: CpuPlace, piece: Piece, now: u64) -> Verdict {
         if let Some((cycles, slot)) = self.hit(cpu, place.core, piece) {
             return Verdict::private(Source::L1, cycles, slot);
@@ -133,8 +137,8 @@ impl System {
         };
         if self.l1[core].flags(way) & PREFETCHED != 0 {
             self.l1[core].clear_flags(way, PREFETCHED);
-            // Before `use_l1`, which takes delivery of the pending words that the class of a late
-            // prefetch depends on.
+            // Before `use_l1`, which consumes the pending words that the class of a late prefetch
+            // depends on.
             let early = self.arrival(place, self.l1[core].slot(way), piece, now);
             let verdict = self.use_l1(cpu, place, piece, way, now, Source::L1);
             return early.delay(verdict, Asked::FirstUse);
@@ -142,8 +146,8 @@ impl System {
         self.use_l1(cpu, place, piece, way, now, Source::L1)
     }
 
-    /// The line is in L1 at `way`: the access uses it, with an upgrade if it lacks the permission. `found` is
-    /// where it was found.
+    /// The line is in L1 at `way`: the access uses it, with an upgrade if it lacks the permission.
+    /// `found` is the level it was found in.
     #[inline]
     fn use_l1(
         &mut self,
@@ -193,7 +197,8 @@ impl System {
     ) -> Verdict {
         let core = usize::from(place.core.0);
         let Some(way) = self.l2[core].find_and_use(piece.line) else {
-            // The pair's other line after the one that was asked for: the CPU waits for its own alone, and both may be in one set.
+            // The pair's other line after the requested one: the CPU waits only for its own, and
+            // both may be in one set.
             let verdict = self.miss(cpu, place, piece, now);
             if self.pairs {
                 self.before_pair(place);
@@ -210,7 +215,8 @@ impl System {
                 self.arrival(place, slot, piece, now)
             }
         };
-        // DIRTY stays with the copy in L2, which is what has to be written back; L1's is clean until it is written.
+        // DIRTY stays with the copy in L2, which has to be written back; L1's is clean until it is
+        // written.
         let flags = flags & CHECK;
         let way = self.fill_l1(
             place,
@@ -225,13 +231,15 @@ impl System {
         early.delay(verdict, Asked::Request)
     }
 
-    /// A touch of a line that words are pending in: the first one of a pending word decides the lifetime.
+    /// A touch of a line with pending words: the first touch of a pending word decides the
+    /// lifetime.
     pub(crate) fn check(&mut self, core: CoreId, slot: Slot, way: Way, words: u64) {
         let entry = self.directory.entry(slot);
         let Some(record) = self.sharing.find(entry, core) else {
             return;
         };
-        // Words that others wrote are still unread: the miss may yet turn out to be useful (Dubois' essential miss).
+        // Words that others wrote are still unread: the miss may yet turn out to be useful (Dubois'
+        // essential miss).
         if record.pending & words == 0 && record.pending != 0 {
             return;
         }
@@ -255,14 +263,16 @@ impl System {
         now: u64,
     ) -> Verdict {
         let slot = self.l1[usize::from(place.core.0)].slot(way);
-        // Dubois classes misses, not upgrades. What an upgrade takes away is of use where a reader used a word that is now written.
+        // Dubois classifies misses, not upgrades. What an upgrade takes away was useful if a reader
+        // used a word that is now written.
         let (farthest, readers) = self.invalidate_others(place, slot);
         let cause = match readers {
             None => Cause::Unshared,
             Some(touched) if touched & piece.words != 0 => Cause::TrueSharing,
             Some(_) => Cause::FalseSharing,
         };
-        // No data moves, but the farthest copy has to answer: as long as a HITM from there. With no copy left, the directory in the LLC answers.
+        // No data moves, but the farthest copy has to answer: as long as a HITM from there. With no
+        // copy left, the directory in the LLC answers.
         let latency = farthest.map_or(self.latency.llc, |distance| self.latency.hitm(distance));
         let (waited, cycles) = self.serve(slot, piece.kind, now, u64::from(latency), true);
         self.own_modified(cpu, place, piece, slot);
@@ -301,15 +311,16 @@ impl System {
                 slot,
                 piece.kind,
                 now,
-                // Data and invalidations are under way at once; the write is done when the later of them is.
+                // Data and invalidations are in flight at once; the write is done when the later of
+                // them is.
                 supply.latency.max(u64::from(reach)),
                 true,
             )
         };
         let history = match history {
-            // Not cold: on a machine that has run for long the core had the line once, and lost it to who wrote it since.
-            // After `share` or `invalidate_others`, which publish what the last owner wrote:
-            // `ever_written` has all of it now.
+            // Not cold: on a machine that has run for long the core had the line once, and lost it
+            // to a later writer. After `share` or `invalidate_others`, which publish what the last
+            // owner wrote: `ever_written` is now complete.
             History::Never if self.old && self.directory.entry(slot).ever_written != 0 => {
                 self.sharing
                     .owe_all(self.directory.entry_mut(slot), place.core);
@@ -317,18 +328,19 @@ impl System {
             }
             history => history,
         };
-        // A lost copy is a capacity miss even if another core wrote the line since: it would have missed in any case.
-        // Also after them: what the last owner wrote is pending for this core only since then.
+        // A lost copy is a capacity miss even if another core wrote the line since: it would have
+        // missed in any case. Also after them: what the last owner wrote is pending for this core
+        // only since then.
         let pending = self.begin_lifetime(place.core, slot, piece.words);
         let (cause, undecided) = match (history, pending) {
             (History::Never, _) => (Some(Cause::Cold), false),
             (History::Evicted, _) => (Some(Cause::Capacity), false),
             (_, Pending::Taken) => (Some(Cause::TrueSharing), false),
-            // Nothing pending is undecided all the same: the owner may have written no word, and
+            // Even with nothing pending the class is open: the owner may have written no word, and
             // the class is then false sharing when the lifetime ends.
             (_, Pending::Left | Pending::Nothing) => (None, true),
         };
-        // Without pending words no later touch can decide anything, so hits need no look at the
+        // Without pending words no later touch can decide anything, so hits need not look at the
         // records.
         self.fill(place, slot, piece, pending == Pending::Left);
         Verdict {
@@ -343,9 +355,9 @@ impl System {
         }
     }
 
-    /// The line as a server: a request waits until the line is free, then keeps it for as long as the line
-    /// changes hands (`exclusive`), or for as long as serving a clean copy takes. Returns the wait and the
-    /// whole latency.
+    /// The line as a server: a request waits until the line is free, then occupies it for as long
+    /// as the line changes hands (`exclusive`), or for as long as serving a clean copy takes.
+    /// Returns the wait and the whole latency.
     pub(crate) fn serve(
         &mut self,
         slot: Slot,
@@ -360,10 +372,11 @@ impl System {
             0
         };
         let entry = self.directory.entry_mut(slot);
-        // First come, first served, by the order of calls: no home agent's priorities or retries
-        // are modelled.
+        // First come, first served, in call order: a home agent's priorities or retries are not
+        // modelled.
         let begin = now.max(entry.busy_until);
-        // Ownership cannot be handed on before it has arrived; a clean copy only occupies who answers.
+        // Ownership cannot be passed on before it has arrived; a clean copy only occupies the
+        // responder.
         let kept = if exclusive {
             latency + atomic
         } else {
@@ -373,8 +386,8 @@ impl System {
         (begin - now, begin - now + latency + atomic)
     }
 
-    /// A read: an owner keeps a shared copy, its modified data goes to its LLC; the reader becomes owner if it
-    /// is alone, else the one who forwards.
+    /// A read: an owner keeps a shared copy, and its modified data goes to its LLC; the reader
+    /// becomes owner if it is alone, else the forwarder.
     pub(crate) fn share(&mut self, place: CpuPlace, slot: Slot, supply: &LineSource) {
         let line = self.directory.entry(slot).line;
         if let Some(owner) = self.directory.entry(slot).owner() {
@@ -402,7 +415,8 @@ impl System {
             entry.set_owner(None);
             entry.dirty = false;
         }
-        // E needs every other copy to be gone, those in other domains' LLCs too: otherwise a silent write would leave them stale.
+        // E needs every other copy to be gone, including those in other domains' LLCs: otherwise a
+        // silent write would leave them stale.
         let alone = self.directory.holders(slot) == 0
             && self.directory.entry(slot).llc & !(1 << place.domain.0) == 0;
         let entry = self.directory.entry_mut(slot);
@@ -412,7 +426,7 @@ impl System {
             entry.written = 0;
         } else {
             // The newest reader forwards, as in MESIF: its copy is likely to stay longest. The old
-            // forwarder is in S without a message.
+            // forwarder goes to S without a message.
             entry.set_forwarder(Some(place.core));
         }
         self.directory.add_sharer(slot, place.core);
@@ -435,9 +449,9 @@ impl System {
         entry.last_writer = cpu;
     }
 
-    /// Takes every copy outside the core away: from the other cores and from the other domains' LLCs. The
-    /// caller makes the core the owner. Returns
-    /// how far the farthest was, and, if any core had a copy, the words those cores had touched.
+    /// Invalidates every copy outside the core: in the other cores and in the other domains' LLCs.
+    /// The caller makes the core the owner. Returns how far the farthest was, and, if any core had
+    /// a copy, the words those cores had touched.
     fn invalidate_others(
         &mut self,
         place: CpuPlace,
@@ -447,7 +461,7 @@ impl System {
         let line = self.directory.entry(slot).line;
         let mut farthest: Option<Distance> = None;
         let mut readers: Option<u64> = None;
-        // Taken, not borrowed: the loop changes caches and directory, both fields of self.
+        // Moved, not borrowed: the loop changes caches and directory, both fields of self.
         let mut others = std::mem::take(&mut self.others);
         self.directory.others(slot, place.core, &mut others);
         for &core in &others {
@@ -459,7 +473,7 @@ impl System {
                 .into_iter()
                 // Dirty data is not written back: it goes to the new owner with the line.
                 .filter_map(|cache| cache[usize::from(core.0)].remove(line))
-                // Both levels: words that the core used before L1 dropped the line are with L2's
+                // Both levels: words that the core used before L1 evicted the line are with L2's
                 // copy.
                 .fold(0, |touched, gone| touched | gone.touched);
             readers = Some(readers.unwrap_or(0) | touched);
@@ -468,7 +482,8 @@ impl System {
         }
         self.others = others;
         let entry = self.directory.entry_mut(slot);
-        // The own domain's LLC keeps its copy: it is behind the core's own caches and is refreshed by the write-back.
+        // The own domain's LLC keeps its copy: it is behind the core's own caches and is refreshed
+        // by the write-back.
         let mut copies = entry.llc & !(1 << place.domain.0);
         entry.llc &= 1 << place.domain.0;
         while copies != 0 {
@@ -482,7 +497,8 @@ impl System {
         (farthest, readers)
     }
 
-    /// The core has a copy again. Returns whether words were pending, and whether the access takes one.
+    /// The core has a copy again. Returns whether words were pending, and whether the access
+    /// touches one.
     pub(crate) fn begin_lifetime(&mut self, core: CoreId, slot: Slot, words: u64) -> Pending {
         let entry = self.directory.entry_mut(slot);
         self.sharing.set_history(entry, core, History::Held);
@@ -514,8 +530,8 @@ impl System {
         }
     }
 
-    /// Accounts an undecided coherence miss later: its tag comes back through [`System::take_closed`] or
-    /// [`System::finish`]. Without this call the miss is forgotten.
+    /// Accounts for an undecided coherence miss later: its tag comes back through
+    /// [`System::take_closed`] or [`System::finish`]. Without this call the miss is forgotten.
     pub fn open(&mut self, place: CpuPlace, verdict: &Verdict, tag: MissTag) {
         let entry = self.directory.entry(verdict.slot);
         if let Some(record) = self.sharing.find(entry, place.core) {
@@ -536,7 +552,8 @@ impl System {
         self.closed.drain(..)
     }
 
-    /// Closes all lifetimes: what is still open is false sharing. Call [`System::take_closed`] after it.
+    /// Closes all lifetimes: what is still open is false sharing. Call [`System::take_closed`]
+    /// after it.
     pub fn finish(&mut self) {
         let open = self.sharing.drain_open();
         self.closed.extend(open.map(|tag| Closed {
@@ -545,10 +562,10 @@ impl System {
         }));
     }
 
-    /// Forgets what was counted and the misses whose class is not known; caches and directory stay as they are.
+    /// Forgets the counts and the open misses; caches and directory stay as they are.
     pub(crate) fn begin_counting(&mut self) {
         // Their misses belong to the warm-up, whose accounts are gone. Histories and pending words
-        // stay: they are what the warm-up is for.
+        // stay: they are the purpose of the warm-up.
         self.sharing.drain_open().for_each(drop);
         self.closed.clear();
         self.prefetched = (0, 0);
@@ -557,8 +574,9 @@ impl System {
         }
     }
 
-    /// From here on the machine has run for long: a core that gets a line for the first time which others have written to is taken for one that had
-    /// it before. For replays in which CPUs meet more others than a recording is long enough for.
+    /// From now on the machine has run for long: a core that gets, for the first time, a line that
+    /// others have written to counts as one that had it before. For replays in which CPUs meet more
+    /// others than a recording is long enough for.
     pub(crate) fn set_old(&mut self) {
         self.old = true;
     }
@@ -585,8 +603,8 @@ impl System {
         if let Some(gone) = gone {
             let core = usize::from(place.core.0);
             if self.l2[core].find(line).is_none() {
-                // As if room had been needed in L1 alone: even a clean line goes to L2, where the
-                // tape says that it was found.
+                // As if room had been needed only in L1: even a clean line goes to L2, where the
+                // tape says it was found.
                 self.insert_l2(place, line, gone);
             } else {
                 self.fall_back(place, Some((line, gone)));
@@ -632,7 +650,7 @@ impl System {
         self.directory.len()
     }
 
-    /// Marks the line as having gone between cores; see `lines`.
+    /// Marks the line as having moved between cores; see `lines`.
     pub(crate) fn watch(&mut self, verdict: &Verdict) {
         self.directory.entry_mut(verdict.slot).watched = true;
     }
@@ -643,7 +661,7 @@ impl System {
         self.directory.entry(verdict.slot).watched
     }
 
-    /// The line that a verdict's slot stands for.
+    /// The line that a verdict's slot refers to.
     pub(crate) fn line_of(&self, slot: Slot) -> Line {
         self.directory.entry(slot).line
     }

@@ -1,4 +1,4 @@
-//! What goes into the machine and what comes out: one access to one line, and what it met.
+//! What goes into the machine and what comes out: one access to one line, and its result.
 
 use linemate_machine::LogicalCpu;
 use linemate_recording::AccessKind;
@@ -13,7 +13,7 @@ pub enum LineState {
     Modified,
     /// The only copy, as in memory.
     Exclusive,
-    /// One of several copies, and the one that answers requests of other domains.
+    /// One of several copies, and the one that answers requests from other domains.
     Forward,
     /// One of several copies.
     Shared,
@@ -26,13 +26,14 @@ pub enum LineState {
 pub struct Piece {
     /// The line's number: address divided by the line size.
     pub line: u64,
-    /// The words touched: bit i is the i-th sixty-fourth of the line (1 byte of 64, 2 bytes of 128).
+    /// The words touched: bit i is the i-th sixty-fourth of the line (1 byte of 64, 2 bytes of
+    /// 128).
     pub words: u64,
     /// Load, store or atomic.
     pub kind: AccessKind,
 }
 
-/// What an access met.
+/// The result of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// Where it was served from.
@@ -40,9 +41,10 @@ pub struct Verdict {
     /// Why it left the core: `None` for a private hit, and for a coherence miss that is still
     /// [`undecided`](Verdict::undecided).
     pub cause: Option<Cause>,
-    /// A coherence miss whose class only later accesses tell: see [`System::open`](crate::System::open).
+    /// A coherence miss whose class depends on later accesses: see
+    /// [`System::open`](crate::System::open).
     pub undecided: bool,
-    /// Latency in cycles, waiting and the atomic's own cost included.
+    /// Latency in cycles, including waiting and the atomic's own cost.
     pub cycles: u64,
     /// The part of `cycles` spent waiting for the line.
     pub waited: u64,
@@ -50,16 +52,16 @@ pub struct Verdict {
     pub writer: Option<LogicalCpu>,
     /// The line's entry in the directory, for [`System::open`](crate::System::open).
     pub(crate) slot: Slot,
-    /// What prefetchers are told of it.
+    /// What prefetchers see of it.
     pub(crate) asked: Asked,
 }
 
-/// What an access is to the prefetchers.
+/// What an access means to the prefetchers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     /// Nothing: a hit in L1.
     Nothing,
-    /// A hit in L1, the first one to a line that was fetched ahead.
+    /// The first hit in L1 to a line that was fetched ahead.
     FirstUse,
     /// L1 did not have the line.
     Request,

@@ -1,4 +1,4 @@
-//! A whole replay's outcome with the difference of two partial ones on top.
+//! A whole replay's outcome plus the difference of two partial ones.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +8,9 @@ use crate::accounts::counts::{Counts, Tally};
 use crate::accounts::outcome::{Outcome, Pair};
 
 impl Outcome {
-    /// What a whole replay with an edit would have found, given this one without it, and the partial replays [`before`](crate::Partial) and
-    /// after the edit. `None` where that cannot be: a count would be less than none, or lines were looked into, whose views cannot be
-    /// put together.
+    /// What a whole replay with an edit would have found, given this one without it, and the
+    /// partial replays [`before`](crate::Partial) and after the edit. `None` if that is impossible:
+    /// a count would be negative, or lines were examined, whose views cannot be combined.
     #[must_use]
     pub fn changed(&self, before: &Outcome, after: &Outcome) -> Option<Outcome> {
         if !self.lines.is_empty() || !self.uncontested.is_empty() || self.rounds != after.rounds {

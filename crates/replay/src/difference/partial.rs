@@ -1,4 +1,4 @@
-//! A replay of the accesses that an edit concerns, at the times that a [`Timeline`](crate::Timeline) has.
+//! A replay of the accesses that an edit affects, at the times in a [`Timeline`](crate::Timeline).
 
 use linemate_machine::CpuPlace;
 
@@ -13,22 +13,23 @@ use crate::rounds::replay::{Item, Replay};
 use crate::rounds::schedule::Schedule;
 use crate::rounds::slices::SliceHead;
 
-/// A partial replay under way. For each round, hand in every slice ([`Partial::begin_slice`]); for each of its accesses that the timeline's
-/// replay followed say so ([`Partial::begin_step`]), then hand in what becomes of it ([`Partial::add`]): nothing, an access, or several.
+/// A partial replay in progress. For each round, pass every slice ([`Partial::begin_slice`]); for
+/// each of its accesses that the timeline's replay followed, call [`Partial::begin_step`], then
+/// pass what becomes of it ([`Partial::add`]): nothing, an access, or several.
 #[derive(Clone)]
 pub struct Partial {
     /// Holds the round, the machine and the accounts; its own rounds are not run.
     replay: Replay<AsRecorded, NoClones>,
-    /// Of each step, its first item in the round.
+    /// By step: its first item in the round.
     steps: Vec<u32>,
-    /// Of each slice, its first step.
+    /// By slice: its first step.
     slices: Vec<u32>,
     schedule: Schedule,
     /// Kept to save allocations.
     evicted: Vec<(Level, Evicted)>,
-    /// When the round begins in the timeline's replay.
+    /// When the round starts in the timeline's replay.
     recorded: u64,
-    /// When it begins here.
+    /// When it starts here.
     now: u64,
     /// When counting began here.
     since: u64,
@@ -36,15 +37,15 @@ pub struct Partial {
     drift: Drift,
 }
 
-/// By how much the slices of a partial replay ended earlier or later than in the timeline's replay.
+/// How much earlier or later the slices of a partial replay ended than in the timeline's replay.
 ///
-/// It bounds what a partial replay cannot see: accesses to other lines stay where they were, so those of a CPU that is early or late come
-/// into another order with other CPUs' than they would.
+/// It bounds what a partial replay cannot see: accesses to other lines stay where they were, so
+/// those of a CPU that is early or late get another order relative to other CPUs'.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Drift {
     /// The sum over the slices, in cycles.
     pub cycles: u64,
-    /// The sum of how long they take.
+    /// The sum of their lengths.
     pub of: u64,
 }
 
@@ -56,21 +57,21 @@ impl Drift {
     }
 }
 
-/// A slice on its way.
+/// A slice in progress.
 struct Lane<'t> {
     ops: TimelineSlice<'t>,
     /// When the operation was in the timeline's replay.
     stamp: Stamp,
     op: Op,
-    /// What else had to go by the same access.
+    /// What else the same access evicted.
     with: Vec<(Level, Evicted)>,
-    /// The operation after it.
+    /// The next operation.
     next: Option<(Stamp, Op)>,
-    /// What the slice's steps have lost so far, saved where it is negative.
+    /// What the slice's steps have lost so far; negative if they have saved.
     late: i64,
-    /// What the step that goes on has stalled so far.
+    /// How long the current step has stalled so far.
     stalled: u64,
-    /// The step that comes next, or goes on.
+    /// The next or current step.
     step: usize,
     item: u32,
     cpu: usize,
@@ -78,14 +79,15 @@ struct Lane<'t> {
 }
 
 impl Lane<'_> {
-    /// When it has something to do, from the round's start, which was `start` in the timeline's replay.
+    /// When it has something to do, from the round's start, which was `start` in the timeline's
+    /// replay.
     fn due(&self, start: u64) -> u64 {
-        // Never negative: what can be saved is the stalls before, which are part of the time.
+        // Never negative: only earlier stalls can be saved, which are part of the time.
         let at = self.stamp.cycles() - start + self.stalled;
         at.saturating_add_signed(self.late)
     }
 
-    /// Goes on to the next operation, with what belongs to it. Whether there is one.
+    /// Advances to the next operation and what belongs to it. Returns whether there is one.
     fn load(&mut self, start: u64) -> Result<bool, ReplayError> {
         let Some((stamp, op)) = self.next.take() else {
             return Ok(false);
@@ -104,7 +106,7 @@ impl Lane<'_> {
 }
 
 impl Partial {
-    /// Like `replay`, which has not begun, on its machine.
+    /// Like `replay`, which has not started, on its machine.
     #[must_use]
     pub fn new(mut replay: Replay<AsRecorded, NoClones>) -> Partial {
         replay.engine.system.note_uses();
@@ -122,7 +124,7 @@ impl Partial {
         }
     }
 
-    /// How many bytes of the host it takes.
+    /// Its size in bytes of the host.
     #[must_use]
     pub fn size_in_memory(&self) -> usize {
         self.replay.size_in_memory()
@@ -131,7 +133,7 @@ impl Partial {
     /// The next slice of the round.
     ///
     /// # Errors
-    /// A CPU beyond those announced.
+    /// A CPU beyond the announced number.
     pub fn begin_slice(&mut self, head: SliceHead) -> Result<(), ReplayError> {
         self.slices.push(self.steps.len() as u32);
         self.replay.begin_slice(head)
@@ -143,10 +145,10 @@ impl Partial {
         self.steps.push(self.replay.round.len() as u32);
     }
 
-    /// What becomes of it, or one of several accesses that do.
+    /// What becomes of it, or one of several resulting accesses.
     ///
     /// # Errors
-    /// If the access cannot be.
+    /// If the access is impossible.
     #[inline]
     pub fn add(&mut self, item: &Item, placed: Placed) -> Result<(), ReplayError> {
         self.replay.add(item, placed)
@@ -184,7 +186,8 @@ impl Partial {
             schedule.set(index, more.then(|| lane.due(self.recorded)));
         }
         self.schedule = schedule;
-        // What overflows here has gone in the timeline's replay, too, and is on the timeline.
+        // What overflows here has been evicted in the timeline's replay, too, and is on the
+        // timeline.
         for lane in &lanes {
             self.replay
                 .engine
@@ -223,7 +226,8 @@ impl Partial {
         Ok(lane)
     }
 
-    /// Does what the slice has to do next, `at` cycles from the round's start. Whether there is more.
+    /// Does the slice's next step, `at` cycles from the round's start. Returns whether there is
+    /// more.
     fn advance(&mut self, lane: &mut Lane<'_>, at: u64) -> Result<bool, ReplayError> {
         let system = &mut self.replay.engine.system;
         match lane.op {
@@ -233,7 +237,7 @@ impl Partial {
                 system.end_access(lane.place);
             }
             Op::Step { stall } => {
-                // One step more than there are: where the items end.
+                // One past the last step: where the items end.
                 let end = self.steps.get(lane.step + 1);
                 let end = *end.ok_or(ReplayError::Timeline)?;
                 system.expect(lane.with.drain(..));
@@ -266,8 +270,8 @@ impl Partial {
         lane.item += 1;
     }
 
-    /// What comes from here on is counted, on the machine as it is now: the timeline of the warm-up is over, that of an interleaving
-    /// follows.
+    /// From now on accesses are counted, on the machine as it is: the timeline of the warm-up is
+    /// over, that of an interleaving follows.
     pub fn begin_counting(&mut self) {
         self.replay.begin_counting(Interleaving::Aligned);
         self.since = self.now;
@@ -275,13 +279,13 @@ impl Partial {
         self.drift = Drift::default();
     }
 
-    /// By how much it has drifted from its timelines since counting began.
+    /// How far it has drifted from its timelines since counting began.
     #[must_use]
     pub fn drift(&self) -> Drift {
         self.drift
     }
 
-    /// The counts of what was handed in.
+    /// The counts of the accesses passed.
     #[must_use]
     pub fn finish(self) -> Outcome {
         let (outcome, _) = self.replay.finish();

@@ -1,11 +1,13 @@
-//! When a replay came to some of its accesses, and what the others did to the sets of the caches meanwhile.
+//! When a replay reached some of its accesses, and what the others did to the sets of the caches
+//! meanwhile.
 //!
-//! A round is its length, the end of the slices that have nothing in it, and for each slice its operations: the bytes that they take, and
-//! unless these are none the time at which the slice ended, and the operations in their order. Each begins with the cycles since the one
-//! before, above one bit that says whether accesses of the slice came before at the same time, and two that say which operation it is: 0,
-//! an access that is followed, with its stall; 1 and 2, a line that had to go from L1 or L2; 3, likewise from a last-level cache, whose
-//! domain follows. Of a line that had to go, the set follows, for how many cycles it had not been used, and the rest of its stamp. Numbers
-//! are varints.
+//! A round is its length, the end of the slices that have nothing in it, and for each slice its
+//! operations: their size in bytes, and unless that is 0 the time at which the slice ended, and the
+//! operations in order. Each starts with the cycles since the previous one, above one bit that says
+//! whether earlier accesses of the slice have the same time, and two that say which operation it
+//! is: 0, a followed access, with its stall; 1 and 2, an eviction from L1 or L2; 3, from a
+//! last-level cache, whose domain follows. An eviction is followed by the set, for how many cycles
+//! the line had not been used, and the rest of its stamp. Numbers are varints.
 
 use std::sync::Arc;
 
@@ -17,16 +19,17 @@ use crate::cache::array::{Evicted, Stamp};
 use crate::cache::pressure::Level;
 use crate::rounds::error::ReplayError;
 
-/// A block ends with the first round that brings it to so many bytes: small enough that appending copies little.
+/// A block ends with the first round that brings it to this size: small enough that appending
+/// copies little.
 const BLOCK: usize = 1 << 18;
 
 /// What [`Cursor`] calls the bytes, in errors that become [`ReplayError::Timeline`].
 const WHAT: &str = "timeline";
 
-/// When a replay came to the accesses that were followed.
+/// When a replay reached the followed accesses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timeline {
-    /// Whole rounds each.
+    /// Complete rounds each.
     blocks: Vec<Vec<u8>>,
 }
 
@@ -41,18 +44,18 @@ impl Timeline {
 /// An operation of a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
-    /// An access that is followed stalled for so many cycles.
+    /// A followed access stalled for this many cycles.
     Step { stall: u64 },
-    /// Lines had to go.
+    /// Lines were evicted.
     Evict { level: Level, gone: Evicted },
 }
 
-/// Makes a timeline.
+/// Builds a timeline.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TimelineRecorder {
     timeline: Timeline,
     block: Vec<u8>,
-    /// Of the round that goes on.
+    /// For the current round.
     slices: Vec<SliceOps>,
 }
 
@@ -61,7 +64,7 @@ struct SliceOps {
     bytes: Vec<u8>,
     /// When the last one was, from the round's start.
     at: u64,
-    /// When the access before was, followed or not, and how many had been at that time before it.
+    /// When the previous access was, followed or not, and how many had that time before it.
     last: u64,
     same: u32,
     end: u64,
@@ -77,7 +80,8 @@ impl TimelineRecorder {
         }
     }
 
-    /// The stamp of the slice's next access, which is at that time, in the round that began at `start`.
+    /// The stamp of the slice's next access, which is at that time, in the round that started at
+    /// `start`.
     pub(crate) fn stamp(&mut self, slice: usize, at: u64, start: u64) -> Stamp {
         let slice = &mut self.slices[slice];
         slice.same = match slice.last == at {
@@ -103,12 +107,12 @@ impl TimelineRecorder {
         &mut slice.bytes
     }
 
-    /// An access that is followed, in the round that began at `start`.
+    /// A followed access, in the round that started at `start`.
     pub(crate) fn step(&mut self, slice: usize, now: Stamp, start: u64, stall: u64) {
         put_varint(self.begin(slice, now, start, 0), stall);
     }
 
-    /// What had to go by an access of the slice, in the round that began at `start`.
+    /// Evictions by an access of the slice, in the round that started at `start`.
     pub(crate) fn evicted(&mut self, slice: usize, level: Level, gone: Evicted, start: u64) {
         let now = gone.now;
         let bytes = match level {
@@ -125,7 +129,7 @@ impl TimelineRecorder {
         put_varint(bytes, gone.used.rest());
     }
 
-    /// The slice ends so many cycles from the round's start.
+    /// The slice ends this many cycles from the round's start.
     pub(crate) fn end_slice(&mut self, slice: usize, at: u64) {
         self.slices[slice].end = at;
     }
@@ -154,7 +158,7 @@ impl TimelineRecorder {
             .push(block.into_boxed_slice().into_vec());
     }
 
-    /// The timeline so far; what follows goes into another one.
+    /// The timeline so far; what follows goes into a new one.
     pub(crate) fn take(&mut self) -> Timeline {
         if !self.block.is_empty() {
             self.end_block();
@@ -163,7 +167,7 @@ impl TimelineRecorder {
     }
 }
 
-/// Gives a timeline's rounds, from the first one on.
+/// Yields a timeline's rounds, from the first one on.
 #[derive(Clone, Debug)]
 pub struct TimelineReader {
     timeline: Arc<Timeline>,
@@ -175,20 +179,20 @@ pub struct TimelineReader {
 pub(crate) struct TimelineRound<'t> {
     /// Its cycles.
     pub(crate) length: u64,
-    /// When the last of the slices ended that have no operations.
+    /// When the last of the slices without operations ended.
     pub(crate) others_end: u64,
-    /// The slices that have operations, in order.
+    /// The slices with operations, in order.
     pub(crate) slices: Vec<TimelineSlice<'t>>,
 }
 
-/// A slice that has operations.
+/// A slice with operations.
 pub(crate) struct TimelineSlice<'t> {
     /// Its number in the round.
     pub(crate) number: usize,
     /// When it ended.
     pub(crate) end: u64,
     ops: Cursor<'t>,
-    /// When the operation before was.
+    /// When the previous operation was.
     at: u64,
 }
 
@@ -203,7 +207,7 @@ impl TimelineReader {
         }
     }
 
-    /// The next round, which has so many slices.
+    /// The next round, which has this many slices.
     pub(crate) fn round(&mut self, slices: usize) -> Result<TimelineRound<'_>, ReplayError> {
         let TimelineReader {
             timeline,
@@ -254,7 +258,8 @@ fn round<'t>(cursor: &mut Cursor<'t>, slices: usize) -> Option<TimelineRound<'t>
 }
 
 impl TimelineSlice<'_> {
-    /// The next operation and when it was, in the round that began at `start`; `None` after the last.
+    /// The next operation and when it was, in the round that started at `start`; `None` after the
+    /// last.
     pub(crate) fn next(&mut self, start: u64) -> Result<Option<(Stamp, Op)>, ReplayError> {
         if self.ops.left() == 0 {
             return Ok(None);

@@ -1,4 +1,5 @@
-//! The machine and the accounts: performs one placed access of one CPU and counts it. Knows no rounds.
+//! The machine and the accounts: performs one placed access of one CPU and counts it. Knows no
+//! rounds.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -32,27 +33,28 @@ pub(crate) struct Engine {
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) totals: Counts,
     pub(crate) keys: Vec<Counts>,
-    /// Per key, hits in L1 that touch one line, by kind: most of a recording, so they get a small table of their own
-    /// and join `keys` at the end.
+    /// Per key, hits in L1 that touch one line, by kind: most of a recording, so they have a small
+    /// table of their own, merged into `keys` at the end.
     pub(crate) hits: Vec<[u64; 4]>,
     pub(crate) sites: Vec<Counts>,
     /// As `hits`, per site.
     pub(crate) site_hits: Vec<[u64; 4]>,
     pub(crate) pairs: HashMap<(u16, u16), Tally, BuildHasherDefault<LineHasher>>,
     pub(crate) lines: Option<Lines>,
-    /// Only where lines are looked into.
+    /// Only if lines are examined.
     pub(crate) transfers: Option<TransferCounter>,
     /// None: no misses overlap.
     pub(crate) windows: Option<Windows>,
-    /// What the last access met.
+    /// The result of the last access.
     pub(crate) met: (Source, Option<Cause>),
-    /// A key whose accesses are in no account but their own.
+    /// A key whose accesses count in no account but their own.
     pub(crate) aside: Option<KeyId>,
     pub(crate) aside_site: SiteId,
 }
 
 impl Engine {
-    /// A machine with empty caches, and empty accounts; `lines`: with a view of lines, for these replayed CPUs.
+    /// A machine with empty caches, and empty accounts; `lines`: with a view of lines, for these
+    /// replayed CPUs.
     pub(crate) fn new(machine: &Machine, cpus: Vec<Cpu>, copies: u16, lines: bool) -> Engine {
         let logical: Vec<LogicalCpu> = cpus.iter().map(|cpu| cpu.logical).collect();
         Engine {
@@ -90,14 +92,15 @@ impl Engine {
         }
     }
 
-    /// Makes room for what is in no account but its own.
+    /// Makes room for accesses that count in no account but their own.
     pub(crate) fn make_room_aside(&mut self) {
         if let Some(aside) = self.aside {
             self.make_room(aside, self.aside_site);
         }
     }
 
-    /// Performs an access of the recorded group and tells whoever makes a tape of it. Returns for how long the CPU stalls.
+    /// Performs an access of the recorded group and passes it to the tape, if one is made. Returns
+    /// for how long the CPU stalls.
     pub(crate) fn taped(
         &mut self,
         taper: &mut Taper,
@@ -116,7 +119,7 @@ impl Engine {
             taper.wait(slice, stall);
             return stall;
         }
-        // Performed all the same: the group's own caches have to be as if it had them alone.
+        // Performed all the same: the group's own caches have to be as if it were alone on them.
         let aside = Waiting {
             key: self.aside.unwrap_or_default().0,
             site: self.aside_site.0,
@@ -127,7 +130,7 @@ impl Engine {
         stall
     }
 
-    /// Forgets what was counted; the machine stays as it is.
+    /// Forgets the counts; the machine stays as it is.
     pub(crate) fn begin_counting(&mut self) {
         self.system.begin_counting();
         self.totals = Counts::default();
@@ -147,11 +150,12 @@ impl Engine {
         }
     }
 
-    /// Performs an access and accounts it. Returns for how long the CPU stalls.
+    /// Performs an access and accounts for it. Returns for how long the CPU stalls.
     #[inline]
     pub(crate) fn step(&mut self, waiting: &Waiting, cpu: usize, instance: u16, now: u64) -> u64 {
         let stall = self.perform(waiting, cpu, instance, now);
-        // Accesses that the filter left out hit in L1 whatever happens, so only the words that they used matter: they decide sharing.
+        // Accesses that the filter left out hit in L1 in any case, so only the words they used
+        // matter: they decide sharing.
         if waiting.later != Later::default() {
             let Cpu { logical, place } = self.cpus[cpu];
             let line = instance_line(waiting.span.line, instance, self.line);
@@ -167,7 +171,7 @@ impl Engine {
         let Cpu { logical, place } = self.cpus[cpu];
         let first = self.piece(waiting, &waiting.span, instance);
         self.met = (Source::L1, None);
-        // An access to two lines never takes the quick way: its second piece may miss.
+        // An access to two lines never takes the fast path: its second piece may miss.
         if waiting.span.beyond == 0 {
             if let Some((cycles, _)) = self.system.hit(logical, place.core, first) {
                 self.add_hit(waiting);
@@ -206,13 +210,13 @@ impl Engine {
         let second = second.map(|span| (span, self.piece(waiting, &span, instance)));
         let mut offset = waiting.span.offset;
         // Prefetchers see each piece after it has been served, as they see real requests: what they
-        // fetch cannot serve the access that made them fetch it.
+        // fetch cannot serve the access that triggered it.
         let mut verdict = self.system.access(logical, place, first, now);
         self.tell_prefetchers(waiting, first, offset, place, &verdict, now);
         self.watch_contested(&verdict);
         if let Some((span, second)) = second {
-            // Both pieces are under way at once: the access takes as long as the slower one, and counts
-            // as that one (the first, if they take equally long).
+            // Both pieces are in flight at once: the access takes as long as the slower one, and
+            // counts as that one (the first, if they take equally long).
             let other = self.system.access(logical, place, second, now);
             self.tell_prefetchers(waiting, second, span.offset, place, &other, now);
             self.watch_contested(&other);
@@ -226,12 +230,14 @@ impl Engine {
         verdict.cycles = self.l1_cycles + self.wait(waiting, cpu, stall);
         // With overlap the CPU may wait for less than the line's queue took.
         verdict.waited = verdict.waited.min(verdict.cycles);
-        // What goes onto the tape is accounted where all groups are replayed; here it would count twice.
+        // What goes onto the tape is accounted for where all groups are replayed; here it would
+        // count twice.
         if self.aside != Some(KeyId(waiting.key)) {
             self.look_inside(offset, waiting, &verdict);
             self.note_transfer(offset, waiting, cpu, &verdict);
         }
-        // A hit that the quick way did not take: a permission or a flag had to be looked at, the account is the same.
+        // A hit that the fast path did not take: a permission or a flag had to be checked, the
+        // account is the same.
         if verdict.source == Source::L1 && second.is_none() {
             self.add_hit(waiting);
             self.settle_if_needed();
@@ -275,7 +281,8 @@ impl Engine {
         if verdict.source.is_private() {
             return self.settle_if_needed();
         }
-        // Nobody waits for a line in a private cache: only what left its core can have.
+        // Nobody waits for a line in a private cache: only an access that left its core can have
+        // waited.
         self.keys[waiting.key as usize].waited += verdict.waited;
         self.sites[waiting.site as usize].waited += verdict.waited;
         let tag = MissTag {
@@ -283,14 +290,14 @@ impl Engine {
             site: waiting.site,
             cycles: verdict.cycles,
         };
-        // True or false sharing is known when the lifetime ends; the miss is counted then, under the tag's key.
+        // The class is known when the lifetime ends; the miss is counted then, under the tag's key.
         if verdict.undecided {
             self.system.open(place, verdict, tag);
         } else if let Some(cause) = verdict.cause {
             self.settle_one(tag, cause);
         }
         let counts = self.aside != Some(KeyId(waiting.key));
-        // `pairs` counts HITM alone: a clean line says nothing about who wrote it.
+        // `pairs` counts only HITM: a clean line says nothing about its last writer.
         if let Some(writer) = verdict.writer.filter(|_| counts) {
             self.pairs
                 .entry((writer.0, logical.0))
@@ -300,7 +307,7 @@ impl Engine {
         self.settle_if_needed();
     }
 
-    /// What was found, without what only those know who drive the engine.
+    /// The result, without what only the caller of the engine knows.
     pub(crate) fn finish(mut self) -> Outcome {
         self.system.finish();
         self.settle();
@@ -356,7 +363,7 @@ impl Engine {
         }
     }
 
-    /// At the end: nothing may be open, and the sum over the keys is the whole.
+    /// At the end nothing may be open, and the sum over the keys is the whole.
     pub(crate) fn settle(&mut self) {
         self.settle_closed();
         let keys = self.keys.iter_mut().zip(&self.hits);
@@ -364,7 +371,8 @@ impl Engine {
         for (counts, &[loads, stores, rmws, _]) in keys.chain(sites) {
             counts.add_l1_hits([loads, stores, rmws], self.l1_cycles, self.atomic_cycles);
         }
-        // The account of what the tape took: it has no name and was only there so that `step` needs no branch.
+        // The account of what the tape took: it has no name and only exists so that `step` needs no
+        // branch.
         if let Some(aside) = self.aside {
             self.keys.truncate(aside.0 as usize);
             self.sites.truncate(self.aside_site.0 as usize);
@@ -381,7 +389,8 @@ impl Engine {
             .map(|cause| self.totals.cause(cause).count)
             .iter()
             .sum();
-        // In release, too: a lost miss would be a wrong figure in every table, and one comparison at the end costs nothing.
+        // In release builds, too: a lost miss would be a wrong figure in every table, and one
+        // comparison at the end costs nothing.
         assert!(
             private + causes == self.totals.accesses(),
             "{private} private hits and {causes} causes for {} accesses",
@@ -423,10 +432,11 @@ impl Engine {
         self.system.prefetch(place, &seen, now);
     }
 
-    /// From here on a line that goes between cores is looked into by place.
+    /// From now on a line that moves between cores is examined by place.
     #[inline]
     fn watch_contested(&mut self, verdict: &Verdict) {
-        // Clean transfers within a domain are left out: a line that is only read is contended by nobody.
+        // Clean transfers within a domain are left out: nobody contends for a line that is only
+        // read.
         let transfer = verdict.source.is_hitm()
             || matches!(
                 verdict.source,
@@ -437,7 +447,7 @@ impl Engine {
         }
     }
 
-    /// Keeps from whom a modified line was fetched.
+    /// Records which CPU a modified line was fetched from.
     #[inline]
     fn note_transfer(&mut self, offset: u8, waiting: &Waiting, cpu: usize, verdict: &Verdict) {
         let Some(transfers) = &mut self.transfers else {
@@ -453,7 +463,7 @@ impl Engine {
         }
     }
 
-    /// Keeps the view of lines: of what `account` charges to its key, by place.
+    /// Records the view of lines: what `account` charges to its key, by place.
     #[inline]
     fn look_inside(&mut self, offset: u8, waiting: &Waiting, verdict: &Verdict) {
         let Some(lines) = &mut self.lines else { return };

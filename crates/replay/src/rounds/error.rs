@@ -1,23 +1,23 @@
-//! Why a replay cannot be.
+//! Why a replay is impossible.
 
 use linemate_recording::CpuId;
 
 use crate::rounds::placement::COPIES_MAX;
 
-/// The most keys, and the most sites: a placement that makes more has gone wrong.
-// At 300 bytes a key, 16 million take 5 GB; real questions have thousands.
+/// The maximum number of keys, and of sites: a placement with more is broken.
+// At 300 bytes per key, 16 million take 5 GB; real questions have thousands.
 pub(crate) const KEYS_MAX: u32 = 1 << 24;
 
-/// Why a replay cannot be.
+/// Why a replay is impossible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplayError {
-    /// An access by a CPU beyond those announced.
+    /// An access by a CPU beyond the announced number.
     #[error("access by CPU {cpu}, but the recording is said to have {recorded} CPUs")]
     Cpu {
         /// The CPU that was not announced.
         cpu: CpuId,
-        /// How many there should be.
+        /// The announced number.
         recorded: usize,
     },
     /// More CPUs than the machine has.
@@ -27,7 +27,7 @@ pub enum ReplayError {
         wanted: usize,
         /// How many CPUs were recorded.
         recorded: usize,
-        /// How many CPUs each of them stands for.
+        /// How many CPUs each of them represents.
         copies: u16,
         /// The name of the machine.
         machine: String,
@@ -41,10 +41,10 @@ pub enum ReplayError {
     Copies {
         /// How many CPUs were recorded.
         recorded: usize,
-        /// How many CPUs each of them stands for.
+        /// How many CPUs each of them represents.
         copies: u16,
     },
-    /// The list of logical CPUs does not have one for each CPU.
+    /// The list of logical CPUs does not have one per CPU.
     #[error("{given} logical CPUs are given for {wanted} CPUs")]
     CpuMap {
         /// How many are given.
@@ -52,13 +52,13 @@ pub enum ReplayError {
         /// How many are needed.
         wanted: usize,
     },
-    /// A logical CPU that the machine lacks, or that is given twice.
+    /// A logical CPU that the machine lacks, or that occurs twice.
     #[error("logical CPU {0} is not on the machine or given twice")]
     LogicalCpu(u16),
     /// An access touches 1 to 64 bytes.
     #[error("access of {size} bytes at {addr:#x}; 1 to 64 are possible")]
     Size {
-        /// Where the access begins.
+        /// Where the access starts.
         addr: u64,
         /// Its size in bytes, as recorded.
         size: u8,
@@ -66,7 +66,7 @@ pub enum ReplayError {
     /// A key or site beyond any sensible number.
     #[error("key or site {0} is beyond {KEYS_MAX}: they must be dense from 0")]
     Key(u32),
-    /// A timeline is of other accesses than those that a partial replay was given.
+    /// A timeline of other accesses than those passed to a partial replay.
     #[error("the timeline belongs to another replay")]
     Timeline,
 }

@@ -1,21 +1,26 @@
-//! Which accesses a replay can do without, because they hit in L1 whatever the interleaving and change nothing for anybody.
+//! Which accesses a replay can skip, because they hit in L1 under any interleaving and change
+//! nothing for anybody else.
 //!
-//! An access is left out when its line is the one that its CPU used last in its set, so that it is in L1 and the order of use stays
-//! as it is, and when nobody can have taken it away meanwhile, or the permission to write to it:
+//! An access is left out if its line is the one that its CPU used last in its set, so that it is in
+//! L1 and the order of use does not change, and if nobody can have taken away the line, or the
+//! permission to write it, in the meantime:
 //!
-//! * a load, when no other CPU writes to the line in the same round;
-//! * a store, when the CPU has written to the line since it became the one used last, and no other CPU touches the line or the other
-//!   line of its pair (which a prefetcher fetches with it) in the same round.
+//! * a load, if no other CPU writes the line in the same round;
+//! * a store, if the CPU has written the line since it became the most recently used, and no other
+//!   CPU touches the line or the other line of its pair (which a prefetcher fetches with it) in the
+//!   same round.
 //!
-//! What other CPUs do in earlier rounds is known by order. RMWs stay: they take longer than a hit. So does what touches two
-//! lines.
+//! The order of other CPUs' accesses in earlier rounds is known. RMWs stay: they take longer than a
+//! hit. So do accesses to two lines.
 //!
-//! What is left out still has to be known where true sharing is told from false: by the words that a core used of a line. They go
-//! with the last access to the line that stays in the same round ([`Later`]); where there is none, the access itself stays.
+//! The words of the accesses left out still matter for true and false sharing. They are attached to
+//! the last access to the line that stays in the same round ([`Later`]); if there is none, the
+//! access itself stays.
 //!
-//! **Exact for** L1s whose number of sets is a multiple of those of a page's lines, with any number of ways, on machines where no two of the
-//! replayed CPUs share a core, for any number of clones: memory that clones share counts as touched by several
-//! CPUs. L2s, LLCs, prefetchers of pairs and the directory do not matter, because a hit in L1 reaches none of them.
+//! **Exact for** L1s whose number of sets is a multiple of those of a page's lines, with any number
+//! of ways, on machines where no two of the replayed CPUs share a core, for any number of clones:
+//! memory that clones share counts as touched by several CPUs. L2s, LLCs, prefetchers of pairs and
+//! the directory do not matter, because a hit in L1 reaches none of them.
 
 use std::collections::BTreeSet;
 
@@ -26,12 +31,14 @@ use rustc_hash::FxHashMap;
 use crate::cache::address::{Line, Span, rest, span};
 use crate::rounds::placement::Sharing;
 
-/// Sets that the filter tells apart: what one page holds of lines, so that it does not matter where a clone's pages are.
+/// The number of sets that the filter distinguishes: the lines of one page, so that it does not
+/// matter where a clone's pages are.
 pub(crate) fn sets(line: LineSize) -> u32 {
     4096 / line.bytes() as u32
 }
 
-/// Whether replays of that many CPUs on the machine come out the same without what a [`Filter`] leaves out.
+/// Whether replays of that many CPUs on the machine give the same without what a [`Filter`] leaves
+/// out.
 pub fn keeps_exact(machine: &Machine, cpus: usize) -> bool {
     let spread = machine.topology.spread(cpus).unwrap_or_default();
     let places = spread.iter().filter_map(|cpu| machine.topology.place(*cpu));
@@ -40,7 +47,8 @@ pub fn keeps_exact(machine: &Machine, cpus: usize) -> bool {
     cores.len() == cpus && machine.l1.sets % sets(machine.line) == 0
 }
 
-/// Words of the line, as one bit per sixty-fourth, that accesses used which were left out after the one that this goes with.
+/// Words of the line, one bit per sixty-fourth, used by accesses that were left out after the one
+/// that this is attached to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Later {
     /// Words read or written.
@@ -73,14 +81,15 @@ pub struct Kept {
     pub later: Later,
 }
 
-/// Who touches a line in a round: the first one, and whether there are others.
+/// Who touches a line in a round: the first CPU, and whether there are others.
 #[derive(Clone, Copy, Debug)]
 struct Users {
     first: CpuId,
     several: bool,
     writer: Option<CpuId>,
     several_writers: bool,
-    /// Whether some of it is memory that clones share: what one of a CPU's clones does there, all others of the CPU's meet.
+    /// Whether some of it is memory that clones share: what one of a CPU's clones does there
+    /// affects all of the CPU's others.
     shared: bool,
 }
 
@@ -117,17 +126,18 @@ impl Users {
 /// The line that a CPU used last in a set.
 #[derive(Clone, Copy, Debug, Default)]
 struct Recent {
-    /// The line, and whether clones share it, as [`tag`] puts them together, plus 1; 0: not known.
+    /// The line, and whether clones share it, as combined by [`tag`], plus 1; 0: not known.
     tag: u64,
     touched: u64,
     written: u64,
-    /// Whether the CPU alone has it, and has written to it.
+    /// Whether the CPU alone has it, and has written it.
     owned: bool,
-    /// The access that stays and that words can go with: the round, and its number among those that stay.
+    /// The staying access that words can be attached to: the round, and its number among those that
+    /// stay.
     carrier: Option<(u64, u32)>,
 }
 
-/// Lines are known apart from the same lines of memory that is cloned: clones use others there.
+/// Lines are distinguished from the same lines of cloned memory: clones use others there.
 fn tag(line: Line, sharing: Sharing) -> u64 {
     (line << 1 | u64::from(sharing == Sharing::Shared)) + 1
 }
@@ -141,7 +151,7 @@ pub struct Filter {
     /// By CPU, then set.
     recent: Vec<Recent>,
     users: FxHashMap<Line, Users>,
-    /// By CPU and set: a tag that `users` knows of already in this round, and whether as written to.
+    /// By CPU and set: a tag that `users` already has in this round, and whether as written.
     known: Vec<(u64, bool)>,
 }
 
@@ -159,8 +169,8 @@ impl Filter {
         }
     }
 
-    /// A whole round, in recorded order, with CPUs below the announced number. Those that stay go into `kept`, which is emptied
-    /// first.
+    /// A whole round, in recorded order, with CPUs below the announced number. Those that stay go
+    /// into `kept`, which is cleared first.
     pub fn round(&mut self, accesses: &[Seen], kept: &mut Vec<Kept>) {
         kept.clear();
         self.round += 1;
@@ -212,8 +222,8 @@ impl Filter {
         let tag = tag(span.line, access.sharing);
         if span.beyond > 0 {
             let second = self.at(access.cpu, rest(&span, self.line).line);
-            // Which of its two lines is used last in its set depends on nothing that is known here,
-            // so both are forgotten; the next access to either stays.
+            // Nothing known here says which of its two lines is used last in its set, so both are
+            // forgotten; the next access to either stays.
             self.recent[at] = Recent::default();
             self.recent[second] = Recent::default();
             return keep(index, kept);
@@ -223,8 +233,8 @@ impl Filter {
         let round = self.round;
         let recent = &mut self.recent[at];
         if leaves {
-            // The words were used in the same lifetime by an access that stays, so sharing is
-            // decided as with this one.
+            // A staying access used the words in the same lifetime, so sharing is decided the same
+            // way.
             let covered = match writes {
                 true => recent.written & span.words == span.words,
                 false => recent.touched & span.words == span.words,
@@ -232,8 +242,8 @@ impl Filter {
             if covered {
                 return;
             }
-            // Only in the same round: a carrier of an earlier one has been handed over, and may be
-            // followed by a transfer.
+            // Only in the same round: a carrier from an earlier one has been passed on, and a
+            // transfer may follow it.
             if let Some((_, carrier)) = recent.carrier.filter(|(when, _)| *when == round) {
                 recent.touched |= span.words;
                 let later = &mut kept[carrier as usize].later;
@@ -245,8 +255,8 @@ impl Filter {
                 return;
             }
         }
-        // Another line is the one used last now; of the former nothing is known any more, whether
-        // it is still in L1 or not.
+        // Another line is the most recently used now; about the former nothing is known any more,
+        // whether it is still in L1 or not.
         if recent.tag != tag {
             *recent = Recent {
                 tag,
@@ -262,7 +272,8 @@ impl Filter {
         keep(index, kept);
     }
 
-    /// Whether an access to the line that its CPU used last in the set finds it as it needs it.
+    /// Whether an access to the line that its CPU used last in the set finds it in the state it
+    /// needs.
     #[inline]
     fn may_leave(&self, access: &Seen, span: &Span, at: usize) -> bool {
         let users = |line: Line| self.users.get(&line);
@@ -274,7 +285,7 @@ impl Filter {
             AccessKind::Store => {
                 self.recent[at].owned
                     // A read of the pair's other line by another core fetches this one with it,
-                    // which makes M to S.
+                    // which turns M into S.
                     && [span.line, span.line ^ 1]
                         .into_iter()
                         .all(|line| users(line).is_none_or(|users| !users.other_than(access.cpu)))
@@ -284,14 +295,14 @@ impl Filter {
         }
     }
 
-    /// What others took away in the round, whenever in it.
+    /// What others took away in the round, at whatever time.
     fn end_round(&mut self) {
         for (cpu, recents) in (0u16..).map(CpuId).zip(self.recent.chunks_mut(self.sets)) {
             for recent in recents.iter_mut().filter(|recent| recent.tag != 0) {
                 let line = (recent.tag - 1) >> 1;
                 let users = |line: Line| self.users.get(&line);
-                // Whether before or after this CPU's last access is for the interleaving to say, so
-                // the line counts as taken away.
+                // The interleaving decides whether before or after this CPU's last access, so the
+                // line counts as taken away.
                 if users(line).is_some_and(|users| users.writer_other_than(cpu)) {
                     *recent = Recent::default();
                 } else if recent.owned {

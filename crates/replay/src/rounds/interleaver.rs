@@ -1,11 +1,12 @@
 //! The order of accesses: slices, rounds, and the CPUs' own clocks.
 //!
-//! In a deterministic recording one CPU runs at a time. A *slice* is a run of consecutive accesses of one
-//! CPU; a *round* is a run of consecutive slices in which no CPU comes up twice. On a real machine the
-//! CPUs run at once, so the slices of a round are put side by side: they start together and advance by
-//! their own instruction counts, one cycle each, and a stall delays only the CPU that suffers it
-//! (bound and weave, after Sanchez and Kozyrakis, "ZSim", ISCA 2013). A round ends when its last slice
-//! does; the next one begins then, so what came later in the recording stays later.
+//! In a deterministic recording one CPU runs at a time. A *slice* is a run of consecutive accesses
+//! of one CPU; a *round* is a run of consecutive slices in which no CPU occurs twice. On a real
+//! machine the CPUs run at once, so the slices of a round are put side by side: they start together
+//! and advance by their own instruction counts, one cycle each, and a stall delays only the CPU
+//! that suffers it (bound and weave, after Sanchez and Kozyrakis, "ZSim", ISCA 2013). A round ends
+//! when its last slice does, and the next one starts then, so what came later in the recording
+//! stays later.
 //!
 //! ```text
 //!   recorded   a a a b b c c c c │ a a b b b …          (one after the other)
@@ -25,23 +26,24 @@ const CYCLES_PER_INSTRUCTION: u64 = 1;
 pub enum Interleaving {
     /// All slices of a round start together.
     Aligned,
-    /// Each starts at a pseudo-random time so that it still fits into the round's longest slice, give or
-    /// take an eighth of that. The same seed gives the same times; several seeds give confidence intervals.
+    /// Each starts at a pseudo-random time at which it still fits into the round's longest slice,
+    /// give or take an eighth of that. The same seed gives the same times; several seeds give
+    /// confidence intervals.
     Seeded(u64),
 }
 
 impl Interleaving {
-    /// How many cycles after the round's start the slice that is number `runner` of the round's starts, of `span` instructions where
-    /// the round's longest slice has `longest`.
+    /// How many cycles after the round's start the slice with number `runner` starts, given its
+    /// length `span` in instructions and that of the round's longest slice.
     #[inline]
     pub fn start(self, round: u64, runner: u64, longest: u32, span: u32) -> u64 {
         match self {
             Interleaving::Aligned => 0,
             Interleaving::Seeded(seed) => {
                 let room = u64::from(longest.saturating_sub(span)) + u64::from(longest) / 8;
-                // A function of seed, round and slice, no generator: an edit that removes accesses
-                // must not shift the starts of all later slices, because a what-if compares two
-                // replays under the same starts.
+                // A function of seed, round and slice, not a generator: an edit that removes
+                // accesses must not shift the starts of all later slices, because a what-if
+                // compares two replays under the same starts.
                 let random = mix(seed ^ mix(round) ^ mix(runner << 32));
                 // The bias of the remainder is at most 2^-30: room has 34 bits at most.
                 random % (room * CYCLES_PER_INSTRUCTION + 1)
@@ -62,7 +64,7 @@ pub(crate) struct Slice {
 /// One CPU, recorded or cloned, on its way through its slice.
 #[derive(Clone, Copy, Debug)]
 struct Runner {
-    /// What to add to an access's own time: start of the slice, and all stalls so far.
+    /// Added to an access's own time: start of the slice, and all stalls so far.
     shift: u64,
     next: u32,
     end: u32,
@@ -98,14 +100,14 @@ impl Interleaver {
         }
     }
 
-    /// Goes on under another interleaving, and counts from here on.
+    /// Continues under another interleaving, and counts from now on.
     pub(crate) fn begin_counting(&mut self, interleaving: Interleaving) {
         self.interleaving = interleaving;
         self.since = self.now;
         self.rounds = 0;
     }
 
-    /// From the beginning of the first round that counts to the end of the last one, in cycles.
+    /// From the start of the first counted round to the end of the last one, in cycles.
     pub(crate) fn cycles(&self) -> u64 {
         self.now - self.since
     }
@@ -115,13 +117,14 @@ impl Interleaver {
         self.now
     }
 
-    /// Rounds that count, so far.
+    /// Rounds counted so far.
     pub(crate) fn rounds(&self) -> u64 {
         self.rounds
     }
 
-    /// Runs one round. `offset` gives the instructions from its slice's start to an access; `step` performs
-    /// an access (its index, its slice, which copy, when) and returns for how long the CPU stalls; `ended` gets when each slice ends.
+    /// Runs one round. `offset` gives the instructions from its slice's start to an access; `step`
+    /// performs an access (its index, its slice, which copy, when) and returns for how long the CPU
+    /// stalls; `ended` gets the end of each slice.
     pub(crate) fn round(
         &mut self,
         slices: &[Slice],
@@ -134,7 +137,7 @@ impl Interleaver {
         while let Some((at, index)) = self.schedule.first() {
             let runner = &mut self.runners[index];
             let stall = step(runner.next as usize, runner.slice as usize, runner.copy, at);
-            // Its clock alone: others are delayed through lines that are busy, nothing else.
+            // Only its clock: others are delayed only through busy lines.
             runner.shift += stall;
             runner.next += 1;
             let due = if runner.next == runner.end {
@@ -148,12 +151,13 @@ impl Interleaver {
             self.schedule.set(index, due);
         }
         // The barrier between rounds: it keeps what was recorded later later, at the price that a
-        // CPU which is done early waits for the longest of the round.
+        // CPU that finishes early waits for the longest slice of the round.
         self.now = end;
         self.rounds += 1;
     }
 
-    /// Sets the runners up: copy by copy, the slices in recorded order. Gives the latest end of those that have nothing to do.
+    /// Sets up the runners: copy by copy, the slices in recorded order. Returns the latest end of
+    /// those that have nothing to do.
     fn start(
         &mut self,
         slices: &[Slice],
@@ -170,8 +174,8 @@ impl Interleaver {
             .unwrap_or(0);
         for copy in 0..copies {
             for (index, slice) in slices.iter().enumerate() {
-                // Neither an access nor a known end: it would begin and end in the same cycle. Its
-                // number is not taken either, so that starts are those of a recording without it.
+                // Neither an access nor a known end: it would start and end in the same cycle. It
+                // takes no number either, so that starts are those of a recording without it.
                 let Some(last) = slice.head.last else {
                     continue;
                 };

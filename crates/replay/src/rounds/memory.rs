@@ -1,4 +1,5 @@
-//! How much memory a replay takes: what grows with the lines that are touched, what the machine's caches hold, and the tape.
+//! How much memory a replay takes: what grows with the lines touched, what the machine's caches
+//! hold, and the tape.
 
 use crate::accounts::lines::Lines;
 use crate::cache::array::{Cache, Llc};
@@ -8,8 +9,9 @@ use crate::scale::tape::Taper;
 use crate::size::of_list;
 
 impl<P: Placement, C: Cloner> Replay<P, C> {
-    /// How many bytes this replay takes, nearly: tables whose size depends neither on the recording's length nor on the caches' are left
-    /// out. What it shares with other replays is not counted.
+    /// Roughly how many bytes this replay takes: tables whose size depends neither on the
+    /// recording's length nor on the caches' are left out. What it shares with other replays is not
+    /// counted.
     #[must_use]
     pub fn size_in_memory(&self) -> usize {
         let engine = &self.engine;

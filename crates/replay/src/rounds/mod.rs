@@ -1,4 +1,5 @@
-//! From recorded accesses to counts: places each one, forms rounds of slices, has them run side by side.
+//! From recorded accesses to counts: places each one, forms rounds of slices, runs them side by
+//! side.
 
 pub(crate) mod engine;
 pub(crate) mod error;

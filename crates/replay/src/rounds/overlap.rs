@@ -1,7 +1,8 @@
 //! Misses of one CPU that do not wait for each other.
 //!
-//! A CPU that waits for a miss goes on with the instructions after it, as far as its window reaches, and so begins the misses among them
-//! whose addresses it knows. What those cost is not their latency, but what of it is left when the earlier ones are over.
+//! A CPU that waits for a miss goes on with the following instructions, as far as its window
+//! extends, and so starts those of their misses whose addresses it knows. They cost not their
+//! latency, but what is left of it when the earlier ones are over.
 //!
 //! ```text
 //!   waits    0        300      600
@@ -10,17 +11,22 @@
 //!                      ├─ miss c ┤        c's address comes from a: it begins when a is over
 //! ```
 //!
-//! Time here is the time that the CPU waits: instructions take their own time beside it (one cycle each), whether something is under way
-//! or not. So a miss is never hidden by work, only by other misses: what a window hides of a miss by work alone is in the cycle that each
-//! instruction takes.
+//! Time here is the time that the CPU waits: instructions take their own time in addition (one
+//! cycle each), whether something is in flight or not. So a miss is never hidden by work, only by
+//! other misses: what a window hides of a miss by work alone is in the cycle that each instruction
+//! takes.
 //!
-//! A miss begins at the latest of: when the youngest miss that has left the window is over (instructions leave it in order); when the
-//! loads that its address comes from are over ([`Dependences`]); when a fill buffer is free. An atomic begins when everything is over, and
-//! nothing begins before it is over. The window is empty at a slice's start, because a round begins when all of the last one is over.
+//! A miss starts at the latest of: when the youngest miss that has left the window is over
+//! (instructions leave it in order); when the loads that its address comes from are over
+//! ([`Dependences`]); when a fill buffer is free. An atomic starts when everything is over, and
+//! nothing starts before it is over. The window is empty at a slice's start, because a round starts
+//! when all of the previous one is over.
 //!
-//! An access takes effect in the order of the interleaving, as without overlap: when the CPU has waited for what was before it, not when
-//! the miss begins, which is up to a latency earlier. Loads that hit do not wait here. What comes from a miss through one of them is in
-//! [`Dependences`], so a replay needs no hits: it is the same without those that a [`crate::Filter`] leaves out.
+//! An access takes effect in the order of the interleaving, as without overlap: when the CPU has
+//! waited for everything before it, not when the miss starts, which is up to a latency earlier.
+//! Loads that hit do not wait here. [`Dependences`] includes what comes from a miss through one of
+//! them, so a replay needs no hits: it is the same without those that a [`crate::Filter`] leaves
+//! out.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -41,14 +47,14 @@ struct Miss {
     over: u64,
 }
 
-/// What one CPU has under way. Times are those that it waits, since the slice's start.
+/// What one CPU has in flight. Times are those that it waits, since the slice's start.
 #[derive(Clone, Debug)]
 struct Window {
     shape: Overlap,
     round: u64,
     /// How long it has waited.
     now: u64,
-    /// When everything `window` instructions before is over: no miss begins earlier.
+    /// When everything `window` instructions before is over: no miss starts earlier.
     floor: u64,
     misses: VecDeque<Miss>,
     /// When each fill buffer is free.
@@ -75,10 +81,11 @@ impl Window {
         self.buffers.fill(0);
     }
 
-    /// What a miss of that latency adds to the CPU's waiting. `from`: where its address comes from, if that is known.
+    /// What a miss of that latency adds to the CPU's waiting. `from`: where its address comes from,
+    /// if known.
     fn add(&mut self, miss: Miss, latency: u64, from: Option<&Dependence>) -> u64 {
         while let Some(oldest) = self.misses.front() {
-            // Offsets never decrease within a slice, and a CPU has one slice a round, at whose
+            // Offsets never decrease within a slice, and a CPU has one slice per round, at whose
             // start the window is emptied.
             if miss.offset - oldest.offset < self.shape.window {
                 break;
@@ -91,8 +98,8 @@ impl Window {
             None => true,
         });
         let known = waited_for.map(|before| before.over).max().unwrap_or(0);
-        // The buffer that is free first. Lines that two CPUs' windows ask for are queued by
-        // `System::serve`, not here.
+        // The first free buffer. `System::serve` queues lines that two CPUs' windows request, not
+        // this code.
         let free = self.buffers.iter_mut().min_by_key(|free| **free);
         let begin = known.max(self.floor);
         let over = match free {
@@ -109,7 +116,7 @@ impl Window {
         added
     }
 
-    /// Something that nothing overlaps with.
+    /// An access that nothing overlaps with.
     fn alone(&mut self, latency: u64) {
         self.misses.clear();
         self.now += latency;
@@ -129,11 +136,11 @@ pub(crate) struct Windows {
 }
 
 impl Windows {
-    /// Threads of one core have equal parts of the window and of the buffers each.
+    /// Threads of one core have equal shares of the window and of the buffers.
     pub(crate) fn new(shape: Overlap, cpus: &[Cpu], dependences: Arc<Dependences>) -> Windows {
         let windows = cpus.iter().map(|cpu| {
             let core = cpus.iter().filter(|c| c.place.core == cpu.place.core);
-            // Replayed threads only: one whose sibling is not replayed has the core to itself.
+            // Only replayed threads: one whose sibling is not replayed has the core to itself.
             let threads = core.count() as u32;
             Window::new(Overlap {
                 window: (shape.window / threads).max(1),
@@ -156,7 +163,7 @@ impl Windows {
         self.saved
     }
 
-    /// Counts from here on.
+    /// Counts from now on.
     pub(crate) fn begin_counting(&mut self) {
         self.saved = 0;
     }
@@ -170,7 +177,8 @@ impl Windows {
         window
     }
 
-    /// How long the CPU waits for an access that keeps it waiting for `stall` cycles if nothing else is under way.
+    /// How long the CPU waits for an access that would make it wait for `stall` cycles if nothing
+    /// else were in flight.
     #[inline(never)]
     pub(crate) fn wait(&mut self, cpu: usize, waiting: &Waiting, stall: u64) -> u64 {
         if stall == 0 {
@@ -188,8 +196,8 @@ impl Windows {
             over: 0,
         };
         let waits = self.window(cpu).add(miss, stall, dependences.of(pc));
-        // Never more than the stall: what a miss has to wait for is over by the time that its CPU
-        // has waited already.
+        // Never more than the stall: whatever a miss has to wait for is over by the time that its
+        // CPU has already waited.
         self.saved += stall - waits.min(stall);
         waits
     }

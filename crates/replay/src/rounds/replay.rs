@@ -1,4 +1,4 @@
-//! From recorded accesses to counts: places each one, forms rounds, has them run on the machine.
+//! From recorded accesses to counts: places each one, forms rounds, runs them on the machine.
 
 use std::sync::Arc;
 
@@ -26,13 +26,13 @@ use crate::scale::tape::{Accounts, Code, Retention, Tape, Taper};
 pub struct Config {
     /// CPUs in the recording.
     pub recorded_cpus: usize,
-    /// Where they sit: the logical CPU of recorded CPU c's copy n is number c x copies + n, so that two
-    /// recorded CPUs' copies are as far from each other as the recorded CPUs are when they are spread alone.
-    /// `None` spreads them evenly ([`linemate_machine::Topology::spread`]).
+    /// Where they sit: the logical CPU of recorded CPU c's copy n is number c x copies + n, so that
+    /// two recorded CPUs' copies are as far from each other as the recorded CPUs are when they are
+    /// spread alone. `None` spreads them evenly ([`linemate_machine::Topology::spread`]).
     pub cpus: Option<Vec<LogicalCpu>>,
     /// When the slices of a round start relative to each other.
     pub interleaving: Interleaving,
-    /// Whether to keep what happens inside lines ([`Outcome::lines`]).
+    /// Whether to record what happens inside lines ([`Outcome::lines`]).
     pub lines: bool,
 }
 
@@ -57,11 +57,11 @@ pub struct Item {
     pub kind: AccessKind,
     /// What was left out after it.
     pub later: Later,
-    /// Whether a timeline has it ([`Replay::with_timeline`]).
+    /// Whether a timeline includes it ([`Replay::with_timeline`]).
     pub followed: bool,
 }
 
-/// A replay under way: push every access of the recording in order, then [`Replay::finish`].
+/// A replay in progress: push every access of the recording in order, then call [`Replay::finish`].
 #[derive(Clone)]
 pub struct Replay<P, C> {
     placement: P,
@@ -77,7 +77,7 @@ pub struct Replay<P, C> {
     uncached: u64,
     growth: Growth,
     warm_up: Option<WarmUp>,
-    /// When the round began in the recording.
+    /// When the round started in the recording.
     time: VirtualTime,
     pub(crate) taper: Option<Taper>,
     timeline: Option<TimelineRecorder>,
@@ -121,8 +121,9 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         })
     }
 
-    /// Leaves each last-level cache only the share of the logical CPUs that are replayed on it, and each core's L1 and L2 the share of the
-    /// threads that are, as on a machine all of whose CPUs do the same. To be called before the first access.
+    /// Leaves each last-level cache only the share of the logical CPUs that are replayed on it, and
+    /// each core's L1 and L2 the share of its replayed threads, as on a machine all of whose CPUs
+    /// do the same. Must be called before the first access.
     #[must_use]
     pub fn with_llc_share(mut self, machine: &Machine) -> Replay<P, C> {
         let places = || self.engine.cpus.iter().map(|cpu| cpu.place);
@@ -135,8 +136,8 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         self
     }
 
-    /// Leaves each last-level cache only the share of this replay's CPUs among `all` those that do the same there: one group of several. To be
-    /// called before the first access.
+    /// Leaves each last-level cache only the share of this replay's CPUs among `all` those that do
+    /// the same there: one group of several. Must be called before the first access.
     #[must_use]
     pub fn with_group_share(mut self, machine: &Machine, all: &[LogicalCpu]) -> Replay<P, C> {
         let own = self.engine.cpus.iter().map(|cpu| cpu.place.domain);
@@ -147,7 +148,8 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         self
     }
 
-    /// Has misses of a CPU overlap as the machine says, if it does, where the addresses come from. To be called before the first access.
+    /// Overlaps misses of a CPU as the machine says, if it does, given where the addresses come
+    /// from. Must be called before the first access.
     #[must_use]
     pub fn with_overlap(
         mut self,
@@ -159,8 +161,9 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         self
     }
 
-    /// Makes a [`Tape`] of what the replay counts in these accounts: what is on the tape is in none of the outcome's counts but
-    /// `accesses`. To be called before the first access; the recording is to be replayed twice ([`Replay::begin_counting`]).
+    /// Makes a [`Tape`] of what the replay counts in these accounts: accesses on the tape are in
+    /// none of the outcome's counts except `accesses`. Must be called before the first access; the
+    /// recording has to be replayed twice ([`Replay::begin_counting`]).
     #[must_use]
     pub fn with_tape(
         mut self,
@@ -174,8 +177,9 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         self
     }
 
-    /// Makes a [`Timeline`] of the accesses that are followed ([`Item::followed`]); for as many CPUs as were recorded. To be
-    /// called before the first access, and after all that changes the caches.
+    /// Makes a [`Timeline`] of the followed accesses ([`Item::followed`]); for as many CPUs as were
+    /// recorded. Must be called before the first access, and after everything that changes the
+    /// caches.
     #[must_use]
     pub fn with_timeline(mut self) -> Replay<P, C> {
         self.engine.system.note_uses();
@@ -189,7 +193,8 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         timeline.map_or_else(Timeline::default, TimelineRecorder::take)
     }
 
-    /// Tells apart when modified lines go between cores ([`Outcome::transfers`]). To be called before the first access.
+    /// Distinguishes when modified lines move between cores ([`Outcome::transfers`]). Must be
+    /// called before the first access.
     #[must_use]
     pub fn with_times(mut self, grid: TimeGrid) -> Replay<P, C> {
         if let Some(transfers) = &mut self.engine.transfers {
@@ -198,7 +203,7 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         self
     }
 
-    /// When, in the recording, the round begins whose slices follow.
+    /// When, in the recording, the round starts whose slices follow.
     pub fn set_time(&mut self, time: VirtualTime) {
         self.time = time;
         if let Some(transfers) = &mut self.engine.transfers {
@@ -209,7 +214,7 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
     /// The next access of the recording.
     ///
     /// # Errors
-    /// If the access cannot be; the replay is as before the call then.
+    /// If the access is impossible; the replay is then as before the call.
     #[inline]
     pub fn push(&mut self, access: &Access) -> Result<(), ReplayError> {
         self.check(access)?;
@@ -217,13 +222,13 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         self.push_placed(access, placed)
     }
 
-    /// The next access of the recording, whose place is known already. The placement is not asked.
+    /// The next access of the recording, whose place is already known. The placement is not asked.
     ///
     /// # Errors
     /// As [`Replay::push`].
     #[inline]
     pub fn push_placed(&mut self, access: &Access, placed: Placed) -> Result<(), ReplayError> {
-        // Before the slicer sees it: a refused access must not begin a slice.
+        // Before the slicer sees it: a refused access must not start a slice.
         self.check(access)?;
         check_keys(placed)?;
         let cached = placed.fate == Fate::Cached;
@@ -251,10 +256,10 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         self.add(&item, placed)
     }
 
-    /// A CPU's turn begins, for callers that [`Replay::push`].
+    /// A CPU's turn starts, for callers of [`Replay::push`].
     ///
     /// # Errors
-    /// A CPU beyond those announced.
+    /// A CPU beyond the announced number.
     pub fn turn(&mut self, cpu: CpuId, time: VirtualTime) -> Result<(), ReplayError> {
         if usize::from(cpu.0) >= self.recorded {
             return Err(ReplayError::Cpu {
@@ -273,11 +278,11 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         self.begin_slice(SliceHead::new(cpu))
     }
 
-    /// Begins a slice of the current round, for callers that have cut the recording ([`Slicer`]): its accesses follow with
-    /// [`Replay::add`], and the round is over with [`Replay::end_round`].
+    /// Starts a slice of the current round, for callers that have cut the recording ([`Slicer`]):
+    /// its accesses follow with [`Replay::add`], and [`Replay::end_round`] ends the round.
     ///
     /// # Errors
-    /// A CPU beyond those announced.
+    /// A CPU beyond the announced number.
     pub fn begin_slice(&mut self, head: SliceHead) -> Result<(), ReplayError> {
         if usize::from(head.cpu.0) >= self.recorded {
             return Err(ReplayError::Cpu {
@@ -294,10 +299,10 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         Ok(())
     }
 
-    /// The next access of the slice that was begun last.
+    /// The next access of the slice that was started last.
     ///
     /// # Errors
-    /// If the access cannot be; the replay is as before the call then.
+    /// If the access is impossible; the replay is then as before the call.
     #[inline]
     pub fn add(&mut self, item: &Item, placed: Placed) -> Result<(), ReplayError> {
         if item.size == 0 || item.size > 64 {
@@ -337,8 +342,9 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         Ok(())
     }
 
-    /// Accesses that were left out because they hit in L1 whatever happens ([`crate::Filter`]): how many loads, stores and RMWs count
-    /// for the key. The same accesses count for sites, too ([`Replay::add_site_hits`]).
+    /// Accesses that were left out because they hit in L1 in any case ([`crate::Filter`]): how many
+    /// loads, stores and RMWs to charge to the key. The same accesses have to be charged to sites,
+    /// too ([`Replay::add_site_hits`]).
     ///
     /// # Errors
     /// A key beyond any sensible number.
@@ -346,8 +352,8 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         if key.0 >= KEYS_MAX {
             return Err(ReplayError::Key(key.0));
         }
-        // By key and by site in two calls, because a hit that was left out is known by the sums
-        // alone and not by pairs of both.
+        // By key and by site in two calls, because hits that were left out are known only as sums
+        // and not by pairs of both.
         self.engine.make_room(key, SiteId(0));
         self.accesses += kinds.iter().sum::<u64>();
         let copies = u64::from(self.cloner.copies());
@@ -357,8 +363,8 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         Ok(())
     }
 
-    /// How many of the accesses that were left out count for the site. They are in the outcome's totals by their keys alone
-    /// ([`Replay::add_hits`]).
+    /// How many of the accesses that were left out to charge to the site. Only their keys count in
+    /// the outcome's totals ([`Replay::add_hits`]).
     ///
     /// # Errors
     /// A site beyond any sensible number.
@@ -381,7 +387,7 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         self.uncached += count;
     }
 
-    /// Whether the access can be.
+    /// Checks that the access is possible.
     #[inline]
     fn check(&self, access: &Access) -> Result<(), ReplayError> {
         if usize::from(access.cpu.0) >= self.recorded {
@@ -452,13 +458,13 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         self.slices.clear();
     }
 
-    /// Runs what is left as a warm-up: what comes from here on is counted, under that interleaving, on the machine as it is now. To be called
-    /// once, between two passes over the recording.
+    /// Runs what is left as a warm-up: from now on accesses are counted, under that interleaving,
+    /// on the machine as it is. Must be called once, between two passes over the recording.
     pub fn begin_counting(&mut self, interleaving: Interleaving) {
         self.end_round();
         self.warm_up = Some(self.growth.finish(self.engine.system.lines()));
         self.interleaver.begin_counting(interleaving);
-        // The second pass begins at the recording's first access: times go back.
+        // The second pass starts at the recording's first access: times go back.
         self.slicer = Slicer::new(self.recorded);
         if let Some(taper) = &mut self.taper {
             taper.begin_taking();
@@ -467,13 +473,15 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         (self.accesses, self.skipped, self.uncached) = (0, 0, 0);
     }
 
-    /// Runs what is left and gives the counts, together with the placement (which knows what the keys mean).
+    /// Runs what is left and returns the counts, together with the placement (which knows what the
+    /// keys mean).
     pub fn finish(self) -> (Outcome, P) {
         let (outcome, placement, _) = self.finish_taped();
         (outcome, placement)
     }
 
-    /// As [`Replay::finish`], with the tape ([`Replay::with_tape`]), which is empty if none was made.
+    /// Like [`Replay::finish`], with the tape ([`Replay::with_tape`]), which is empty if none was
+    /// made.
     pub fn finish_taped(mut self) -> (Outcome, P, Tape) {
         self.end_round();
         let tape = self.taper.map(Taper::finish).unwrap_or_default();
@@ -516,7 +524,7 @@ fn followed_round(
             if waiting.followed {
                 timeline.step(slice, stamp, start, stall);
             }
-            // What hits in L1 makes nothing go.
+            // A hit in L1 evicts nothing.
             if stall > 0 {
                 engine.system.take_evicted(place, &mut evicted);
                 for (level, gone) in &evicted {

@@ -1,24 +1,24 @@
-//! Which of many CPUs does something next.
+//! Which of many CPUs acts next.
 
 /// Bits of a [`Due`] that name the runner.
 const RUNNER_BITS: u32 = 14;
 
-/// When a runner's next access is due, with the runner below: the least one comes next, and of those at
-/// the same time the one with the lowest number. Cycles beyond 50 bits (four days) would wrap.
+/// When a runner's next access is due, with the runner below: the least one comes next, and among
+/// equal times the one with the lowest number. Cycles beyond 50 bits (four days) would wrap.
 type Due = u64;
 
 /// The runner has nothing to do.
 const NEVER: Due = Due::MAX;
 
-/// A winner tree over runners, a power of two of them: node i is the lesser of 2i and 2i+1, the leaves
-/// are the second half, the root is 1.
+/// A winner tree over runners, a power of two of them: node i is the lesser of 2i and 2i+1, the
+/// leaves are the second half, the root is 1.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Schedule {
     tree: Vec<Due>,
 }
 
 impl Schedule {
-    /// For so many runners, each with the time at which it has something to do.
+    /// For this many runners, each with the time at which it has something to do.
     pub(crate) fn begin(&mut self, dues: impl ExactSizeIterator<Item = Option<u64>>) {
         let leaves = dues.len().next_power_of_two();
         assert!(leaves <= 1 << RUNNER_BITS, "{leaves} CPUs in one round");
@@ -40,11 +40,11 @@ impl Schedule {
         (due != NEVER).then_some((due >> RUNNER_BITS, index as usize))
     }
 
-    /// When a runner has something to do next, if at all.
+    /// Sets when a runner has something to do next, if at all.
     #[inline]
     pub(crate) fn set(&mut self, index: usize, due: Option<u64>) {
-        // One way up from the leaf and no moves of entries: a heap would take one out and put one
-        // in for each access.
+        // One path up from the leaf and no moves of entries: a heap would remove one and insert one
+        // per access.
         let mut node = self.tree.len() / 2 + index;
         self.tree[node] = joined(index, due);
         while node > 1 {

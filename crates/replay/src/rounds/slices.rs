@@ -1,22 +1,24 @@
-//! How a recording is cut into slices and rounds: the one rule for whoever replays accesses, filters them or lays them side by side.
+//! How a recording is cut into slices and rounds: the one rule for everything that replays
+//! accesses, filters them or lays them side by side.
 //!
-//! In a deterministic recording one CPU runs at a time. A *slice* is a CPU's turn, from its first instruction to the last before another CPU's; a
-//! *round* is a run of consecutive slices in which no CPU comes up twice. What is cut here is put side by side by the interleaver
-//! (`interleaver`).
+//! In a deterministic recording one CPU runs at a time. A *slice* is a CPU's turn, from its first
+//! instruction to the last before another CPU's; a *round* is a run of consecutive slices in which
+//! no CPU occurs twice. The interleaver (`interleaver`) puts the pieces side by side.
 //!
-//! Older recordings do not tell where turns begin ([`Slicer::turn`]): there a slice is a run of consecutive accesses of one CPU, and what the CPU
-//! executed before the first and after the last of them, in programs mostly, is lost.
+//! Older recordings do not say where turns start ([`Slicer::turn`]): there a slice is a run of
+//! consecutive accesses of one CPU, and what the CPU executed before the first and after the last
+//! of them, mostly in programs, is lost.
 
 use linemate_recording::{CpuId, VirtualTime};
 
-/// Accesses that go through the caches after which a round is closed even though no CPU has come up twice: bounds memory when
-/// one CPU runs alone.
+/// Accesses through the caches after which a round is closed even though no CPU has occurred twice:
+/// bounds memory when one CPU runs alone.
 pub const ROUND_ACCESSES_MAX: usize = 1 << 16;
 
-/// What an access begins.
+/// What an access starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begins {
-    /// Nothing: its slice goes on.
+    /// Nothing: its slice continues.
     Nothing,
     /// A slice of the current round.
     Slice,
@@ -29,7 +31,7 @@ pub enum Begins {
 pub struct Cut {
     /// Whether a slice or a round begins with it.
     pub begins: Begins,
-    /// Instructions from its slice's start; never less than the one before it in the slice.
+    /// Instructions from its slice's start; never less than the previous one's in the slice.
     pub offset: u32,
 }
 
@@ -38,11 +40,11 @@ pub struct Cut {
 pub struct Turned {
     /// Instructions of the slice that it ends.
     pub ended: Option<u32>,
-    /// Whether a slice or a round begins with it.
+    /// Whether a slice or a round starts with it.
     pub begins: Begins,
 }
 
-/// Cuts a recording. Hand in every access and every turn, in order.
+/// Cuts a recording. Pass every access and every turn, in order.
 #[derive(Clone, Debug)]
 pub struct Slicer {
     /// Recorded CPUs that have a slice in the current round.
@@ -60,7 +62,7 @@ struct OpenSlice {
 }
 
 impl Slicer {
-    /// For a recording with that many CPUs. Accesses by others must not be handed in.
+    /// For a recording with that many CPUs. Accesses by others must not be passed.
     pub fn new(cpus: usize) -> Slicer {
         Slicer {
             in_round: vec![false; cpus],
@@ -69,7 +71,7 @@ impl Slicer {
         }
     }
 
-    /// The next access; `cached` tells whether it goes through the caches.
+    /// The next access; `cached` says whether it goes through the caches.
     #[inline]
     pub fn cut(&mut self, cpu: CpuId, time: VirtualTime, cached: bool) -> Cut {
         let full = self.cached >= ROUND_ACCESSES_MAX;
@@ -80,8 +82,8 @@ impl Slicer {
         {
             Some(slice) => match u32::try_from(time.0.saturating_sub(slice.start)) {
                 Ok(offset) => {
-                    // Never less than before, whatever the file says: the interleaver takes a
-                    // slice's accesses to be in the order of their offsets.
+                    // Never less than before, whatever the file says: the interleaver assumes a
+                    // slice's accesses in the order of their offsets.
                     slice.span = slice.span.max(offset);
                     Cut {
                         begins: Begins::Nothing,
@@ -89,7 +91,7 @@ impl Slicer {
                     }
                 }
                 // More than 2^32 instructions in one turn: offsets have 32 bits, so a slice of the
-                // next round begins.
+                // next round starts.
                 Err(_) => self.begin(cpu, time, full),
             },
             None => self.begin(cpu, time, full),
@@ -113,7 +115,7 @@ impl Slicer {
 
     fn begin(&mut self, cpu: CpuId, time: VirtualTime, full: bool) -> Cut {
         let at = usize::from(cpu.0);
-        // A CPU that comes up again cannot run beside itself: that is what bounds a round.
+        // A CPU that comes up again cannot run in parallel with itself: that bounds a round.
         let again = self.slice.is_none() || self.in_round[at] || full;
         if again {
             self.in_round.fill(false);
@@ -137,10 +139,10 @@ impl Slicer {
 pub struct SliceHead {
     /// The recorded CPU whose turn it is.
     pub cpu: CpuId,
-    /// Instructions from its start to its end; to its last access where the end is not told.
+    /// Instructions from its start to its end; to its last access if the end is not recorded.
     pub span: u32,
-    /// Instructions for which the CPU takes part in the round: to the end, where that is told; else to the last access that goes through the
-    /// caches, and `None` if none of them does.
+    /// Instructions for which the CPU takes part in the round: to the end, if that is recorded;
+    /// else to the last access through the caches, and `None` if it has none.
     pub last: Option<u32>,
 }
 
@@ -160,7 +162,7 @@ impl SliceHead {
         self.last = Some(span);
     }
 
-    /// Takes note of its next access.
+    /// Notes its next access.
     #[inline]
     pub fn extend(&mut self, offset: u32, cached: bool) {
         self.span = offset;

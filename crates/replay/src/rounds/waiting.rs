@@ -1,4 +1,4 @@
-//! What waits for a round's end, and the CPUs that it waits for.
+//! What waits for a round's end, and the CPUs it belongs to.
 
 use linemate_machine::{CpuPlace, LogicalCpu, Machine};
 use linemate_recording::AccessKind;
@@ -31,7 +31,8 @@ pub(crate) struct Cpu {
     pub(crate) place: CpuPlace,
 }
 
-/// Where that many copies of each recorded CPU sit on the machine: those given, else spread evenly.
+/// Where that many copies of each recorded CPU sit on the machine: at the given places, else spread
+/// evenly.
 pub(crate) fn places(
     machine: &Machine,
     recorded: usize,
@@ -50,7 +51,7 @@ pub(crate) fn places(
         machine: machine.name.clone(),
         cpus: available,
     };
-    // Also where the CPUs are given: it is what says that the machine has enough.
+    // Also if the CPUs are given: it checks that the machine has enough.
     let spread = machine.topology.spread(wanted).ok_or_else(too_many)?;
     let logical = given.unwrap_or(&spread);
     if logical.len() != wanted {

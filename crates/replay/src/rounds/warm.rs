@@ -1,24 +1,26 @@
-//! Warm replays: a recording is replayed once to fill caches and directory, and counted the second time.
+//! Warm replays: a recording is replayed once to fill caches and directory, and counted the second
+//! time.
 //!
-//! A recording begins in the middle of a machine's life. Replayed on empty caches, the first access of each core to each line goes to memory,
-//! which says how much the recording touches and nothing about its layout. Replayed a second time, it begins with the caches as its own end
-//! leaves them: those of a workload that goes on like this. That is right as far as a recording touches at its end what it touched before,
-//! which [`WarmUp`] tells.
+//! A recording starts in the middle of a machine's life. Replayed on empty caches, the first access
+//! of each core to each line goes to memory, which says how much the recording touches and nothing
+//! about its layout. Replayed a second time, it starts with the caches as its own end leaves them:
+//! those of a workload that goes on like this. That is right as far as a recording touches at its
+//! end what it touched before, which [`WarmUp`] shows.
 
 use serde::{Deserialize, Serialize};
 
-/// Of this part of a recording's rounds, the last, new lines are counted: a tenth.
+/// New lines are counted in this last part of a recording's rounds: a tenth.
 const LAST: u64 = 10;
 
-/// How many samples of the number of lines are kept, at most.
+/// The maximum number of samples of the number of lines.
 const SAMPLES_MAX: usize = 256;
 
-/// How many lines a warm-up met.
+/// How many lines a warm-up touched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WarmUp {
     /// Lines touched or fetched.
     pub lines: u64,
-    /// Of those, the ones that came in the last tenth of the rounds, to within 1 % of the rounds.
+    /// Of those, the ones in the last tenth of the rounds, to within 1 % of the rounds.
     pub late: u64,
 }
 
@@ -40,7 +42,7 @@ impl Growth {
         }
     }
 
-    /// A round is over; there are so many lines now.
+    /// A round is over, with this many lines now.
     #[inline]
     pub(crate) fn end_round(&mut self, lines: usize) {
         self.rounds += 1;

@@ -1,4 +1,5 @@
-//! One outcome of two: what a group does for itself, as often as there are groups, and what all of them do together.
+//! One outcome from two: what a group does for itself, times the number of groups, and what all of
+//! them do together.
 
 use std::collections::BTreeMap;
 
@@ -20,15 +21,16 @@ pub struct Copies<'c> {
 }
 
 impl<'c> Copies<'c> {
-    /// Where each group's CPU sits for group 0's.
+    /// The places of each group's CPUs for group 0's.
     fn of_first(self) -> BTreeMap<LogicalCpu, &'c [LogicalCpu]> {
         let recorded = self.cpus.chunks(usize::from(self.count).max(1));
         recorded.map(|all| (all[0], all)).collect()
     }
 }
 
-/// The outcome of all groups: `own` is what one of them does that others have no part in ([`crate::Replay::finish_taped`]), `together` the rest
-/// ([`crate::Scaled`]). The group of `own` is number 0.
+/// The outcome of all groups: `own` is what one of them does without involving others
+/// ([`crate::Replay::finish_taped`]), `together` the rest ([`crate::Scaled`]). The group of `own`
+/// is number 0.
 ///
 /// Lines that are each group's own are shown once, with the sums of all groups.
 #[must_use]
@@ -53,7 +55,7 @@ pub fn join(machine: &Machine, copies: Copies<'_>, own: &Outcome, together: Outc
     joined.prefetched_modified += own.prefetched_modified * times;
     joined.fetched_ahead.add(own.fetched_ahead, times);
     joined.overlapped += own.overlapped * times;
-    // Whether the recording warms the caches up shows in the whole group, not on the tape.
+    // The whole group, not the tape, shows whether the recording warms up the caches.
     joined.warm_up = own.warm_up;
     joined
 }
@@ -99,7 +101,7 @@ fn lines(own: &[LineView], mut together: Vec<LineView>, times: u64) -> Vec<LineV
             cell.forwards *= times;
             cell.upgrades *= times;
         }
-        // Instance 0 stands for all groups: a line for each of them would be as many lines with the
+        // Instance 0 represents all groups: a line for each of them would be as many lines with the
         // same cells.
         together.push(line);
     }
@@ -142,7 +144,7 @@ fn transfers(
             let at = cpus.get(usize::from(cpu) * copies + group);
             at.map_or(0, |cpu| place_of[usize::from(cpu.0)])
         }
-        // Of more than 32 recorded CPUs only group 0's domains are known: other groups' transfers
+        // With more than 32 recorded CPUs only group 0's domains are known: other groups' transfers
         // are shown where group 0's were.
         MachinePlaces::Domain | MachinePlaces::Socket => cpu,
     };

@@ -1,9 +1,10 @@
 //! Locks: who holds them, who waits.
 //!
-//! In a deterministic recording nobody waits for a lock: the CPU that would have to gives its turn away. Where many groups of CPUs share a lock,
-//! they do: it is held from the RMW that acquires it to the next write of the holder to it, and handed over in the order of requests, as the
-//! kernel's queued spinlocks do. While a CPU waits it does nothing else and touches nothing that others use (an MCS queue's waiters spin each on a
-//! line of its own).
+//! In a deterministic recording nobody waits for a lock: the CPU that would have to yields its
+//! turn. If many groups of CPUs share a lock, they do wait: it is held from the RMW that acquires
+//! it to the holder's next write to it, and handed over in the order of requests, as the kernel's
+//! queued spinlocks do. While a CPU waits it does nothing else and touches nothing that others use
+//! (waiters of an MCS queue each spin on a line of their own).
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
@@ -15,28 +16,28 @@ use crate::cache::address::Line;
 use crate::cache::directory::LineHasher;
 use crate::rounds::placement::{KeyId, SiteId};
 
-/// A lock's line and the byte in it where it begins.
+/// A lock's line and the byte in it where it starts.
 pub(crate) type LockId = (Line, u8);
 
-/// What waiting for locks took.
+/// The waiting for locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockWait {
-    /// What the lock's word is accounted to.
+    /// What the lock's word is charged to.
     pub key: KeyId,
-    /// Where it was asked for.
+    /// Where it was requested.
     pub site: SiteId,
     /// How often it had to be waited for, and for how many cycles: in no [`crate::Counts`].
     pub waits: Tally,
 }
 
-/// What an acquisition finds.
+/// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     /// The lock is the runner's from now on.
     Taken,
-    /// The runner goes on without it: it has it already, or it would wait for itself.
+    /// The runner goes on without it: it already has it, or it would wait for itself.
     Passed,
-    /// Another one holds it.
+    /// Another runner holds it.
     Waits,
 }
 
@@ -53,14 +54,14 @@ pub(crate) struct Locks {
     /// By runner: what it waits for.
     waits_for: HashMap<usize, LockId, BuildHasherDefault<LineHasher>>,
     waits: BTreeMap<(SiteId, KeyId), Tally>,
-    /// Acquisitions that would never have been: their runner waits, through others, for itself.
+    /// Acquisitions that would never have happened: their runner waits, through others, for itself.
     circles: u64,
-    /// Locks that were let go because their holder's turn ended.
+    /// Locks that were released because their holder's turn ended.
     unreleased: u64,
 }
 
 impl Locks {
-    /// A runner wants a lock.
+    /// A runner requests a lock.
     pub(crate) fn acquire(&mut self, id: LockId, runner: usize) -> Asked {
         let Some(lock) = self.held.get(&id) else {
             let queue = VecDeque::new();
@@ -77,8 +78,8 @@ impl Locks {
         if holder == runner {
             return Asked::Passed;
         }
-        // Ends: each runner waits for one lock at most, and a wait that would close a circle is
-        // never entered.
+        // Terminates: each runner waits for at most one lock, and a wait that would close a cycle
+        // is never entered.
         while let Some(next) = self.waits_for.get(&holder) {
             match self.held.get(next) {
                 Some(lock) if lock.holder == runner => {
@@ -99,7 +100,7 @@ impl Locks {
         Asked::Waits
     }
 
-    /// The holder lets go. Gives who has it now, if somebody waited.
+    /// The holder releases it. Returns the new holder, if somebody waited.
     pub(crate) fn release(&mut self, id: LockId) -> Option<usize> {
         let lock = self.held.get_mut(&id)?;
         let Some(next) = lock.queue.pop_front() else {
@@ -111,17 +112,17 @@ impl Locks {
         Some(next)
     }
 
-    /// A lock whose holder did not let go while it ran.
+    /// A lock whose holder did not release it while it ran.
     pub(crate) fn count_unreleased(&mut self) {
         self.unreleased += 1;
     }
 
-    /// Somebody waited so long.
+    /// Somebody waited this long.
     pub(crate) fn count(&mut self, key: KeyId, site: SiteId, cycles: u64) {
         self.waits.entry((site, key)).or_default().add(cycles);
     }
 
-    /// What was waited for; circles; locks not let go.
+    /// The waiting; cycles; locks not released.
     pub(crate) fn finish(self) -> (Vec<LockWait>, u64, u64) {
         let wait = |((site, key), waits)| LockWait { key, site, waits };
         let waits = self.waits.into_iter().map(wait).collect();

@@ -1,10 +1,13 @@
-//! Whom a CPU of one group meets where the recording has it touch another CPU's memory.
+//! Which CPU one group's CPU meets where the recorded one touches another CPU's memory.
 //!
-//! In a recording of eight CPUs the eight meet each other. On a machine with hundreds the scheduler lets a CPU meet those of its domains: it
-//! wakes tasks within its last-level cache's domain, and balances in each domain that it is in, from the last-level cache's to the machine. A
-//! balance of a domain reads all CPUs there, and is done every so many milliseconds as the domain has CPUs (`get_sd_balance_interval()` and
-//! `sd_init()` in kernel/sched: an interval of `sd_weight` ms, longer for all of a busy CPU's alike): so each of a CPU's domains makes it read as many
-//! others' memory in a second, whatever its size. That is what is done here: a domain is drawn, each with the same chance, then a CPU of it.
+//! In a recording of eight CPUs the eight meet each other. On a machine with hundreds, the
+//! scheduler makes a CPU meet those of its domains: it wakes tasks within its last-level cache's
+//! domain, and balances in each domain that it is in, from the last-level cache's to the machine.
+//! Balancing a domain reads all CPUs there, and happens every so many milliseconds as the domain
+//! has CPUs (`get_sd_balance_interval()` and `sd_init()` in kernel/sched: an interval of
+//! `sd_weight` ms, longer for all of a busy CPU's alike): so each of a CPU's domains makes it read
+//! the same amount of others' memory per second, whatever its size. The model does the same: it
+//! draws a domain with equal probability, then a CPU of it.
 
 use std::collections::BTreeSet;
 
@@ -18,14 +21,14 @@ use crate::rounds::waiting::Cpu;
 pub enum Mixing {
     /// Those of its own group, as recorded.
     Groups,
-    /// Those of the machine's domains.
+    /// Those of the machine's scheduling domains.
     #[default]
     Domains,
-    /// All of the machine alike: one domain, as guests have it.
+    /// All of the machine equally: one domain, as in guests.
     Flat,
 }
 
-/// Draws whom CPUs meet.
+/// Draws which CPUs meet.
 #[derive(Clone)]
 pub(crate) struct Mixer {
     mixing: Mixing,
@@ -34,9 +37,9 @@ pub(crate) struct Mixer {
     copies: u16,
     /// By recorded CPU, then last-level cache's domain: the groups whose CPU is there.
     domains: Vec<Vec<Vec<u16>>>,
-    /// As that, by socket.
+    /// The same by socket.
     sockets: Vec<Vec<Vec<u16>>>,
-    /// The domains that a CPU is in: those that differ.
+    /// The distinct domains that a CPU is in.
     levels: Vec<Level>,
 }
 
@@ -57,14 +60,15 @@ enum Level {
     Machine,
 }
 
-/// The domains of different size: a socket with one last-level cache is one with its domain, a machine with one socket with that.
+/// The domains of different size: a socket with one last-level cache equals its domain, a machine
+/// with one socket equals that.
 fn levels(cpus: &[Cpu]) -> Vec<Level> {
     let count =
         |number: &dyn Fn(&Cpu) -> u16| cpus.iter().map(number).collect::<BTreeSet<u16>>().len();
     let domains = count(&|cpu| cpu.place.domain.0);
     let sockets = count(&|cpu| cpu.place.socket.0);
     let mut levels = Vec::new();
-    // As the kernel drops a scheduling domain that spans what its child spans.
+    // As the kernel drops a scheduling domain with the same span as its child.
     if domains > sockets {
         levels.push(Level::Domain);
     }
@@ -76,7 +80,7 @@ fn levels(cpus: &[Cpu]) -> Vec<Level> {
 }
 
 impl Mixer {
-    /// For the CPUs, of which recorded CPU c's copy n is number c x copies + n.
+    /// For the CPUs, where recorded CPU c's copy n is number c x copies + n.
     pub(crate) fn new(mixing: Mixing, seed: u64, cpus: &[Cpu], copies: u16) -> Mixer {
         let recorded = cpus.len() / usize::from(copies.max(1));
         let by = |number: &dyn Fn(&Cpu) -> u16| {
@@ -112,8 +116,8 @@ impl Mixer {
             return group;
         }
         let random = mix(self.seed
-            // By slice: what a CPU does to another one in one turn is done to the same one. A
-            // repeated access (CPU growth) meets another.
+            // By slice: what a CPU does to another in one turn is done to the same one. A repeated
+            // access (CPU growth) meets another.
             ^ mix(slice ^ u64::from(again) << 48)
             ^ mix((owner as u64) << 16 | u64::from(cpu.logical.0)));
         let draw = |groups: &[u16], random: u64| match groups.len() {

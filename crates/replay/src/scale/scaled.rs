@@ -1,4 +1,5 @@
-//! A recording on many more CPUs than it has: groups of CPUs, each as large as the recording, run its tape side by side.
+//! A recording on many more CPUs than it has: groups of CPUs, each as large as the recording, run
+//! its tape side by side.
 //!
 //! ```text
 //!   group 0    ──X────X─────X──X──▶      each from a place of its own on the tape, once around,
@@ -24,8 +25,8 @@ use crate::scale::locks::{Asked, LockId, Locks};
 use crate::scale::mixing::{Mixer, Mixing, Moment};
 use crate::scale::tape::{Own, Tape, Taped};
 
-/// Cycles from one of several accesses to the next where the recording has one: the time before it on the tape, but no more than this, which is
-/// more than a step of a scan takes.
+/// Cycles from one of several accesses to the next where the recording has one: the time before it
+/// on the tape, but no more than this, which is more than a step of a scan takes.
 const STEP_CYCLES_MAX: u32 = 256;
 
 /// How a recording becomes one of more CPUs.
@@ -33,7 +34,8 @@ const STEP_CYCLES_MAX: u32 = 256;
 pub struct Scaling {
     /// Groups: copies of each recorded CPU.
     pub copies: u16,
-    /// Whether each group begins at a place of its own on the tape; else all begin where the recording does.
+    /// Whether each group starts at its own place on the tape; otherwise all start where the
+    /// recording does.
     pub phases: bool,
     /// Whose copies CPUs meet where they touch another CPU's memory.
     pub mixing: Mixing,
@@ -42,7 +44,7 @@ pub struct Scaling {
 }
 
 impl Scaling {
-    /// That many copies, with all that is modelled.
+    /// That many copies, with everything modelled.
     #[must_use]
     pub fn new(copies: u16) -> Scaling {
         Scaling {
@@ -53,8 +55,10 @@ impl Scaling {
         }
     }
 
-    /// Where the CPUs sit: recorded CPU c's copy n is number c x copies + n. Where the machine's domains decide who meets whom, a group's CPUs
-    /// sit side by side, as the scheduler keeps together what works together; else a group is spread over the machine, as a recording is by itself.
+    /// Where the CPUs sit: recorded CPU c's copy n is number c x copies + n. If the machine's
+    /// domains decide who meets whom, a group's CPUs sit side by side, because the scheduler keeps
+    /// together what works together; otherwise a group is spread over the machine, as a recording
+    /// is by itself.
     ///
     /// # Errors
     /// More CPUs than the machine has; no CPUs or copies.
@@ -82,25 +86,25 @@ impl Scaling {
 /// One CPU on its way through its slice.
 #[derive(Clone, Default)]
 struct GroupCpu {
-    /// What to add to an access's own time: start of the slice, and all it waited for.
+    /// Added to an access's own time: start of the slice, and all its waiting.
     shift: u64,
     next: u32,
     end: u32,
-    /// Cycles of the slice without what its accesses cost.
+    /// Cycles of the slice without the cost of its accesses.
     span: u32,
     /// The slice's number of its group's.
     turn: u64,
     /// How often the access has been made, and is to be made.
     made: u32,
     wanted: u32,
-    /// When it asked for the lock that it waits for.
+    /// When it requested the lock that it waits for.
     asked: u64,
-    /// It waited for the lock that its access acquires, and has it.
+    /// It waited for the lock that its access acquires, and now has it.
     granted: bool,
     held: Vec<LockId>,
 }
 
-/// CPUs that stand for the recorded ones.
+/// CPUs that represent the recorded ones.
 #[derive(Clone, Copy, Default)]
 struct CpuGroup {
     /// The round on the tape.
@@ -109,7 +113,7 @@ struct CpuGroup {
     done: usize,
     /// Slices of the round that are not over.
     active: u32,
-    /// When the last of the others was.
+    /// When the last of the others ended.
     end: u64,
     /// Slices that have begun.
     turns: u64,
@@ -137,10 +141,11 @@ impl std::fmt::Debug for Scaled<'_> {
 }
 
 impl<'t> Scaled<'t> {
-    /// On a machine as a warm-up by the tape's last accesses leaves it. `lines`: with a view of lines.
+    /// On a machine as a warm-up with the tape's last accesses leaves it. `lines`: with a view of
+    /// lines.
     ///
     /// # Errors
-    /// CPUs that do not fit the machine.
+    /// CPUs that do not fit on the machine.
     pub fn new(
         machine: &Machine,
         recorded: usize,
@@ -153,7 +158,8 @@ impl<'t> Scaled<'t> {
         let cpus = places(machine, recorded, scaling.copies, Some(&logical))?;
         let mixer = Mixer::new(scaling.mixing, seed, &cpus, scaling.copies);
         let mut engine = Engine::new(machine, cpus, scaling.copies, lines.is_some());
-        // The warm-up touches each line once a CPU, so most CPUs meet lines for the first time while counting; they are not cold.
+        // The warm-up touches each line once per CPU, so most CPUs meet lines for the first time
+        // while counting; they are not cold.
         engine.system.set_old();
         if let (Some(transfers), Some(grid)) = (&mut engine.transfers, lines) {
             transfers.set_grid(grid);
@@ -182,7 +188,7 @@ impl<'t> Scaled<'t> {
         for (turn, (cpu, at)) in (0u64..).zip(self.tape.last_touches()) {
             let taped = &self.tape.accesses[at as usize];
             for group in 0..groups {
-                // Another group comes last each time.
+                // A different group comes last each time.
                 let group = (group + (turn % u64::from(groups)) as u16) % groups;
                 let number = usize::from(cpu.0) * usize::from(groups) + usize::from(group);
                 let moment = Moment {
@@ -224,7 +230,8 @@ impl<'t> Scaled<'t> {
         }
     }
 
-    /// Runs it and gives the counts of what is on the tape: without `warm_up`, `skipped`, `uncached`, and hits that were left out of the tape.
+    /// Runs it and returns the counts of what is on the tape: without `warm_up`, `skipped`,
+    /// `uncached`, and hits that were left out of the tape.
     #[must_use]
     pub fn run(mut self) -> Outcome {
         let rounds = self.tape.rounds.len();
@@ -241,21 +248,23 @@ impl<'t> Scaled<'t> {
         self.finish()
     }
 
-    /// The round with which a group begins: the one that is at a random time of the tape.
+    /// The round with which a group starts: the one at a random time of the tape.
     fn begins_at(&self, group: usize) -> usize {
         let whole = self.tape.ends.last().copied().unwrap_or(0);
         if !self.scaling.phases || whole == 0 {
             return 0;
         }
-        // By time, not by number: rounds differ in length by orders of magnitude, and groups would begin in the many short ones.
+        // By time, not by number: rounds differ in length by orders of magnitude, and groups would
+        // start in the many short ones.
         let time = mix(self.seed ^ mix(group as u64)) % whole;
         self.tape.ends.partition_point(|end| *end <= time)
     }
 
-    /// Begins a group's next round, and those after it as long as none has an access.
+    /// Starts a group's next round, and those after it as long as none has an access.
     fn begin_rounds(&mut self, group: usize) {
         let rounds = self.tape.rounds.len();
-        // A loop, not a call from end_round: thousands of rounds in a row may have nothing on the tape.
+        // A loop, not a call from end_round: thousands of rounds in a row may have nothing on the
+        // tape.
         while self.groups[group].active == 0 && self.groups[group].done < rounds {
             self.begin_round(group);
             if self.groups[group].active == 0 {
@@ -280,8 +289,9 @@ impl<'t> Scaled<'t> {
         let longest = longest.max().unwrap_or(0);
         for slice in &tape.slices[slices] {
             let index = number * self.recorded + usize::from(slice.cpu.0);
-            // Anywhere that it ends with the longest at the latest: a later start would make rounds longer than they were.
-            // A function of round and CPU, not a generator: the draw must not depend on the order in which groups come here.
+            // Anywhere such that it ends with the longest at the latest: a later start would make
+            // rounds longer than they were. A function of round and CPU, not a generator: the draw
+            // must not depend on the order in which groups come here.
             let random = mix(self.seed ^ mix(done as u64) ^ mix((index as u64) << 32));
             let late = random % u64::from(longest - slice.span + 1);
             self.groups[number].turns += 1;
@@ -292,7 +302,7 @@ impl<'t> Scaled<'t> {
                 end: slice.end,
                 span: slice.span,
                 turn: self.groups[number].turns,
-                // Empty: its last slice let go of all. Taken over for its allocation.
+                // Empty: its last slice released everything. Reused for its allocation.
                 held: std::mem::take(&mut runner.held),
                 ..GroupCpu::default()
             };
@@ -304,18 +314,18 @@ impl<'t> Scaled<'t> {
         }
     }
 
-    /// Puts the next access that the runner makes on the schedule; `false`: it makes none.
+    /// Puts the runner's next access on the schedule; `false`: there is none.
     fn find_next(&mut self, index: usize) -> bool {
         let runner = &mut self.runners[index];
         while runner.next < runner.end {
             let taped = &self.tape.accesses[runner.next as usize];
             let random =
                 mix(self.seed ^ mix(runner.turn << 16 ^ index as u64) ^ u64::from(runner.next));
-            // Drawn by runner, turn and access, so that the same accesses are made whatever the
-            // order in which runners come here.
+            // Drawn by runner, turn and access, so that the same accesses are made in whatever
+            // order runners come here.
             (runner.made, runner.wanted) = (0, times(taped.growth, random));
             if runner.wanted > 0 {
-                // The tape has times as recorded; what the runner waited for since comes on top.
+                // The tape has times as recorded; the runner's waiting since is added.
                 let due = runner.shift + u64::from(taped.access.offset);
                 self.schedule.set(index, Some(due));
                 return true;
@@ -326,7 +336,7 @@ impl<'t> Scaled<'t> {
         false
     }
 
-    /// The runner makes its access, or waits for the lock that it is to.
+    /// The runner makes its access, or waits for the lock that the access acquires.
     fn go_on(&mut self, index: usize, now: u64) {
         let tape = self.tape;
         let runner = &self.runners[index];
@@ -340,17 +350,18 @@ impl<'t> Scaled<'t> {
         };
         let instance = self.instance(taped, number, moment);
         let span = taped.access.span;
-        // The address of the word that is written, in its group's copy: what a kernel locks is a word, not a line.
+        // The address of the written word, in its group's copy: a kernel locks a word, not a line.
         let lock = (
             instance_line(span.line, instance, self.engine.line),
             span.offset,
         );
-        // Asked before the access is performed: a waiter spins on a copy of its own and does not move the line.
+        // Before the access is performed: a waiter spins on a copy of its own and does not move the
+        // line.
         if self.scaling.locks && taped.acquires && !self.may_take(index, lock, now) {
             return;
         }
         let stall = self.perform(taped, number, instance, now);
-        // Any write to the word by its holder lets go: an unlock may be a plain store.
+        // Any write to the word by its holder releases it: an unlock may be a plain store.
         let writes = taped.access.kind != AccessKind::Load;
         if writes && !taped.acquires && self.runners[index].lets_go(lock) {
             self.release(lock, now + stall);
@@ -359,7 +370,7 @@ impl<'t> Scaled<'t> {
         runner.made += 1;
         runner.shift += stall;
         if runner.made < runner.wanted {
-            // Repeated accesses keep the distance that the scan which made them had.
+            // Repeated accesses keep the distance of the scan that made them.
             let step = u64::from(tape.step(runner.next).clamp(1, STEP_CYCLES_MAX));
             runner.shift += step;
             self.schedule.set(index, Some(now + stall + step));
@@ -376,7 +387,7 @@ impl<'t> Scaled<'t> {
         }
     }
 
-    /// Whether the runner goes on with an access that acquires the lock; else it waits.
+    /// Whether the runner goes on with an access that acquires the lock; otherwise it waits.
     fn may_take(&mut self, index: usize, lock: LockId, now: u64) -> bool {
         let runner = &mut self.runners[index];
         if std::mem::take(&mut runner.granted) {
@@ -396,13 +407,14 @@ impl<'t> Scaled<'t> {
         }
     }
 
-    /// The lock is free at that time: who waited longest has it.
+    /// The lock is free at that time: the longest waiter has it.
     fn release(&mut self, lock: LockId, at: u64) {
         let Some(next) = self.locks.release(lock) else {
             return;
         };
         let runner = &mut self.runners[next];
-        // Saturating: who asked later than the holder let go has not waited, though it was queued in call order.
+        // Saturating: a runner that asked later than the holder released has not waited, though it
+        // was queued in call order.
         let waited = at.saturating_sub(runner.asked);
         runner.shift += waited;
         runner.granted = true;
@@ -412,11 +424,12 @@ impl<'t> Scaled<'t> {
         self.schedule.set(next, Some(runner.asked + waited));
     }
 
-    /// Performs an access, where its CPU's own caches are as the recorded group's were. Returns for how long the CPU stalls.
+    /// Performs an access, with its CPU's own caches as the recorded group's were. Returns for how
+    /// long the CPU stalls.
     #[inline]
     fn perform(&mut self, taped: &Taped, number: usize, instance: u16, now: u64) -> u64 {
-        // The tape knows where the access was served from when its group ran alone. This machine does not have what evicted the line there, so the eviction
-        // is repeated.
+        // The tape knows where the access was served from when its group ran alone. This machine
+        // does not have what evicted the line there, so the eviction is repeated.
         if taped.own != Own::Whatever {
             let Cpu { place, .. } = self.engine.cpus[number];
             let line = instance_line(taped.access.span.line, instance, self.engine.line);
@@ -429,7 +442,7 @@ impl<'t> Scaled<'t> {
         self.engine.step(&taped.access, number, instance, now)
     }
 
-    /// The runner's slice is over: it lets go of what it holds.
+    /// The runner's slice is over: it releases what it holds.
     fn end_slice(&mut self, index: usize) {
         let runner = &mut self.runners[index];
         let end = runner.shift + u64::from(runner.span);
@@ -452,7 +465,8 @@ impl<'t> Scaled<'t> {
             circles,
             unreleased,
         });
-        // The tape's accesses, as often as they were made: growth makes that differ from its length.
+        // The tape's accesses, as often as they were made: growth makes that differ from its
+        // length.
         outcome.accesses = outcome.totals.accesses();
         outcome.rounds = self.groups.iter().map(|group| group.done as u64).sum();
         outcome.cycles = self.groups.iter().map(|group| group.end).max().unwrap_or(0);
@@ -461,19 +475,19 @@ impl<'t> Scaled<'t> {
 }
 
 impl GroupCpu {
-    /// Whether it held the lock, which it does no more.
+    /// Whether it held the lock, which it now has released.
     fn lets_go(&mut self, lock: LockId) -> bool {
         let at = self.held.iter().position(|held| *held == lock);
         at.map(|at| self.held.swap_remove(at)).is_some()
     }
 }
 
-/// How often an access is made that is made `growth` times on average.
+/// How often an access is made whose average number is `growth`.
 // The fraction by chance: rounding would turn a growth of 0.4 into no access at all.
 fn times(growth: f32, random: u64) -> u32 {
     let whole = growth.max(0.0).floor();
     let part = f64::from(growth.max(0.0) - whole);
-    // 53 bits, as many as the fraction of a double has.
+    // 53 bits, the precision of a double's fraction.
     let drawn = (random >> 11) as f64 / (1u64 << 53) as f64;
     whole as u32 + u32::from(drawn < part)
 }

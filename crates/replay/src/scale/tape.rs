@@ -1,8 +1,9 @@
 //! What a replay of a recording at its own size leaves for a replay on more CPUs.
 //!
-//! How many CPUs there are decides the cost of few accesses: those to lines that are written and that CPUs of several groups touch. A replay of one
-//! group, as large as the recording, tells what all others cost; they become time that their CPU spends between the few. So the few alone have to be
-//! replayed by hundreds of CPUs ([`crate::Scaled`]).
+//! The number of CPUs decides the cost of few accesses: those to lines that are written and that
+//! CPUs of several groups touch. A replay of one group, as large as the recording, gives the cost
+//! of all others, which becomes time that their CPU spends between the few. So hundreds of CPUs
+//! only have to replay the few ([`crate::Scaled`]).
 //!
 //! ```text
 //!   one group    i i L1 i miss i i X i i i X        i: instructions, X: an access to a line that groups share
@@ -37,16 +38,17 @@ pub enum Retention {
     /// Those to lines that are written and that several groups touch.
     #[default]
     Shared,
-    /// All that go through the caches: slower, for tests of the other.
+    /// All that go through the caches: slower, for tests of the other kind.
     All,
 }
 
-/// What is known of code that the accesses alone do not tell.
+/// What is known about code beyond its accesses.
 #[derive(Clone, Debug, Default)]
 pub struct Code {
     /// By site: whether its RMWs acquire locks.
     pub acquires: Vec<bool>,
-    /// How many times as often CPUs make an access on as many CPUs as will be replayed; once, where it has none.
+    /// How many times as often CPUs make an access on as many CPUs as will be replayed; an absent
+    /// entry means once.
     pub growth: FxHashMap<(SiteId, KeyId), f32>,
 }
 
@@ -88,7 +90,7 @@ pub(crate) struct TapedSlice {
     /// The first of its accesses on the tape.
     pub(crate) begin: u32,
     pub(crate) end: u32,
-    /// Cycles from its start to its end, without what its accesses on the tape cost.
+    /// Cycles from its start to its end, without the cost of its accesses on the tape.
     pub(crate) span: u32,
 }
 
@@ -99,7 +101,7 @@ pub struct Tape {
     pub(crate) slices: Vec<TapedSlice>,
     /// The number of slices up to each round's end.
     pub(crate) rounds: Vec<u32>,
-    /// When each round begins in the recording.
+    /// When each round starts in the recording.
     pub(crate) times: Vec<VirtualTime>,
     /// Cycles up to each round's end, if no access on the tape cost anything.
     pub(crate) ends: Vec<u64>,
@@ -125,16 +127,16 @@ impl Tape {
         begin as usize..self.rounds[round] as usize
     }
 
-    /// Cycles from the access before it, if it is of the same slice, to an access.
+    /// Cycles to an access from the previous one, if that is in the same slice.
     pub(crate) fn step(&self, at: u32) -> u32 {
         let offset = |at: u32| self.accesses[at as usize].access.offset;
-        // The one before it on the tape may be of another slice, with a larger offset: the
+        // The previous one on the tape may be in another slice, with a larger offset: the
         // difference is then 0, which callers raise to 1.
         let before = at.checked_sub(1).map_or(0, offset);
         offset(at).saturating_sub(before)
     }
 
-    /// For each CPU and line the last access, in order: what fills caches as the whole tape does.
+    /// For each CPU and line the last access, in order: fills caches as the whole tape does.
     pub(crate) fn last_touches(&self) -> Vec<(CpuId, u32)> {
         let mut seen = FxHashSet::default();
         let mut last = Vec::new();
@@ -142,8 +144,9 @@ impl Tape {
             for at in (slice.begin..slice.end).rev() {
                 let access = &self.accesses[at as usize].access;
                 let line = (slice.cpu, access.span.line, access.sharing);
-                // By sharing too, because clones of one address are different lines. What reaches
-                // into a second line is taken each time, since only its first line is in the set.
+                // By sharing too, because clones of one address are different lines. Accesses that
+                // extend into a second line are taken each time, because only their first line is
+                // in the set.
                 if seen.insert(line) || access.span.beyond > 0 {
                     last.push((slice.cpu, at));
                 }
@@ -154,7 +157,7 @@ impl Tape {
     }
 }
 
-/// What is known of a line that several groups may touch.
+/// What is known about a line that several groups may touch.
 #[derive(Clone, Copy, Default)]
 struct LineNote {
     written: bool,
@@ -171,7 +174,7 @@ pub(crate) struct Taper {
     lines: FxHashMap<Line, LineNote>,
     /// Whether accesses are taken.
     takes: bool,
-    /// By slice of the round: what it has, and the cycles that the CPU waited for all else.
+    /// By slice of the round: its accesses, and the cycles that the CPU waited for everything else.
     round: Vec<(Vec<Taped>, u64)>,
     tape: Tape,
 }
@@ -189,7 +192,7 @@ impl Taper {
         }
     }
 
-    /// Bytes, without the round under way.
+    /// Bytes, without the current round.
     pub(crate) fn size_in_memory(&self) -> usize {
         let tape = &self.tape;
         size::of_table(&self.lines)
@@ -203,8 +206,8 @@ impl Taper {
     /// The first pass is over.
     pub(crate) fn begin_taking(&mut self) {
         self.takes = true;
-        // A line that nobody writes costs the same on any number of CPUs once it is warm, and one
-        // that no other group touches does anyhow.
+        // A line that nobody writes costs the same on any number of CPUs once it is warm, and so
+        // does one that no other group touches.
         self.lines.retain(|_, note| note.written && note.met);
     }
 
@@ -212,7 +215,7 @@ impl Taper {
         self.takes
     }
 
-    /// Of the first pass: an access by a CPU.
+    /// In the first pass: an access by a CPU.
     pub(crate) fn note(&mut self, access: &Waiting, cpu: CpuId) {
         let met = match access.sharing {
             // Tasks' memory: only CPUs of the own group reach its clone.
@@ -231,7 +234,7 @@ impl Taper {
         }
     }
 
-    /// Of the second pass: whether the access belongs on the tape.
+    /// In the second pass: whether the access belongs on the tape.
     #[inline]
     pub(crate) fn wants(&self, access: &Waiting) -> bool {
         match self.retention {
@@ -245,21 +248,21 @@ impl Taper {
         }
     }
 
-    /// A round begins that has so many slices.
+    /// A round starts with this many slices.
     pub(crate) fn begin_round(&mut self, slices: usize) {
         self.round.resize_with(slices, Default::default);
     }
 
-    /// An access that is not on the tape: its CPU waited so long for it.
+    /// An access that is not on the tape: its CPU waited this long for it.
     #[inline]
     pub(crate) fn wait(&mut self, slice: usize, stall: u64) {
         self.round[slice].1 += stall;
     }
 
-    /// An access that is, and what it met.
+    /// An access that is, and its result.
     pub(crate) fn take(&mut self, slice: usize, access: &Waiting, met: (Source, Option<Cause>)) {
         let own = match (self.retention, met) {
-            // Replayed with all that the caches hold.
+            // Replayed with everything that the caches hold.
             (Retention::All, _) => Own::Whatever,
             // Capacity is decided here, where the group's whole working set is in the caches;
             // coherence where all groups are.
@@ -268,7 +271,7 @@ impl Taper {
             _ => Own::Whatever,
         };
         let (taped, waited) = &mut self.round[slice];
-        // What the CPU waited for accesses that are not on the tape has become think time.
+        // The CPU's waiting for accesses that are not on the tape has become think time.
         let offset = u64::from(access.offset) + *waited;
         let site = access.site as usize;
         let growth = (SiteId(access.site), KeyId(access.key));
@@ -284,7 +287,7 @@ impl Taper {
         });
     }
 
-    /// The round is over; it began at that time of the recording.
+    /// The round is over; it started at that time of the recording.
     pub(crate) fn end_round(&mut self, slices: &[Slice], time: VirtualTime) {
         let tape = &mut self.tape;
         let mut longest = 0;

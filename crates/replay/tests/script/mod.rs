@@ -87,7 +87,7 @@ fn states(system: &System, machine: &Machine, expected: &str) -> String {
     out.join(" ")
 }
 
-/// Runs a script and returns it with what really happened in place of what was expected.
+/// Runs a script and returns it with the actual results in place of the expected ones.
 pub(crate) fn run(machine: &Machine, script: &str) -> String {
     let mut system = System::new(machine);
     let mut now = 0;
@@ -166,7 +166,7 @@ pub(crate) fn run(machine: &Machine, script: &str) -> String {
     out
 }
 
-/// A script must come out as it is written.
+/// A script must give the results written in it.
 #[track_caller]
 pub(crate) fn check(machine: &Machine, script: &str) {
     let wanted: String = script
