@@ -65,9 +65,8 @@ struct Uses {
     evicted: Vec<Evicted>,
 }
 
-/// When a line was used, in the replay of the recorded layout, so that the notes of two replays can
-/// be compared: cycles; how many accesses of the CPU came before at the same time; which use within
-/// the access it is.
+/// When a line was used in the replay of the recorded layout, to compare the notes of two replays:
+/// cycles; the CPU's earlier accesses at the same time; which use within the access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Stamp(u64);
 
