@@ -39,8 +39,8 @@ pub enum KernelSource {
     Built,
 }
 
-/// The guest's hardware: what `linemate record` is told.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The guest's hardware, as `linemate record` takes it, and how often it runs.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Guest {
     pub cpus: u16,
     /// Memory, as `record --memory` takes it (`1G`).
@@ -48,13 +48,30 @@ pub struct Guest {
     /// The seed of the guest's randomness; of the first run, where there are several.
     pub seed: u32,
     /// How often each kernel that is built is recorded, with seeds counting up.
-    pub runs: u16,
+    pub runs: RunCount,
     /// NUMA nodes.
     pub numa: u16,
     /// More words for the kernel's command line.
     pub append: String,
     /// Whether accesses of programs are recorded beside the kernel's.
     pub user: bool,
+}
+
+/// How often each kernel that is built is recorded.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum RunCount {
+    Fixed(u16),
+    /// Until the results are known well enough.
+    Until(NarrowEnough),
+}
+
+/// When the recorded changes of a case are known well enough.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NarrowEnough {
+    /// The 95 % interval of a recorded change, half its width in per cent of the cost without patches.
+    pub percent: f64,
+    /// The most runs of a kernel.
+    pub at_most: u16,
 }
 
 /// What runs in the guest.

@@ -76,6 +76,12 @@ pub enum Reason {
     /// A ranking of one.
     #[error("one field has no order: name two or more")]
     NoOrder,
+    /// An interval that no number of runs gives, or that says nothing.
+    #[error("until = {value}: must be 0.1 to 100 (per cent)")]
+    Interval {
+        /// As it is written.
+        value: String,
+    },
     /// A number outside of what makes sense.
     #[error("{what} = {value}: must be {least} to {most}")]
     Range {

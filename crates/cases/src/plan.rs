@@ -7,7 +7,7 @@ mod shares;
 
 use linemate_files::Recipe;
 
-use crate::case::{Case, CaseEdit, KernelSource, KernelTree};
+use crate::case::{Case, CaseEdit, KernelSource, KernelTree, RunCount};
 
 /// Changes when outputs that were kept under equal keys would be made in another way.
 const FORMAT: &[u8] = b"linemate case 1";
@@ -206,6 +206,8 @@ pub trait Digests {
 #[derive(Clone, Debug)]
 pub struct Plan<'c> {
     case: &'c Case,
+    /// How often each kernel that is built is recorded.
+    pub(crate) runs: u16,
     /// How recordings are replayed.
     pub(crate) replay: CaseReplay,
     pub steps: Vec<CaseStep>,
@@ -216,11 +218,19 @@ pub struct Plan<'c> {
 }
 
 impl<'c> Plan<'c> {
-    /// The steps that a case takes. A kernel that has to be built is not examined in [`Mode::Quick`].
+    /// The steps that a case takes; of one with [`RunCount::Until`], those of its first batch of runs ([`crate::more_runs`]). A kernel
+    /// that has to be built is not examined in [`Mode::Quick`].
     #[must_use]
     pub fn new(case: &'c Case, mode: Mode) -> Self {
+        Self::with_runs(case, mode, case.guest.runs.first())
+    }
+
+    /// The same with that many runs of each kernel that is built. Steps and keys of fewer runs are among those of more.
+    #[must_use]
+    pub fn with_runs(case: &'c Case, mode: Mode, runs: u16) -> Self {
         let mut plan = Plan {
             case,
+            runs,
             replay: CaseReplay::default(),
             steps: Vec::new(),
             examined: StepId(0),
@@ -233,7 +243,7 @@ impl<'c> Plan<'c> {
         let is_built = case.kernel == KernelSource::Built;
         match mode {
             Mode::Full if is_built || plan.has_patches() => {
-                plan.build_base(case.guest.runs);
+                plan.build_base(runs);
                 plan.rebuild();
             }
             Mode::Predicted if is_built => plan.build_base(1),
@@ -345,7 +355,7 @@ impl<'c> Plan<'c> {
             },
         );
         let title = format!("boot and record the kernel with {name}");
-        let records = self.record(kernel, case.guest.runs, &title);
+        let records = self.record(kernel, self.runs, &title);
         self.compare_shares(edit, &records);
         for (run, of) in records.into_iter().enumerate() {
             for machine in &case.machines {
@@ -385,7 +395,7 @@ impl<'c> Plan<'c> {
 
     /// How a run is called beside others.
     fn seed_named(&self, run: usize) -> String {
-        if self.case.guest.runs == 1 {
+        if self.case.guest.runs == RunCount::Fixed(1) {
             return String::new();
         }
         format!(", seed {}", self.seed(u16::try_from(run).unwrap_or(0)))

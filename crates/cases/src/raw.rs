@@ -1,13 +1,15 @@
 //! `case.toml` as it is written, and its checks.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 
+use linemate_stats::RUNS_MIN;
 use serde::Deserialize;
 use toml::Spanned;
 
 use crate::case::{
     Build, Case, CaseEdit, CaseEvent, Check, FoundFigure, Guest, KernelSource, KernelTree,
-    PredictedFigure, PredictedOf, Published, Workload,
+    NarrowEnough, PredictedFigure, PredictedOf, Published, RunCount, Workload,
 };
 use crate::error::{CaseError, Reason};
 
@@ -15,6 +17,8 @@ use crate::error::{CaseError, Reason};
 const BYTES_MAX: usize = 1 << 20;
 /// The most recordings of a kernel.
 const RUNS_MAX: u64 = 100;
+/// The intervals that can be asked for, in per cent. A recorded change below the least is less than what two kernels differ in anyway.
+const INTERVALS: RangeInclusive<f64> = 0.1..=100.0;
 /// The most CPUs that a guest is asked for here; `linemate record` has its own limit.
 const CPUS_MAX: u64 = 4096;
 
@@ -55,11 +59,28 @@ struct RawGuest {
     cpus: Spanned<u64>,
     memory: Option<String>,
     seed: Option<u32>,
-    runs: Option<Spanned<u64>>,
+    runs: Option<Spanned<RawRuns>>,
     numa: Option<Spanned<u64>>,
     append: Option<String>,
     #[serde(default)]
     user: bool,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "a number of runs, or { until = PER_CENT, at_most = RUNS }"
+)]
+enum RawRuns {
+    Fixed(u64),
+    Until(RawUntil),
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawUntil {
+    until: f64,
+    at_most: u64,
 }
 
 #[derive(Deserialize)]
@@ -197,6 +218,35 @@ fn one_line(message: &str) -> String {
     message.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+fn within(what: &'static str, value: u64, limits: RangeInclusive<u64>) -> Result<u16, Reason> {
+    match u16::try_from(value) {
+        Ok(fitting) if limits.contains(&value) => Ok(fitting),
+        _ => Err(Reason::Range {
+            what,
+            value,
+            least: *limits.start(),
+            most: *limits.end(),
+        }),
+    }
+}
+
+fn run_count(raw: RawRuns) -> Result<RunCount, Reason> {
+    let RawUntil { until, at_most } = match raw {
+        RawRuns::Fixed(runs) => return within("runs", runs, 1..=RUNS_MAX).map(RunCount::Fixed),
+        RawRuns::Until(until) => until,
+    };
+    // Not a number is in no range.
+    if !INTERVALS.contains(&until) {
+        let value = until.to_string();
+        return Err(Reason::Interval { value });
+    }
+    Ok(RunCount::Until(NarrowEnough {
+        percent: until,
+        // Fewer runs have no interval.
+        at_most: within("at_most", at_most, RUNS_MIN as u64..=RUNS_MAX)?,
+    }))
+}
+
 /// The text, to tell lines from offsets.
 struct Checker<'t> {
     text: &'t str,
@@ -260,20 +310,7 @@ impl Checker<'_> {
         number: &Spanned<u64>,
         most: u64,
     ) -> Result<u16, CaseError> {
-        let value = *number.get_ref();
-        let fits = (1..=most).contains(&value);
-        match u16::try_from(value) {
-            Ok(value) if fits => Ok(value),
-            _ => Err(self.at(
-                number,
-                Reason::Range {
-                    what,
-                    value,
-                    least: 1,
-                    most,
-                },
-            )),
-        }
+        within(what, *number.get_ref(), 1..=most).map_err(|reason| self.at(number, reason))
     }
 
     fn case(&self, raw: RawCase) -> Result<Case, CaseError> {
@@ -346,12 +383,14 @@ impl Checker<'_> {
 
     fn guest(&self, raw: RawGuest) -> Result<Guest, CaseError> {
         let numa = raw.numa.map(|n| self.range("numa", &n, 64)).transpose()?;
-        let runs = raw.runs.map(|n| self.range("runs", &n, RUNS_MAX));
+        let runs = raw
+            .runs
+            .map(|runs| run_count(*runs.get_ref()).map_err(|reason| self.at(&runs, reason)));
         Ok(Guest {
             cpus: self.range("cpus", &raw.cpus, CPUS_MAX)?,
             memory: raw.memory.unwrap_or_else(|| "1G".to_owned()),
             seed: raw.seed.unwrap_or(42),
-            runs: runs.transpose()?.unwrap_or(1),
+            runs: runs.transpose()?.unwrap_or(RunCount::Fixed(1)),
             numa: numa.unwrap_or(1),
             append: raw.append.unwrap_or_default(),
             user: raw.user,

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use linemate_cases::{
-    Build, CaseEdit, CaseEvent, Check, FoundFigure, Guest, KernelSource, KernelTree,
-    PredictedFigure, PredictedOf, Workload, parse,
+    Build, CaseEdit, CaseEvent, Check, FoundFigure, Guest, KernelSource, KernelTree, NarrowEnough,
+    PredictedFigure, PredictedOf, RunCount, Workload, parse,
 };
 
 const WHOLE: &str = r#"name = "nohz"
@@ -53,7 +53,7 @@ fn a_whole_case_is_understood() {
             cpus: 8,
             memory: "1G".into(),
             seed: 42,
-            runs: 1,
+            runs: RunCount::Fixed(1),
             numa: 1,
             append: String::new(),
             user: false,
@@ -152,7 +152,7 @@ fn a_built_kernel_checks_and_fragments_are_understood() {
     let case = parse(&text).unwrap();
     assert_eq!(case.kernel, KernelSource::Built);
     assert_eq!(case.build.unwrap().config, ["a", "b"]);
-    assert_eq!(case.guest.runs, 3);
+    assert_eq!(case.guest.runs, RunCount::Fixed(3));
     let check = |name: &str| Check {
         name: name.to_owned(),
         files: Vec::new(),
@@ -185,6 +185,17 @@ fn a_built_kernel_checks_and_fragments_are_understood() {
         parse(&from_nothing).unwrap_err().to_string(),
         "6: the kernel has to be built, but the case has no [build] that says from what"
     );
+}
+
+#[test]
+fn runs_may_be_as_many_as_an_interval_needs() {
+    let runs = |text: &str| {
+        let text = WHOLE.replacen("cpus = 8", &format!("cpus = 8\nruns = {text}"), 1);
+        parse(&text).unwrap().guest.runs
+    };
+    let until = |percent, at_most| RunCount::Until(NarrowEnough { percent, at_most });
+    assert_eq!(runs("{ until = 8, at_most = 40 }"), until(8.0, 40));
+    assert_eq!(runs("{ until = 0.5, at_most = 3 }"), until(0.5, 3));
 }
 
 /// What is said when `from` is replaced by `to` in a case that is in order.
@@ -293,6 +304,41 @@ fn what_is_wrong_is_told_with_its_line() {
             "cpus = 8",
             "cpus = 8\nruns = 0",
             "15: runs = 0: must be 1 to 100",
+        ),
+        (
+            "cpus = 8",
+            "cpus = 8\nruns = \"5\"",
+            "15: a number of runs, or { until = PER_CENT, at_most = RUNS }",
+        ),
+        (
+            "cpus = 8",
+            "cpus = 8\nruns = { until = 8 }",
+            "15: a number of runs, or { until = PER_CENT, at_most = RUNS }",
+        ),
+        (
+            "cpus = 8",
+            "cpus = 8\nruns = { until = 8, at_most = 40, least = 3 }",
+            "15: a number of runs, or { until = PER_CENT, at_most = RUNS }",
+        ),
+        (
+            "cpus = 8",
+            "cpus = 8\nruns = { until = 0, at_most = 40 }",
+            "15: until = 0: must be 0.1 to 100 (per cent)",
+        ),
+        (
+            "cpus = 8",
+            "cpus = 8\nruns = { until = nan, at_most = 40 }",
+            "15: until = NaN: must be 0.1 to 100 (per cent)",
+        ),
+        (
+            "cpus = 8",
+            "cpus = 8\nruns = { until = 8, at_most = 2 }",
+            "15: at_most = 2: must be 3 to 100",
+        ),
+        (
+            "cpus = 8",
+            "cpus = 8\nruns = { until = 8, at_most = 101 }",
+            "15: at_most = 101: must be 3 to 100",
         ),
         (
             "config = \"../kernel.config\"",

@@ -155,6 +155,29 @@ fn runs_have_seeds_that_count_up_and_keys_of_their_own() {
 }
 
 #[test]
+fn more_runs_repeat_nothing_of_fewer() {
+    let text = CASE.replacen(
+        "cpus = 8",
+        "cpus = 8\nruns = { until = 8, at_most = 40 }",
+        1,
+    );
+    let case = parse(&text).unwrap();
+    let digests = &mut Changed::default();
+    let first = keys(&case, Mode::Full, digests);
+    let recordings = |steps: &[(String, Key)]| {
+        let recordings = steps.iter().filter(|(title, _)| title.contains("record "));
+        recordings.count()
+    };
+    assert_eq!(recordings(&first), 1 + 2 * 5);
+    let more = keys_of(&Plan::with_runs(&case, Mode::Full, 10), digests);
+    assert_eq!(recordings(&more), 1 + 2 * 10);
+    assert!(first.iter().all(|step| more.contains(step)));
+    // The runs of a case with a fixed number are the same ones.
+    let fixed = parse(&CASE.replacen("cpus = 8", "cpus = 8\nruns = 5", 1)).unwrap();
+    assert_eq!(keys(&fixed, Mode::Full, digests), first);
+}
+
+#[test]
 fn a_kernel_that_has_to_be_built_is_examined_once_it_is() {
     let case = parse(&CASE.replacen("series = \"6.12\"", "built = true", 1)).unwrap();
     assert_eq!(Plan::new(&case, Mode::Quick).steps, []);

@@ -15,7 +15,10 @@ use std::time::Instant;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Subcommand;
-use linemate_cases::{Case, KernelSource, Key, Mode, Outputs, Plan, StepId, parse, results};
+use linemate_answers::CaseResults;
+use linemate_cases::{
+    Case, CaseReplay, KernelSource, Key, Mode, Outputs, Plan, StepId, more_runs, parse, results,
+};
 use linemate_files::Output;
 use linemate_guest::cache_folder;
 use linemate_report::case::markdown;
@@ -101,16 +104,21 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let json_output = Output::new(&folder.join("results.json"))?;
     let text_output = Output::new(&folder.join("results.md"))?;
     let page_output = args.page.output()?;
-    let plan = Plan::new(&case, mode).replayed(replay);
-    let outputs = carry_out(&case, &plan, &mut files, cache, &cancel);
+    let experiment = Experiment {
+        case: &case,
+        mode,
+        replay,
+        cache,
+        cancel: &cancel,
+    };
+    let results = experiment.carry_out(&mut files);
     // A folder that was made to see whether results can be written is not left empty.
     let unused = |_: &anyhow::Error| {
         if is_new {
             let _ = fs::remove_dir(&folder);
         }
     };
-    let outputs = outputs.inspect_err(unused)?;
-    let results = results(env!("CARGO_PKG_VERSION"), &case, mode, &plan, &outputs)?;
+    let results = results.inspect_err(unused)?;
     let json = serde_json::to_string_pretty(&results)? + "\n";
     json_output.write(&json)?;
     text_output.write(&markdown(&results))?;
@@ -127,6 +135,33 @@ fn read(folder: &Path) -> anyhow::Result<Case> {
     let text = linemate_files::read_text(&path)
         .with_context(|| format!("cannot read {}", path.display()))?;
     parse(&text).map_err(|error| anyhow!("{}:{error}", path.display()))
+}
+
+/// A case, and how it is carried out.
+struct Experiment<'e> {
+    case: &'e Case,
+    mode: Mode,
+    replay: CaseReplay,
+    cache: PathBuf,
+    cancel: &'e AtomicBool,
+}
+
+impl Experiment<'_> {
+    /// All steps of the case, with as many runs as it wants.
+    fn carry_out(&self, files: &mut Files) -> anyhow::Result<CaseResults> {
+        let case = self.case;
+        let mut plan = Plan::new(case, self.mode).replayed(self.replay.clone());
+        loop {
+            let outputs = carry_out(case, &plan, files, self.cache.clone(), self.cancel)?;
+            let version = env!("CARGO_PKG_VERSION");
+            let results = results(version, case, self.mode, &plan, &outputs)?;
+            let Some(more) = more_runs(case, &plan, &results.rebuilt) else {
+                return Ok(results);
+            };
+            tell(&format!("{}: up to {} runs", more.widest, more.runs));
+            plan = Plan::with_runs(case, self.mode, more.runs).replayed(self.replay.clone());
+        }
+    }
 }
 
 /// The key of every step. All that any step is made of is read here, so that what is missing is told before the first one starts.
