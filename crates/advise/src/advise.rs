@@ -27,21 +27,22 @@ use crate::search::{Limit, MOVE_WORTH, Scored, Search, cheapest};
 use crate::shape::{Metrics, StructShape, UnitLayout};
 use crate::trace::{CPUS_MAX, Trace};
 
-/// How many different candidates are replayed at most, and at least.
+/// The maximum and minimum number of different candidates that are replayed.
 // Three are what `finalists` asks for: the best, and the fewest moves with 90 and 95 % of its gain.
-// Two, however long a replay takes, because the fast model is a few per cent off and the best by it
-// need not be the best by replay.
+// Two, however long a replay takes, because the fast model is a few per cent off and its best need
+// not be the best by replay.
 const CANDIDATES_MAX: usize = 3;
 const CANDIDATES_MIN: usize = 2;
-/// Accesses that all replays of the candidates together may take: bounds the time, not the result's quality below 100 M accesses.
+/// The maximum number of accesses in all replays of the candidates together: bounds the time, but
+/// not the quality of the result below 100 M accesses.
 const REPLAYED_MAX: u64 = 2_400_000_000;
 
-/// A type, the machines it is searched for, and how.
+/// A type, the machines to search it for, and how.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The type, as it was asked for.
+    /// The type, as it was requested.
     pub type_name: String,
-    /// The machines whose costs count alike.
+    /// The machines, whose costs count equally.
     pub machines: Vec<Machine>,
     /// Members that stay where they are, by name.
     pub pins: Vec<String>,
@@ -53,19 +54,19 @@ pub struct Request {
     pub seed: u64,
     /// Interleavings that a candidate is replayed under.
     pub interleavings: usize,
-    /// How moves count against gain.
+    /// How moves are weighed against gain.
     pub choice: Choice,
-    /// Whether all interleavings are replayed, also where fewer give narrow intervals.
+    /// Whether all interleavings are replayed, even if fewer give narrow intervals.
     pub all_interleavings: bool,
-    /// A function of the kernel: what each layout changes while it is on the stack is measured, too. It decides nothing: the fast model does
-    /// not know stacks.
+    /// A function of the kernel: what each layout changes while it is on the stack is measured,
+    /// too. It does not affect the choice: the fast model does not know stacks.
     pub under: Option<String>,
 }
 
 /// A candidate that was replayed.
 #[derive(Clone, Debug)]
 pub struct Tried {
-    /// What the fast model says.
+    /// The fast model's prediction.
     pub scored: Scored,
     /// The layout as an edit of the type.
     pub edits: EditFile,
@@ -73,23 +74,24 @@ pub struct Tried {
     pub effects: Vec<Vec<LayoutEffect>>,
     /// Its size and lines, for lines of 64 and of 128 bytes.
     pub footprints: Vec<FootprintChange>,
-    /// Its groups, and why.
+    /// Its groups, with reasons.
     pub groups: Vec<GroupReasons>,
 }
 
 impl Tried {
-    /// Whether replay confirms a gain: measurably better somewhere, measurably worse nowhere, neither for the type nor in all.
+    /// Whether replay confirms a gain: measurably better somewhere, measurably worse nowhere,
+    /// neither for the type nor in total.
     pub fn confirmed(&self) -> bool {
         is_confirmed(&self.effects)
     }
 
-    /// The one that is worth most first.
+    /// The most valuable one first.
     pub(crate) fn by_worth(&self, other: &Tried) -> std::cmp::Ordering {
         self.worth().total_cmp(&other.worth())
     }
 
-    /// Whether objects of `shape` start lines with it that need not as recorded: then a part of the gain can be that, whatever the
-    /// order of members.
+    /// Whether objects of `shape` start lines with it, but need not in the recording: then part of
+    /// the gain can come from that, whatever the order of members.
     pub fn starts_lines(&self, shape: &StructShape) -> bool {
         let line = ByteAlign::from(LineSize::B64);
         let slots = self.scored.candidate.slots(shape);
@@ -97,17 +99,17 @@ impl Tried {
         shape.origin.align < line && slots.iter().any(asks)
     }
 
-    /// What it is worth: its cost by replay, and what its moves have to be worth.
+    /// Its value: its cost by replay, plus what its moves have to be worth.
     fn worth(&self) -> f64 {
         self.relative() + MOVE_WORTH as f64 / 1e6 * self.moves() as f64
     }
 
-    /// Members that leave their order, and groups.
+    /// Members that leave their position, and groups.
     pub fn moves(&self) -> usize {
         self.scored.candidate.moves()
     }
 
-    /// The mean over recordings and machines of the type's cost relative to what it is without the edit.
+    /// The mean over recordings and machines of the type's cost relative to that without the edit.
     pub fn relative(&self) -> f64 {
         relative(&self.effects)
     }
@@ -116,35 +118,36 @@ impl Tried {
 /// The outcome of a search.
 #[derive(Clone, Debug)]
 pub struct Advice {
-    /// What the type is made of.
+    /// The members of the type.
     pub shape: StructShape,
-    /// Why the first member stays, if nobody asked for that.
+    /// Why the first member stays, if it was not pinned.
     pub first_stays: Option<String>,
-    /// All that was replayed, best first.
+    /// Everything that was replayed, best first.
     pub tried: Vec<Tried>,
     /// How many layouts the search found.
     pub found: usize,
-    /// Events that the fast model worked on, by recording.
+    /// Events that the fast model used, by recording.
     pub events: Vec<usize>,
-    /// Whether a recording had more than it keeps.
+    /// Whether a recording had more than are stored.
     pub cut: bool,
     /// Moves against gain, the fewest moves first.
     pub front: Vec<Point>,
-    /// What one more line gains, where sizes were to stay and it is confirmed to be noticeably more.
+    /// The gain of one more line, if the size was to stay and the gain is confirmed to be
+    /// noticeably larger.
     pub grown: Option<Grown>,
-    /// What objects that start lines gain, where the recorded ones do not and it is confirmed.
+    /// The gain of objects that start lines, if the recorded ones do not and it is confirmed.
     pub aligned: Option<Aligned>,
-    /// What was asked for.
+    /// The request.
     pub choice: Choice,
 }
 
 impl Advice {
-    /// The layout to recommend: of those that replay confirmed the one that was asked for.
+    /// The layout to recommend: among those that replay confirmed, the one that was requested.
     pub fn recommended(&self) -> Option<&Tried> {
         recommended(&self.tried, self.choice)
     }
 
-    /// The largest gain that replay confirmed, as a share of the type's cost.
+    /// The largest confirmed gain, as a share of the type's cost.
     pub fn best_gain(&self) -> Option<f64> {
         let gains = self.tried.iter().filter(|t| t.confirmed());
         gains.map(|t| 1.0 - t.relative()).max_by(f64::total_cmp)
@@ -154,13 +157,14 @@ impl Advice {
 /// Searches the layout of a type.
 ///
 /// # Errors
-/// An unknown or unsuitable type, an unknown pin, a recording without it, a machine that is too small, a damaged recording.
+/// An unknown or unsuitable type, an unknown pin, a recording without it, a machine that is too
+/// small, a damaged recording.
 pub fn advise(analyses: &[&Session<'_>], request: &Request) -> Result<Advice, AdviseError> {
     let first = analyses.first().ok_or(AdviseError::Nothing("recording"))?;
     if request.machines.is_empty() {
         return Err(AdviseError::Nothing("machine"));
     }
-    // The search takes minutes: what the replays after it would refuse is refused before it.
+    // The search takes minutes: whatever the following replays would refuse is refused before it.
     if request.interleavings < INTERLEAVINGS_MIN {
         return Err(WhatIfError::Interleavings(request.interleavings).into());
     }
@@ -168,7 +172,7 @@ pub fn advise(analyses: &[&Session<'_>], request: &Request) -> Result<Advice, Ad
         Cpus::new(analysis.analysis(), request.conditions.cpus)?;
     }
     // The first recording's kernel decides names, edits and limits; `scene` refuses recordings of
-    // kernels that lay the type out differently.
+    // kernels that lay out the type differently.
     let (shape, ids) = shape(first.analysis(), &request.type_name, &request.pins)?;
     let scenes = analyses
         .iter()
@@ -179,8 +183,8 @@ pub fn advise(analyses: &[&Session<'_>], request: &Request) -> Result<Advice, Ad
         })
         .collect::<Result<Vec<_>, AdviseError>>()?;
     let mut traces = Vec::new();
-    // Any line size would give the same events: that of a machine which is replayed on finds its
-    // stream cached or leaves it for the replays.
+    // Any line size would give the same events: that of a replayed machine finds its stream cached
+    // or leaves it for the replays.
     let line = request.machines[0].line;
     for (session, (scene, _)) in analyses.iter().zip(&scenes) {
         let model = session.analysis().model();
@@ -196,8 +200,8 @@ pub fn advise(analyses: &[&Session<'_>], request: &Request) -> Result<Advice, Ad
         front,
         mut tried,
     } = proposer.within(request.max_growth, usize::MAX)?;
-    // Two more layouts next to the search's own, because neither is one that it may propose: sizes
-    // are to stay, and no order of members makes objects start lines.
+    // Two more layouts in addition to the search's own, which may propose neither: sizes are to
+    // stay, and no order of members makes objects start lines.
     let mut grown = proposer.with_one_more_line(&front)?;
     let language = proposer
         .model
@@ -205,8 +209,8 @@ pub fn advise(analyses: &[&Session<'_>], request: &Request) -> Result<Advice, Ad
         .and_then(|ty| ty.language);
     let mut aligned = Aligned::of(request, &shape, &traces, language);
     {
-        // All at once: the replays of the layout as recorded are then made once for each recording
-        // and machine, and every layout is compared with the same ones.
+        // All at once: the replays of the recorded layout are then made once per recording and
+        // machine, and every layout is compared with the same ones.
         let of_layouts = tried.iter_mut().chain(&mut grown);
         let mut all: Vec<_> = of_layouts.map(|t| (&t.edits, &mut t.effects)).collect();
         all.extend(aligned.iter_mut().map(|a| (&a.edits, &mut a.effects)));
@@ -238,12 +242,12 @@ struct Proposal {
     tried: Vec<Tried>,
 }
 
-/// Searches by the fast model.
+/// Searches with the fast model.
 struct Proposer<'a, 't> {
     request: &'a Request,
     model: &'a TypeModel,
     shape: &'a StructShape,
-    /// With the symbols of each one's kernel.
+    /// With the symbols of each recording's kernel.
     traces: Vec<(&'t Trace, &'a Symbols)>,
     by_line: Vec<Metrics>,
     models: Vec<CostModel<'t>>,
@@ -272,7 +276,8 @@ impl<'a, 't> Proposer<'a, 't> {
         })
     }
 
-    /// Layouts that take at most `growth` bytes more than what the recorded one has room for, `most` of them to be replayed at most.
+    /// Layouts that take at most `growth` bytes more than the recorded one has room for, at most
+    /// `most` of them to be replayed.
     fn within(&self, growth: u64, most: usize) -> Result<Proposal, AdviseError> {
         let objective = Objective::of_original(&self.models, self.shape);
         let limits = limits(&self.models, &self.by_line, growth);
@@ -311,9 +316,8 @@ impl<'a, 't> Proposer<'a, 't> {
         let names = knowledge.group_names(candidate);
         let subject = EditSubject::Named(self.request.type_name.clone());
         let edits = candidate.edits(&subject, shape, &names);
-        // What the fast layout says has to be what the edit does.
-        // A layout whose edit comes out differently is dropped without a message: there are others,
-        // and what would be recommended is not what was rated.
+        // The fast layout has to agree with the edit. A layout whose edit comes out differently is
+        // dropped silently: there are others, and it would not be the one that was rated.
         if !agrees(self.model, &edits, candidate, shape, &self.by_line)? {
             return Ok(None);
         }
@@ -336,14 +340,14 @@ impl<'a, 't> Proposer<'a, 't> {
         }))
     }
 
-    /// Bytes of the longest line of the machines: what *one more line* is.
+    /// Bytes of the longest line of the machines: the meaning of *one more line*.
     fn line(&self) -> u64 {
         let lines = self.models.iter().map(|model| model.metrics().line.bytes());
         lines.max().unwrap_or(BUILT_LINE.bytes())
     }
 
-    /// Layouts with one more line to replay: none where growth was allowed, or where the best of the front without it gains nearly as much by the
-    /// fast model.
+    /// Layouts with one more line to replay: none if growth was allowed, or if the best of the
+    /// front without it gains nearly as much by the fast model.
     fn with_one_more_line(&self, without: &[Scored]) -> Result<Vec<Tried>, AdviseError> {
         if self.request.max_growth > 0 {
             return Ok(Vec::new());
@@ -355,8 +359,8 @@ impl<'a, 't> Proposer<'a, 't> {
         let Proposal {
             front, mut tried, ..
         } = self.within(self.line(), CANDIDATES_MIN)?;
-        // Before the replays, which take most of the time: a gain that the model does not see is
-        // not searched for with another line.
+        // Before the replays, which take most of the time: if the model sees no gain, another line
+        // is not searched for one.
         if is_enough(gain(without), gain(&front)) {
             tried.clear();
         }
@@ -364,7 +368,7 @@ impl<'a, 't> Proposer<'a, 't> {
     }
 }
 
-/// Replays layouts on all recordings and machines, and notes the effects of each.
+/// Replays layouts on all recordings and machines, and stores the effects of each.
 fn confirm_on_all(
     scenes: &[(Scene<'_>, Option<Under>)],
     request: &Request,
@@ -412,7 +416,7 @@ pub(crate) fn shape(
     Ok((StructShape::new(&mut layouts, name, &ids, pins)?, ids))
 }
 
-/// Refuses a recording of more CPUs than the fast model's sets hold.
+/// Refuses a recording with more CPUs than the fast model's sets hold.
 pub(crate) fn check_cpus(analysis: &Analysis<'_>) -> Result<(), AdviseError> {
     let cpus = recorded_cpus(analysis)?;
     match cpus > CPUS_MAX {
@@ -421,7 +425,7 @@ pub(crate) fn check_cpus(analysis: &Analysis<'_>) -> Result<(), AdviseError> {
     }
 }
 
-/// What a recording holds of the type, which its kernel must lay out as the first one's does.
+/// A recording's data about the type, which its kernel must lay out as the first one's does.
 fn scene<'a>(
     session: &'a Session<'_>,
     wanted: &StructShape,
@@ -444,7 +448,7 @@ fn scene<'a>(
     Ok(Scene::new(session, &watch)?)
 }
 
-/// What units ask of their places, for lines of 64 and of 128 bytes.
+/// The placement that units require, for lines of 64 and of 128 bytes.
 pub(crate) fn metrics(model: &TypeModel, shape: &StructShape) -> Result<Vec<Metrics>, AdviseError> {
     let of = |line| Metrics::new(&mut Layouts::new(model, line), shape);
     Ok(vec![of(LineSize::B64)?, of(LineSize::B128)?])
@@ -469,11 +473,12 @@ pub(crate) fn models<'t>(
     Ok(models)
 }
 
-/// How large a layout may be: as many lines as the original has, where all objects start lines; else as many bytes.
+/// How large a layout may be: as many lines as the original, if all objects start lines; else as
+/// many bytes.
 pub(crate) fn limits(models: &[CostModel<'_>], by_line: &[Metrics], max_growth: u64) -> Vec<Limit> {
     let aligned = models.iter().all(CostModel::line_aligned);
     let limit = |metrics: &Metrics| {
-        // The end of the last line is free where every object starts a line: no neighbour can be
+        // The end of the last line is free if every object starts a line: no neighbour can be
         // there.
         let room = if aligned {
             metrics.original.align_up(metrics.line.into())
@@ -488,11 +493,11 @@ pub(crate) fn limits(models: &[CostModel<'_>], by_line: &[Metrics], max_growth: 
     let on = |line: LineSize| models.iter().any(|m| m.metrics().line == line);
     let used = by_line
         .iter()
-        // The 64-byte kernel always: it is the one that was recorded and for which an edit is
-        // written, so it must not grow there even if only 128-byte machines were asked for.
+        // Always the 64-byte kernel: it was recorded and the edit is written for it, so it must not
+        // grow there even if only 128-byte machines are requested.
         .filter(|m| m.line == LineSize::B64 || on(m.line));
     let mut limits: Vec<Limit> = used.map(limit).collect();
-    // The first one's lines are those that groups are made to fit.
+    // Groups are made to fit the first one's lines.
     let first = models.first().map_or(BUILT_LINE, |m| m.metrics().line);
     limits.sort_by_key(|limit| limit.metrics.line != first);
     limits
@@ -501,11 +506,12 @@ pub(crate) fn limits(models: &[CostModel<'_>], by_line: &[Metrics], max_growth: 
 /// How many candidates are replayed.
 fn replayed(accesses: u64, interleavings: usize) -> usize {
     let replays = REPLAYED_MAX / (accesses.max(1) * interleavings.max(1) as u64);
-    // One of the replays is that of the layout as recorded.
+    // One of the replays is that of the recorded layout.
     (replays.saturating_sub(1) as usize).clamp(CANDIDATES_MIN, CANDIDATES_MAX)
 }
 
-/// Whether the edit, read back and laid out by the layout crate, puts every unit where the search put it.
+/// Whether the edit, read back and laid out by the layout crate, puts every unit where the search
+/// put it.
 fn agrees(
     model: &TypeModel,
     edits: &EditFile,
@@ -524,7 +530,7 @@ fn agrees(
             let Some((member, composite)) = unit.members.first().zip(composite) else {
                 return false;
             };
-            // In bits, because a unit may begin with a bit-field that does not begin its storage.
+            // In bits, because a unit may start with a bit-field that does not start its storage.
             let within = composite.members[*member].offset.0 - unit.start.bit().0;
             let bit = placed.start(number).bit().0 + within;
             layout.offsets[*member] == Some(BitOffset(bit))
@@ -592,7 +598,8 @@ mod tests {
         assert_eq!(tried(&[(gain, gain), (none, none)]).relative(), 0.95);
     }
 
-    /// A layout with that many moves (groups of one member each, in their order) that gains so much of 1000 cycles.
+    /// A layout with that many moves (groups of one member each, in order) and a gain out of 1000
+    /// cycles.
     fn layout(moves: usize, gain: f64) -> Tried {
         let measure = measure(-gain, 1.0);
         let mut tried = tried(&[(measure, measure)]);

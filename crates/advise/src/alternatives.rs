@@ -1,5 +1,5 @@
-//! What is offered next to the recommended layout, confirmed by replay as it is: a layout with one more line, where sizes are to stay, and objects that
-//! start lines, where the recorded ones do not.
+//! Alternatives to the recommended layout, confirmed by replay: a layout with one more line, if the
+//! size was to stay, and objects that start lines, if the recorded ones do not.
 
 use linemate_answers::LayoutEffect;
 use linemate_layout::edit::Alignment;
@@ -24,22 +24,22 @@ pub struct Grown {
 /// Objects that start lines, with their members as recorded.
 #[derive(Clone, Debug)]
 pub struct Aligned {
-    /// What makes objects start lines.
+    /// How to make objects start lines.
     pub edits: EditFile,
     /// By recording and then machine.
     pub effects: Vec<Vec<LayoutEffect>>,
     /// Bytes of the line that objects start.
     pub line_bytes: u64,
-    /// What the type is written in; `None` for the kernel's.
+    /// The language of the type; `None` for the kernel's.
     pub language: Option<Language>,
-    /// Objects with accesses that a layout can change, of all recordings.
+    /// Objects with accesses that a layout can affect, in all recordings.
     pub objects: usize,
     /// Those of them that do not start a line.
     pub astray: usize,
 }
 
 impl Aligned {
-    /// To be tried for objects of which some do not start lines; `None` if all do.
+    /// Worth trying for objects of which some do not start lines; `None` if all do.
     pub(crate) fn of(
         request: &Request,
         shape: &StructShape,
@@ -48,7 +48,7 @@ impl Aligned {
     ) -> Option<Aligned> {
         let line_bytes = request.machines.first()?.line.bytes();
         let objects = || traces.iter().flat_map(|trace| &trace.objects);
-        // Of objects with events: where the others start changes no cost.
+        // Objects with events only: the position of others changes no cost.
         let astray = objects().filter(|object| u64::from(object.residue) % line_bytes != 0);
         let astray = astray.count();
         let statement = Statement {
@@ -79,12 +79,13 @@ impl Aligned {
     }
 }
 
-/// Whether a gain is so much of another one that the other one is not worth its price.
+/// Whether a gain is so close to another one that the other is not worth its price.
 pub(crate) fn is_enough(gain: f64, of: f64) -> bool {
     gain * 100.0 >= of * ENOUGH as f64
 }
 
-/// Of layouts with more room that were replayed the one to offer, if it gains more than what was found without by more than a little.
+/// Of the replayed layouts with more room the one to offer, if it gains clearly more than what was
+/// found without.
 pub(crate) fn offered(
     mut tried: Vec<Tried>,
     request: &Request,
@@ -94,7 +95,7 @@ pub(crate) fn offered(
     tried.sort_by(Tried::by_worth);
     let best = recommended(&tried, request.choice)?;
     let gain = 1.0 - relative(&best.effects);
-    // A growth costs memory in every object, so the same factor that spares moves spares lines.
+    // Growth costs memory in every object, so the factor that saves moves also saves lines.
     (!is_enough(without, gain)).then(|| Grown {
         bytes,
         tried: best.clone(),

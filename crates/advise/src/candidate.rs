@@ -1,4 +1,5 @@
-//! A candidate layout, in the form that a maintainer would describe it: groups that start lines, at one place, and the rest in its order.
+//! A candidate layout as a maintainer would describe it: groups that start lines, at one place, and
+//! the rest in its order.
 //!
 //! ```text
 //!   rest[..at]   │ segment 0 ░░│ segment 1 ░│ … segment n   rest[at..]
@@ -19,9 +20,9 @@ use crate::shape::{Metrics, StructShape};
 pub struct Candidate {
     /// Units in no segment, in their new order.
     pub rest: Vec<usize>,
-    /// How many of them are before the segments.
+    /// How many of them precede the segments.
     pub at: usize,
-    /// Units that are together, from a line's start on.
+    /// Units that are together, starting at a line's start.
     pub segments: Vec<Vec<usize>>,
     /// Whether the last segment shares its lines with the rest.
     pub open: bool,
@@ -38,7 +39,7 @@ impl Candidate {
         }
     }
 
-    /// The units in their new order, with what is asked for each.
+    /// The units in their new order, with the requests for each.
     pub fn slots(&self, shape: &StructShape) -> Vec<Slot> {
         let mut slots = Vec::with_capacity(shape.units().len());
         let named = self.named_line_starts(shape);
@@ -47,8 +48,8 @@ impl Candidate {
             Slot {
                 unit,
                 forced: of.forced,
-                // An edit that names a member takes its `____cacheline_aligned` with it, so what is
-                // named stops asking for a line.
+                // An edit that names a member replaces its `____cacheline_aligned`, so a named
+                // member stops requesting a line.
                 keeps_line: of.may_ask_for_line && !named.contains(&unit),
                 gap: of.gap,
                 least: ByteSize::ZERO,
@@ -70,10 +71,11 @@ impl Candidate {
         slots
     }
 
-    /// The units that the edits name of those that otherwise keep their line starts: what is moved or in a segment.
+    /// The units that the edits name, among those that otherwise keep their line starts: moved
+    /// ones, or those in a segment.
     fn named_line_starts(&self, shape: &StructShape) -> Vec<usize> {
         let keeps = |u: &usize| shape.units()[*u].may_ask_for_line;
-        // Few types have any, and what is out of order takes a while to find.
+        // Few types have any, and finding what is out of order takes a while.
         if !shape.units().iter().any(|u| u.may_ask_for_line) {
             return Vec::new();
         }
@@ -88,17 +90,19 @@ impl Candidate {
         self.open && segment + 1 == self.segments.len()
     }
 
-    /// Whether the open segment has to ask for its line: after a group, and at the start, it has one.
+    /// Whether the open segment has to request its line: after a group, and at the start, it has
+    /// one.
     fn open_is_aligned(&self) -> bool {
         self.segments.len() == 1 && self.at > 0
     }
 
-    /// How much a reader of the edit has to follow: units that leave their order, as few as explain it, and groups.
+    /// How much a reader of the edit has to follow: the least number of units that explain the
+    /// reordering, and groups.
     pub fn moves(&self) -> usize {
         self.displaced() + self.segments.len()
     }
 
-    /// The units that leave their order, as few as explain it.
+    /// The least set of units that explain the reordering.
     pub fn displaced(&self) -> usize {
         let (front, after) = self.rest.split_at(self.at);
         let order: Vec<usize> = front
@@ -110,19 +114,19 @@ impl Candidate {
         order.len() - longest_rise(&order).len()
     }
 
-    /// The units of the rest that left their order, as few as explain it.
+    /// The least set of units of the rest that explain its reordering.
     pub fn out_of_order(&self) -> Vec<usize> {
         let kept = longest_rise(&self.rest);
         let moved = self.rest.iter().copied();
         moved.filter(|u| !kept.contains(u)).collect()
     }
 
-    /// Where a unit is: in which segment, or in the rest.
+    /// Where a unit is: its segment, or the rest.
     pub fn segment_of(&self, unit: usize) -> Option<usize> {
         self.segments.iter().position(|s| s.contains(&unit))
     }
 
-    /// Takes a unit out of where it is. Segments that are left empty go.
+    /// Takes out a unit. Segments left empty are dropped.
     pub fn take(&mut self, unit: usize) {
         if let Some(segment) = self.segment_of(unit) {
             self.segments[segment].retain(|u| *u != unit);
@@ -139,18 +143,18 @@ impl Candidate {
         self.segments.retain(|s| !s.is_empty());
     }
 
-    /// Puts a unit that is nowhere back to where it was in the recorded order.
+    /// Puts an unplaced unit back to its place in the recorded order.
     pub fn put_back(&mut self, unit: usize) {
-        // Before the first with a larger number: in a rest that kept its order this is where it
-        // came from.
+        // Before the first with a larger number: in a rest that kept its order this is its old
+        // place.
         let place = self.rest.iter().position(|u| *u > unit);
         let place = place.unwrap_or(self.rest.len());
         self.rest.insert(place, unit);
-        // A unit that was after the last one before the segments goes after the segments.
+        // A unit that followed the last one before the segments goes after the segments.
         self.at += usize::from(place < self.at);
     }
 
-    /// Puts a unit that is nowhere directly after another one, into its segment if it is in one.
+    /// Puts an unplaced unit directly after another one, into its segment if it is in one.
     pub fn put_after(&mut self, before: usize, unit: usize) {
         if let Some(segment) = self.segment_of(before) {
             let units = &mut self.segments[segment];
@@ -166,7 +170,8 @@ impl Candidate {
         self.at += usize::from(place <= self.at && place > 0 && self.at > 0);
     }
 
-    /// Puts a unit that is nowhere into a segment: the widest first, so that there are no holes between them.
+    /// Puts an unplaced unit into a segment: the widest first, so that there are no holes between
+    /// them.
     pub fn put_into(&mut self, segment: usize, unit: usize, metrics: &Metrics) {
         let units = &mut self.segments[segment];
         // The number as well, so that one set of members is one layout in whatever order they came.
@@ -178,7 +183,7 @@ impl Candidate {
     /// The candidate as edits of `subject`. `names` are those of the segments.
     pub fn edits(&self, subject: &EditSubject, shape: &StructShape, names: &[String]) -> EditFile {
         let name = |unit: usize| shape.names[unit].clone().unwrap_or_default();
-        // The rest first: groups are put after members that have to be where they will stay.
+        // The rest first: groups are put after members that must already be in their final place.
         let mut edits = self.order_rest(shape);
         let mut anchor = self.at.checked_sub(1).map(|i| name(self.rest[i]));
         let after = |anchor: &Option<String>| match anchor {
@@ -216,8 +221,8 @@ impl Candidate {
             edit,
             at: Position { line, column: 1 },
         };
-        // Line 1 is the head `type T` of the edit as it is printed: an error's position is one that
-        // a reader finds there.
+        // Line 1 is the header `type T` of the edit as printed, so that a reader finds the position
+        // in an error.
         let statements = (2u32..).zip(edits).map(statement).collect();
         EditFile {
             sections: vec![Section {
@@ -233,7 +238,7 @@ impl Candidate {
         let name = |unit: usize| shape.names[unit].clone().unwrap_or_default();
         let mut edits: Vec<Edit> = Vec::new();
         for (place, unit) in self.rest.iter().enumerate() {
-            // The longest rising part stays, so as few members as possible are named in the patch.
+            // The longest ascending part stays, so that the patch names as few members as possible.
             if stays.contains(unit) {
                 continue;
             }
@@ -243,7 +248,7 @@ impl Candidate {
                 edits.push(Edit::Move { field, target });
                 continue;
             };
-            // Members that follow one another from here on are one statement.
+            // Members that follow one another from here on form one statement.
             match edits.last_mut() {
                 Some(Edit::Order(fields)) if fields.last() == Some(&front) => fields.push(field),
                 _ => edits.push(Edit::Order(vec![front, field])),
@@ -253,13 +258,14 @@ impl Candidate {
     }
 }
 
-/// A longest ascending part of `order`, as a sorted list of its values; of several the one that patience sorting finds.
+/// A longest ascending part of `order`, as a sorted list of its values; of several the one that
+/// patience sorting finds.
 fn longest_rise(order: &[usize]) -> Rise {
     let mut piles: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = vec![None; order.len()];
     for (i, value) in order.iter().enumerate() {
-        // Patience sorting: a pile's top is the least end of a rise of its length. The search rates
-        // thousands of orders a second, so n log n instead of n².
+        // Patience sorting: a pile's top is the least end of an ascending part of its length. The
+        // search rates thousands of orders per second, so n log n instead of n².
         let pile = piles.partition_point(|top| order[*top] < *value);
         before[i] = pile.checked_sub(1).map(|p| piles[p]);
         if pile == piles.len() {

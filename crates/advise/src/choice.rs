@@ -1,14 +1,17 @@
-//! How moves count against gain: which layouts are replayed, and which of them is recommended.
+//! How moves are weighed against gain: which layouts are replayed, and which of them is
+//! recommended.
 
 use std::fmt::{self, Display, Formatter};
 
 use crate::advise::Tried;
 use crate::search::{MOVE_WORTH, Scored, cheapest, fewest};
 
-/// The share of the best gain, in hundredths, that a recommended layout has at least unless all moves are asked for.
+/// The minimum share of the best gain, in hundredths, of a recommended layout unless all moves are
+/// requested.
 pub const ENOUGH: u64 = 90;
-/// Shares of the fast model's best gain, in hundredths: the layout with the fewest moves that reaches each is replayed. The second
-/// is for when the first has less than [`ENOUGH`] by replay: the model is a few per cent off.
+/// Shares of the fast model's best gain, in hundredths: the layout with the fewest moves that
+/// reaches each is replayed. The second is for when the first has less than [`ENOUGH`] by replay:
+/// the model is a few per cent off.
 const REPLAYED_SHARES: [u64; 2] = [ENOUGH, 95];
 
 /// Which layout is recommended.
@@ -46,7 +49,7 @@ impl Display for Choice {
 /// A point of the front of moves against gain: no other layout gains more with as few moves.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// Members that leave their order, and groups.
+    /// Members that leave their position, and groups.
     pub moves: usize,
     /// The type's cost by the fast model, relative to the recorded order's.
     pub model: f64,
@@ -54,7 +57,7 @@ pub struct Point {
     pub tried: Option<usize>,
 }
 
-/// Of the confirmed layouts the one to recommend; `tried` is sorted by worth.
+/// The confirmed layout to recommend; `tried` is sorted by worth.
 pub(crate) fn recommended(tried: &[Tried], choice: Choice) -> Option<&Tried> {
     let confirmed = || tried.iter().filter(|t| t.confirmed());
     let gain = |t: &Tried| 1.0 - t.relative();
@@ -74,7 +77,7 @@ pub(crate) fn recommended(tried: &[Tried], choice: Choice) -> Option<&Tried> {
     }
 }
 
-/// The front, with what was replayed of it.
+/// The front, with the replays of it.
 pub(crate) fn points(front: &[Scored], tried: &[Tried]) -> Vec<Point> {
     let of = |scored: &Scored| Point {
         moves: scored.candidate.moves(),
@@ -91,8 +94,9 @@ fn with_gain(best: u64, hundredths: u64) -> u64 {
     1_000_000 - 1_000_000u64.saturating_sub(best) * hundredths / 100
 }
 
-/// The candidates to replay, all different in cost: for all moves the best ones by the model; for few the best one, for its gain is the
-/// measure, and those with the fewest moves that come near it.
+/// The candidates to replay, all different in cost: for all moves the best ones by the model; for
+/// few the best one, because its gain is the measure, and those with the fewest moves that come
+/// close to it.
 pub(crate) fn finalists(
     found: &[Scored],
     front: &[Scored],
@@ -120,8 +124,8 @@ pub(crate) fn finalists(
         }
     }
     let mut chosen: Vec<Scored> = Vec::new();
-    // Not what costs as much as the recorded order by the model: a replay of it would be spent on
-    // noise.
+    // Nothing that costs as much as the recorded order by the model: a replay of it would only
+    // measure noise.
     for scored in wanted.into_iter().filter(|s| s.cost < 1_000_000) {
         // Equal costs are the same members on the same lines, in another order within them.
         if chosen.iter().all(|c| c.cost != scored.cost) && chosen.len() < count {

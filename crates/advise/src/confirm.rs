@@ -1,4 +1,5 @@
-//! Replay decides: several layouts of a type against the recorded one, under the same interleavings.
+//! Replay decides: several layouts of a type against the recorded one, under the same
+//! interleavings.
 
 use linemate_answers::{LayoutEffect, Measure};
 use linemate_layout::EditFile;
@@ -6,21 +7,21 @@ use linemate_study::{Experiment, Interleavings, compare};
 
 use crate::error::AdviseError;
 
-/// Whether replay confirms a gain: measurably better somewhere, measurably worse nowhere, neither for the type nor in all. By recording and then
-/// machine.
+/// Whether replay confirms a gain: measurably better somewhere, measurably worse nowhere, neither
+/// for the type nor in total. By recording and then machine.
 pub(crate) fn is_confirmed(effects: &[Vec<LayoutEffect>]) -> bool {
     let all = || effects.iter().flatten();
     let better = all().any(|e| e.types.significant && e.types.difference < 0.0);
     let worse = all().any(|e| {
         let up = |m: &Measure| m.significant && m.difference > 0.0;
-        // The whole as well: a type that gets cheaper by pushing its neighbours onto contended
-        // lines is no gain.
+        // The total as well: a type that gets cheaper by pushing its neighbours onto contended
+        // lines is not a gain.
         up(&e.types) || up(&e.whole)
     });
     better && !worse
 }
 
-/// The mean over recordings and machines of the type's cost relative to what it is without the edit.
+/// The mean over recordings and machines of the type's cost relative to that without the edit.
 pub(crate) fn relative(effects: &[Vec<LayoutEffect>]) -> f64 {
     let part = |e: &LayoutEffect| {
         if e.types.without > 0.0 {
@@ -34,7 +35,7 @@ pub(crate) fn relative(effects: &[Vec<LayoutEffect>]) -> f64 {
     if count > 0.0 { sum / count } else { 1.0 }
 }
 
-/// What a comparison says of a layout.
+/// A comparison's result for a layout.
 fn layout_effect(effect: linemate_study::Effect) -> LayoutEffect {
     LayoutEffect {
         interleavings: effect.interleavings,

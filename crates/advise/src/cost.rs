@@ -1,10 +1,11 @@
-//! What a layout costs by the fast model: MESIF over the lines of one type's objects.
+//! The cost of a layout by the fast model: MESIF over the lines of one type's objects.
 //!
-//! The model is replay's (docs/model/replay.md) with three simplifications: nothing is ever dropped for lack of room, the lines around the type do not
-//! exist, and the type's own accesses are the only ones that stall a CPU. As in a warm replay, each object's lines are at the beginning as its last
-//! events leave them. In exchange the cost of a layout is a sum over *blocks* (a line; the
-//! aligned pair of lines where the machine fetches pairs), each of which depends only on which atoms are on it: it is worked out once for each
-//! set of atoms.
+//! The model is replay's (docs/model/replay.md) with three simplifications: nothing is ever
+//! evicted, the lines around the type do not exist, and only the type's own accesses stall a CPU.
+//! As in a warm replay, each object's lines start as its last events leave them. In exchange the
+//! cost of a layout is a sum over *blocks* (a line; the aligned pair of lines if the machine
+//! fetches pairs), each of which depends only on the atoms on it: it is computed once per set of
+//! atoms.
 
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,11 +19,12 @@ use crate::mix::mix;
 use crate::shape::{Metrics, StructShape, UnitLayout};
 use crate::trace::{Event, Kind, Trace};
 
-/// How many times longer a slice takes than its instructions, because of what else stalls it: replay's duration over the sum of its rounds'
-/// longest slices is 1.6 to 2.6 on the recordings of evidence/benchmarks.md.
+/// How many times longer a slice takes than its instructions, because of other stalls: replay's
+/// duration over the sum of its rounds' longest slices is 1.6 to 2.6 on the recordings of
+/// evidence/benchmarks.md.
 pub const STRETCH: u64 = 2;
 
-/// An atom's place in a block: which line of it.
+/// An atom's place in a block: its line.
 type Entry = (u16, u8);
 
 /// A machine as the model needs it, for the CPUs of a recording.
@@ -47,19 +49,20 @@ pub struct CostModel<'t> {
     costs: Costs,
     metrics: Metrics,
     classes: Vec<Class>,
-    /// By the sum of its entries' marks: the cost of a block. Two sets of atoms of one sum are less likely than a flipped bit.
+    /// By the sum of its entries' marks: the cost of a block. That two sets of atoms have the same
+    /// sum is less likely than a flipped bit.
     known: RwLock<FxHashMap<u128, u64>>,
     worked: AtomicU64,
 }
 
-/// Objects that start at the same place within 128 bytes.
+/// Objects with the same start modulo 128.
 #[derive(Debug)]
 struct Class {
-    /// Bytes from a multiple of 128 to their start.
+    /// Their start modulo 128.
     residue: u8,
-    /// The objects, each with the number of the events of those before it.
+    /// The objects, each with the number of events before it.
     objects: Vec<(u32, u32)>,
-    /// Events of all of them.
+    /// The number of events of all objects.
     events: u32,
     /// By atom: the numbers of its events, counted through the objects.
     index: Vec<Vec<u32>>,
@@ -94,12 +97,12 @@ impl Class {
 
 /// A line while a block is costed.
 #[derive(Clone, Copy, Debug, Default)]
-// No forwarder: nothing is dropped for lack of room, so every domain that has a copy has one in its
-// LLC, which answers as near.
+// No forwarder: nothing is evicted, so every domain that has a copy has one in its LLC, which
+// answers from the same distance.
 struct Line {
     /// Cores that have it.
     holders: u64,
-    /// The core that may write it, from 1; 0 is none.
+    /// The core that may write it, from 1; 0 for none.
     owner: u8,
     dirty: bool,
     /// Domains whose LLC has it.
@@ -112,7 +115,7 @@ impl<'t> CostModel<'t> {
     /// For the events of `trace` on `machine`; `metrics` are those of the machine's line size.
     ///
     /// # Errors
-    /// When the machine has too few CPUs.
+    /// If the machine has too few CPUs.
     pub fn new(
         trace: &'t Trace,
         machine: &Machine,
@@ -120,8 +123,8 @@ impl<'t> CostModel<'t> {
         shape: &StructShape,
     ) -> Result<CostModel<'t>, AdviseError> {
         let costs = Costs::new(machine, trace.cpus)?;
-        // Objects by where they start within 128 bytes: which of their members share a line, or a
-        // pair of 64-byte lines, depends on nothing else.
+        // Objects by their start within 128 bytes: which of their members share a line, or a pair
+        // of 64-byte lines, depends on nothing else.
         let mut classes: Vec<(u8, Vec<u32>)> = Vec::new();
         for (number, object) in (0u32..).zip(&trace.objects) {
             match classes.iter_mut().find(|(r, _)| *r == object.residue) {
@@ -142,12 +145,12 @@ impl<'t> CostModel<'t> {
         })
     }
 
-    /// What units ask of their places in a kernel for this machine.
+    /// The placement that units require in a kernel for this machine.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 
-    /// Events worked through so far: the search's measure of its own effort.
+    /// Events processed so far: the search's measure of its own effort.
     pub fn worked(&self) -> u64 {
         self.worked.load(Ordering::Relaxed)
     }
@@ -191,7 +194,7 @@ impl<'t> CostModel<'t> {
         cycles
     }
 
-    /// The cost of units that lie together on one line and with nothing else.
+    /// The cost of units that share one line with nothing else.
     pub fn together(&self, shape: &StructShape, units: &[usize]) -> u64 {
         let of_units = |class: usize| -> Vec<Entry> {
             let used = self.classes[class].used.iter();
@@ -208,7 +211,7 @@ impl<'t> CostModel<'t> {
         (0..self.classes.len()).map(cost).sum()
     }
 
-    /// Which block an atom is in, and on which of its lines.
+    /// The block of an atom, and its line in it.
     #[inline]
     fn place_of(
         &self,
@@ -219,8 +222,8 @@ impl<'t> CostModel<'t> {
     ) -> (usize, u8) {
         let unit = usize::from(shape.atoms[usize::from(atom)].unit);
         let within = u64::from(self.metrics.within[usize::from(atom)]);
-        // Known modulo 128 only, so which lines of 128 bytes form a pair is not known: no described
-        // machine has such pairs.
+        // Known only modulo 128, so the pairs of 128-byte lines are unknown: no described machine
+        // has such pairs.
         let at = placed.residue(self.classes[class].residue).0 + placed.start(unit).0 + within;
         let line = at / self.costs.line;
         if self.costs.pairs {
@@ -231,13 +234,13 @@ impl<'t> CostModel<'t> {
     }
 
     fn block(&self, class: usize, mark: u128, entries: impl FnOnce() -> Vec<Entry>) -> u64 {
-        // A worker that panicked left the map whole: entries are inserted in one step.
+        // A panic in a worker leaves the map intact: entries are inserted in one step.
         let known = self.known.read().unwrap_or_else(|e| e.into_inner());
         if let Some(known) = known.get(&mark) {
             return *known;
         }
         drop(known);
-        // Without the lock: two threads may work the same block out at once, and both find the same
+        // Without the lock: two threads may compute the same block at once, and both get the same
         // number.
         let cost = self.work_out(class, &entries());
         let mut known = self.known.write().unwrap_or_else(|e| e.into_inner());
@@ -248,7 +251,8 @@ impl<'t> CostModel<'t> {
     /// Replays the events of some atoms that share a block.
     fn work_out(&self, number: usize, entries: &[Entry]) -> u64 {
         let class = &self.classes[number];
-        // A set of numbers puts the atoms' events in order: an atom has thousands, and sorting them took half of the search.
+        // A set of numbers sorts the atoms' events: an atom has thousands, and sorting them took
+        // half of the search.
         let mut chosen = vec![0u64; class.events.div_ceil(64) as usize];
         let mut lines = vec![0u8; class.index.len()];
         let mut count = 0;
@@ -272,7 +276,7 @@ impl<'t> CostModel<'t> {
                 let event = place * 64 + left.trailing_zeros();
                 left &= left - 1;
                 if event >= end {
-                    // The object's last round before the lines are emptied for the next object.
+                    // The object's last round before the lines are cleared for the next object.
                     cycles += bench.end_round();
                     bench.start_object();
                 }
@@ -292,8 +296,8 @@ impl<'t> CostModel<'t> {
                         end,
                         events,
                     };
-                    // Its cycles are dropped: it replays the object's end to have the lines as a
-                    // warm replay begins with them.
+                    // Its cycles are dropped: it replays the object's end to leave the lines as a
+                    // warm replay starts with them.
                     object.warm_up(&mut bench, entries);
                 }
                 let event = &events[(event - first) as usize];
@@ -304,20 +308,20 @@ impl<'t> CostModel<'t> {
     }
 }
 
-/// The events of an object that are worked through, some of those of a class.
+/// The selected events of an object, as it is processed.
 struct Chosen<'c> {
-    /// Of all events of the class: a bit each.
+    /// Of all events of the class: one bit each.
     chosen: &'c [u64],
     /// By atom: its line in the block.
     lines: &'c [u8],
-    /// The object's first event, and the one after its last.
+    /// The object's first event, and one past its last.
     first: u32,
     end: u32,
     events: &'c [Event],
 }
 
 impl<'c> Chosen<'c> {
-    /// The numbers of the chosen events before `end`, the last one first.
+    /// The numbers of the selected events before `end`, last first.
     fn backwards(&self) -> impl Iterator<Item = u32> + 'c {
         let (chosen, first, end) = (self.chosen, self.first, self.end);
         let mut word = 0;
@@ -339,8 +343,8 @@ impl<'c> Chosen<'c> {
         })
     }
 
-    /// Leaves the lines as the object's last events do: those from the last write on, of that line whose last write is the earliest. What was
-    /// before a write leaves no trace.
+    /// Leaves the lines as the object's last events do: from the last write on, of the line whose
+    /// last write is the earliest. What precedes a write leaves no trace.
     fn warm_up(&self, bench: &mut Bench<'_>, entries: &[Entry]) {
         let mut missing = [false; 2];
         for (_, line) in entries {
@@ -365,7 +369,7 @@ impl<'c> Chosen<'c> {
     }
 }
 
-/// A number for an atom on a line; sums of them stand for sets.
+/// A number for an atom on a line; sums of them represent sets.
 #[inline]
 fn mark(class: usize, atom: u16, line: u8) -> u128 {
     let key = (class as u64) << 32 | u64::from(atom) << 8 | u64::from(line);
@@ -412,14 +416,14 @@ impl Costs {
     }
 }
 
-/// Works through the events of one block, object by object and round by round.
+/// Processes the events of one block, object by object and round by round.
 struct Bench<'c> {
     costs: &'c Costs,
     lines: [Line; 2],
     /// What each CPU does in the round.
     queues: Vec<Queue>,
     active: Vec<usize>,
-    /// Events of the round that is gathered, with their lines.
+    /// Events of the round being collected, with their lines.
     gathered: Vec<(Event, u8)>,
 }
 
@@ -430,7 +434,7 @@ struct Queue {
     shift: u64,
     /// Its events with their lines.
     events: Vec<(Event, u8)>,
-    /// The next of them.
+    /// The index of the next one.
     next: usize,
 }
 
@@ -445,7 +449,8 @@ impl<'c> Bench<'c> {
         }
     }
 
-    /// Takes the object's next event; gives the cycles of the round before it, if it is of another one.
+    /// Adds the object's next event; returns the cycles of the previous round, if the event is in
+    /// another one.
     fn add(&mut self, event: &Event, line: u8) -> u64 {
         let last = self.gathered.last().map(|(last, _)| last.round);
         let cycles = if last.is_some_and(|last| last != event.round) {
@@ -457,7 +462,7 @@ impl<'c> Bench<'c> {
         cycles
     }
 
-    /// The cycles of the round that was gathered.
+    /// The cycles of the collected round.
     fn end_round(&mut self) -> u64 {
         let mut events = std::mem::take(&mut self.gathered);
         let alone = events.windows(2).all(|pair| pair[0].0.cpu == pair[1].0.cpu);
@@ -475,7 +480,7 @@ impl<'c> Bench<'c> {
         self.lines = [Line::default(); 2];
     }
 
-    /// One CPU has the round for itself.
+    /// One CPU has the round to itself.
     fn alone(&mut self, events: &[(Event, u8)]) -> u64 {
         for line in &mut self.lines {
             line.busy_until = 0;
@@ -488,7 +493,7 @@ impl<'c> Bench<'c> {
         cycles
     }
 
-    /// The CPUs run side by side; who is due first goes on, ties go to the lower number.
+    /// The CPUs run side by side; the one that is due first goes on, ties go to the lower number.
     fn round(&mut self, events: &[(Event, u8)]) -> u64 {
         for line in &mut self.lines {
             line.busy_until = 0;
@@ -504,8 +509,8 @@ impl<'c> Bench<'c> {
         self.active.sort_unstable();
         let mut cycles = 0;
         loop {
-            // Searched, not sorted: of one object and one block rarely more than a few CPUs have
-            // events in a round.
+            // Searched, not sorted: rarely more than a few CPUs have events of one object and one
+            // block in a round.
             let mut next: Option<(u64, usize)> = None;
             for &cpu in &self.active {
                 let queue = &self.queues[cpu];
@@ -555,8 +560,8 @@ impl<'c> Bench<'c> {
             self.own(line, cpu);
             self.serve(line, now, u64::from(latency) + atomic, true)
         } else if event.kind.writes() {
-            // Before `own`, which overwrites who has the line. `invalidate` only measures how far
-            // the copies are.
+            // Before `own`, which overwrites the owner of the line. `invalidate` only measures how
+            // far the copies are.
             let (latency, _) = self.supply(line, cpu);
             let farthest = self.invalidate(line, cpu);
             let reach = farthest.map_or(0, |d| u64::from(self.costs.latency.hitm(d)));
@@ -580,7 +585,7 @@ impl<'c> Bench<'c> {
         cycles
     }
 
-    /// What fetching the line takes, and whether it changes hands as a whole.
+    /// The latency of fetching the line, and whether it changes hands as a whole.
     fn supply(&mut self, line: usize, cpu: usize) -> (u64, bool) {
         let costs = self.costs;
         let state = &mut self.lines[line];
@@ -607,7 +612,7 @@ impl<'c> Bench<'c> {
         if let Some(distance) = nearest {
             return (u64::from(clean(distance)), false);
         }
-        // Nobody has the line only before the first event of a warm-up, which costs nothing.
+        // The line has no owner only before the first event of a warm-up, which costs nothing.
         (0, false)
     }
 
@@ -624,7 +629,7 @@ impl<'c> Bench<'c> {
             state.dirty = false;
         }
         // The rules of `cache::system::share` in linemate_replay: E only if no other copy is left,
-        // in LLCs neither.
+        // not even in LLCs.
         let alone = state.holders == 0 && state.llc & !domain == 0;
         if alone {
             state.owner = core + 1;
@@ -633,7 +638,7 @@ impl<'c> Bench<'c> {
         state.llc |= domain;
     }
 
-    /// Takes all other copies away; how far the farthest was.
+    /// Invalidates all other copies; returns how far the farthest was.
     fn invalidate(&mut self, line: usize, cpu: usize) -> Option<Distance> {
         let costs = self.costs;
         let own_domain = costs.domain[cpu];

@@ -11,7 +11,7 @@ pub enum AdviseError {
     /// There is no such type, or it is not one whose members have an order.
     #[error("{name}: {reason}")]
     NoType {
-        /// As it was asked for.
+        /// The name, as given.
         name: String,
         /// What the name means, or that it means nothing.
         reason: PlanReason,
@@ -19,7 +19,7 @@ pub enum AdviseError {
     /// The type cannot be searched.
     #[error("{name}: {why}")]
     Type {
-        /// As it was asked for.
+        /// The name, as given.
         name: String,
         /// Why its members have no order to search.
         why: String,
@@ -35,14 +35,14 @@ pub enum AdviseError {
         linemate_text::suggestion(nearest)
     )]
     Pin {
-        /// The type that is searched.
+        /// The type being searched.
         type_name: String,
-        /// What was asked for.
+        /// The member, as given.
         pin: String,
-        /// The names most like it.
+        /// The most similar names.
         nearest: Vec<String>,
     },
-    /// Recordings whose kernels lay the type out differently.
+    /// Recordings whose kernels lay out the type differently.
     #[error("{name} differs between the recordings' kernels: give recordings of one kernel")]
     Kernels {
         /// The type that they lay out differently.
@@ -63,7 +63,7 @@ pub enum AdviseError {
         /// How many CPUs were recorded.
         recorded: usize,
     },
-    /// Nothing to look at.
+    /// No recording or machine.
     #[error("give at least one {0}")]
     Nothing(&'static str),
     /// The layout of the type cannot be known.
@@ -72,10 +72,10 @@ pub enum AdviseError {
     /// An edit that the language refuses.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// What a replay of layouts refuses before it begins.
+    /// What a replay of layouts refuses before it starts.
     #[error(transparent)]
     WhatIf(#[from] WhatIfError),
-    /// It is not known when the function is on a stack.
+    /// It is unknown when the function is on a stack.
     #[error("--under: {0}")]
     Under(#[from] UnderError),
     /// A replay of the recording or of a layout failed.

@@ -1,4 +1,4 @@
-//! What a layout takes: bytes, lines, holes, and lines that one CPU has for itself.
+//! The size of a layout: bytes, lines, holes, and lines that only one CPU touches.
 
 use linemate_answers::Footprint;
 use linemate_layout::arrange::Slot;
@@ -38,7 +38,7 @@ pub fn footprint<'t>(
             if line >= users.len() {
                 users.resize(line + 1, 0);
             }
-            // Recordings of more CPUs than `trace::CPUS_MAX` are refused before.
+            // Recordings with more CPUs than `trace::CPUS_MAX` are refused before.
             users[line] |= 1 << (event.cpu % 64);
         }
         touched += users.iter().filter(|u| **u != 0).count() as u64;

@@ -4,9 +4,9 @@
 //! * [`trace`], [`cost`] and [`objective`]: the fast model;
 //! * [`search`] and [`confirm`]: a fast model proposes, replay decides;
 //! * [`choice`]: moves against gain;
-//! * [`alternatives`]: what is offered next to the recommended layout.
+//! * [`alternatives`]: what is offered in addition to the recommended layout.
 //!
-//! Reads no files but the recordings it is handed, prints nothing.
+//! Reads no files except the recordings passed to it, prints nothing.
 
 pub mod advise;
 pub mod alternatives;

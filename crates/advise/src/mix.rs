@@ -1,4 +1,4 @@
-//! Numbers that look random, from numbers: for hashes.
+//! Hashes: pseudo-random numbers from numbers.
 
 /// SplitMix64's finaliser (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014): every input bit moves
 /// every output bit.

@@ -6,12 +6,12 @@ use crate::candidate::Candidate;
 use crate::cost::CostModel;
 use crate::shape::{StructShape, UnitLayout};
 
-/// Costs layouts on several models at once, each relative to what the original layout costs there.
+/// Costs layouts on several models at once, each relative to the original layout's cost there.
 #[derive(Debug)]
 pub struct Objective<'m, 't> {
-    /// One for each recording and machine.
+    /// One per recording and machine.
     pub models: &'m [CostModel<'t>],
-    /// What the original costs on each.
+    /// The original's cost on each.
     pub originals: Vec<u64>,
 }
 

@@ -1,4 +1,5 @@
-//! Why members are on one line: who reads and writes them, in which functions, and what they are kept from.
+//! Why members are on one line: who reads and writes them, in which functions, and what they are
+//! kept from.
 
 use std::collections::BTreeMap;
 
@@ -12,28 +13,29 @@ use crate::cost::CostModel;
 use crate::shape::StructShape;
 use crate::trace::{Kind, Trace};
 
-/// Functions that are named for a group at most, and members that it is kept from.
+/// The maximum number of functions listed for a group, and of members that it is kept from.
 const NAMED: usize = 4;
-/// From that many loads per write on, members are read mostly.
+/// From that many loads per write on, members are mostly read.
 pub const READ_MOSTLY: f64 = 4.0;
 
-/// What is known about a type's use.
+/// What is known about the use of a type.
 #[derive(Debug)]
 pub struct Knowledge<'k, 't> {
-    /// What the type is made of.
+    /// The members of the type.
     pub shape: &'k StructShape,
     /// By recording: its accesses and its kernel's symbols.
     pub traces: Vec<(&'k Trace, &'k Symbols)>,
-    /// The fast models, one for each recording and machine.
+    /// The fast models, one per recording and machine.
     pub models: &'k [CostModel<'t>],
-    /// What the recorded layout costs on each.
+    /// The recorded layout's cost on each.
     pub originals: &'k [u64],
     /// Units that are moved for their own sake, not to fill holes.
     pub hot: &'k [usize],
 }
 
 impl Knowledge<'_, '_> {
-    /// Names for the groups of a candidate, after the functions that use them most; they are not names of members.
+    /// Names for the groups of a candidate, after the functions that use them most; they are not
+    /// names of members.
     pub fn group_names(&self, candidate: &Candidate) -> Vec<String> {
         let everywhere = self.counts(0..self.shape.units().len());
         let mut names: Vec<String> = Vec::new();
@@ -44,7 +46,8 @@ impl Knowledge<'_, '_> {
         names
     }
 
-    /// The function that stands out: it makes a large part of the group's accesses, and they are a large part of its accesses to the type.
+    /// The function that stands out: it makes a large part of the group's accesses, and they are a
+    /// large part of its accesses to the type.
     fn group_name(
         &self,
         here: &BTreeMap<&str, u64>,
@@ -53,8 +56,8 @@ impl Knowledge<'_, '_> {
     ) -> String {
         let weight = |(name, count): &(&str, u64)| {
             let all = everywhere.get(name).copied().unwrap_or(*count).max(1);
-            // The accesses that are here times the share of the function's that are: `memset` makes
-            // many, but not these in particular.
+            // The accesses here times their share of the function's: `memset` makes many, but not
+            // these in particular.
             u128::from(*count) * u128::from(*count) / u128::from(all)
         };
         let mut functions: Vec<(&str, u64)> = here.iter().map(|(n, c)| (*n, *c)).collect();
@@ -102,7 +105,7 @@ impl Knowledge<'_, '_> {
             .iter()
             .filter(|u| !segment.contains(u))
             .map(|u| {
-                // What sharing the group's line would cost beyond both apart: the reason is the
+                // The cost of sharing the group's line beyond that of both apart: the reason is the
                 // model's own, so it cannot contradict the layout.
                 let both = [&hot[..], &[*u]].concat();
                 KeptApart {
@@ -110,7 +113,7 @@ impl Knowledge<'_, '_> {
                     share: self.together(&both) - here - self.together(&[*u]),
                 }
             })
-            // As much as a move has to be worth: less is no reason that a patch could give.
+            // As much as a move has to be worth: less is not a reason that a patch could give.
             .filter(|kept| kept.share > 0.001)
             .collect();
         kept.sort_by(|a, b| {
@@ -135,7 +138,8 @@ impl Knowledge<'_, '_> {
         }
     }
 
-    /// The mean cost, relative to the recorded layout's, of units that share a line with nothing else.
+    /// The mean cost, relative to the recorded layout's, of units that share a line with nothing
+    /// else.
     fn together(&self, units: &[usize]) -> f64 {
         let parts = self.models.iter().zip(self.originals);
         let sum: f64 = parts
@@ -164,7 +168,7 @@ impl Knowledge<'_, '_> {
                     writers |= used.cpus;
                 }
             }
-            // The most of any recording: CPUs of different recordings are not the same CPUs, so
+            // The maximum over recordings: CPUs of different recordings are not the same CPUs, so
             // their sets are not joined.
             member.readers = member.readers.max(readers.count_ones());
             member.writers = member.writers.max(writers.count_ones());
@@ -207,7 +211,7 @@ impl Knowledge<'_, '_> {
     }
 }
 
-/// Whether C takes it for a name.
+/// Whether it is a valid C name.
 fn is_identifier(name: &str) -> bool {
     let starts = name.starts_with(|c: char| c.is_ascii_alphabetic());
     starts && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')

@@ -1,8 +1,9 @@
 //! The search: which layout costs least by the fast model and is no larger than allowed.
 //!
-//! Small structs are searched exhaustively. Larger ones are climbed from several starts: the recorded order, fields that save together
-//! clustered on lines, sorted by heat, holes filled. A step tries all neighbours of a layout and takes the best. Nothing depends on the
-//! number of threads: costs are pure, ties go to the earlier neighbour.
+//! Small structs are searched exhaustively. Larger ones are climbed from several starts: the
+//! recorded order, fields that save together clustered on lines, sorted by heat, holes filled. A
+//! step tries all neighbours of a layout and takes the best. Nothing depends on the number of
+//! threads: costs are pure, ties go to the earlier neighbour.
 
 mod fill;
 mod front;
@@ -18,43 +19,45 @@ use crate::shape::{Metrics, StructShape, UnitLayout};
 
 pub use front::{cheapest, fewest};
 
-/// What a move has to be worth, in millionths of the original's cost: 0.1 %. A reviewer has to understand every member that moves, so a
-/// gain that is lost in a table's last digit is no reason to move one.
+/// What a move has to be worth, in millionths of the original's cost: 0.1 %. A reviewer has to
+/// understand every member that moves, so a gain in a table's last digit is not a reason to move
+/// one.
 pub const MOVE_WORTH: u64 = 1_000;
-/// The most units that are moved around: the ones with most events. The others are taken to fill holes.
+/// The maximum number of units that are moved around: those with most events. The others only fill
+/// holes.
 const HOT_UNITS: usize = 48;
-/// The least share of all events of a unit that is moved around, in thousandths.
+/// The minimum share of all events of a unit that is moved around, in thousandths.
 const HOT_PERMILLE: usize = 1;
-/// The most segments: groups that start lines. Each takes a line at least, and the neighbours of a layout grow with their
-/// square.
+/// The maximum number of segments: groups that start lines. Each takes at least a line, and the
+/// neighbours of a layout grow with their square.
 const SEGMENTS_MAX: usize = 14;
-/// The most steps of a climb: a bound of its time. A step that gains nothing ends it before.
+/// The maximum number of steps of a climb: bounds its time. A step without a gain ends it earlier.
 const STEPS_MAX: usize = 120;
-/// How many of the most promising neighbours are filled up together, and in all: to fill one takes much longer than to rate it, so the
-/// first eight that hold one which helps end it.
+/// How many of the most promising neighbours are filled up together, and in total: filling one
+/// takes much longer than rating it, so the first eight that contain an improvement end it.
 const FILLED_AT_ONCE: usize = 8;
 const FILLED_MAX: usize = 64;
-/// Structs with at most that many movable members are searched exhaustively: 8! orders times 2^7 ways to start lines are 5 million layouts, of nine
-/// they are eighteen times as many.
+/// Structs with at most that many movable members are searched exhaustively: 8! orders times 2^7
+/// ways to start lines are 5 million layouts; nine members have eighteen times as many.
 pub const EXHAUSTIVE_UNITS: usize = 8;
 
 /// How large a layout may be in a kernel for one line size.
 #[derive(Clone, Debug)]
 pub struct Limit {
-    /// What units ask of their places there.
+    /// The placement that units require there.
     pub metrics: Metrics,
-    /// The most bytes that the type may have.
+    /// The maximum size of the type in bytes.
     pub bytes: ByteSize,
 }
 
 /// What is searched, and within which bounds.
 #[derive(Debug)]
 pub struct Search<'s, 'm, 't> {
-    /// What the type is made of.
+    /// The members of the type.
     pub shape: &'s StructShape,
     /// What a layout costs.
     pub objective: &'s Objective<'m, 't>,
-    /// How large it may be.
+    /// The maximum size of a layout.
     pub limits: &'s [Limit],
     /// Whether objects start lines, so that members can.
     pub lines: bool,
@@ -64,12 +67,12 @@ pub struct Search<'s, 'm, 't> {
     cold: Vec<usize>,
 }
 
-/// A layout and what it is worth by the model.
+/// A layout and its worth by the model.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Scored {
-    /// Cost relative to the original's in millionths, and what its moves have to be worth.
+    /// Cost relative to the original's in millionths, plus what its moves have to be worth.
     pub score: u64,
-    /// The cost without what moves have to be worth.
+    /// The cost without what its moves have to be worth.
     pub cost: u64,
     /// The layout that is rated.
     pub candidate: Candidate,
@@ -87,14 +90,15 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
             let events = objective.models.iter().map(|m| m.uses(number));
             uses[usize::from(atom.unit)] += events.sum::<usize>();
         }
-        // Members without events cost nothing wherever they are; moving them would only lengthen the patch.
+        // Members without events cost nothing wherever they are; moving them would only lengthen
+        // the patch.
         let least = (uses.iter().sum::<usize>() / 1000 * HOT_PERMILLE).max(1);
         let mut hot: Vec<usize> = (0..uses.len())
             .filter(|u| uses[*u] >= least && shape.movable(*u))
             .collect();
         hot.sort_by_key(|u| (std::cmp::Reverse(uses[*u]), *u));
-        // All: where some objects start elsewhere, members that start a line in the type do not
-        // start one in memory.
+        // All: if some objects start elsewhere, members that start a line in the type do not start
+        // one in memory.
         let lines = objective.models.iter().all(|m| m.line_aligned());
         let metrics = &limits[0].metrics;
         let fills = |u: &usize| {
@@ -143,18 +147,20 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
         self.limits.iter().map(over).sum()
     }
 
-    /// A layout with its worth, filled up with cold members if it is too large otherwise; `None` when that does not help.
+    /// A layout with its worth, filled up with cold members if it is otherwise too large; `None` if
+    /// that does not help.
     pub fn score(&self, candidate: Candidate) -> Option<Scored> {
         if self.fits(&candidate) {
             return Some(self.rate(candidate));
         }
-        // Both ways, the better result: lines take away few large members, holes take in many small ones.
+        // Both ways, and the better result: removing lines takes few large members, holes take many
+        // small ones.
         let lines = self.fill_lines(candidate.clone());
         let filled = [lines, self.fill(candidate)].into_iter().flatten();
         filled.map(|candidate| self.rate(candidate)).min()
     }
 
-    /// A layout with its worth, however large it is.
+    /// A layout with its worth, whatever its size.
     fn rate(&self, candidate: Candidate) -> Scored {
         let slots = candidate.slots(self.shape);
         let mut placed = UnitLayout::default();
@@ -177,21 +183,23 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
         movable.count() <= EXHAUSTIVE_UNITS
     }
 
-    /// The best layouts that were found, best first, all different and all within limits; the original is not among them.
+    /// The best layouts found, best first, all different and all within limits, without the
+    /// original.
     pub fn run(&self) -> Vec<Scored> {
         let original = Candidate::original(self.shape);
         let mut found: Vec<Scored> = Vec::new();
         if self.hot.is_empty() {
             return found;
         }
-        // None where what moves is not in one piece: then it is climbed like a large struct.
+        // Not if the movable members are not contiguous: then it is climbed like a large struct.
         if self.exhaustive() {
             if let Some(mut all) = self.exhaust() {
                 all.retain(|scored| scored.candidate != original);
                 return all;
             }
         }
-        // What anybody would try without a model. They are also starts, because a climb never gets worse.
+        // What anybody would try without a model. These are also starts, because a climb never gets
+        // worse.
         let baselines: Vec<Candidate> = vec![
             original.clone(),
             self.by_heat(),
@@ -200,8 +208,8 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
         let mut starts = vec![original.clone()];
         if self.lines {
             let clusters = self.clusters();
-            // Both, because opening the last group is a step that seldom gains by itself: what
-            // follows it has to fit first.
+            // Both, because opening the last group rarely gains by itself: what follows it has to
+            // fit first.
             for open in [false, true] {
                 starts.push(self.clustered(&clusters, open));
                 starts.push(self.heat_lines(open));
@@ -218,28 +226,31 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
         self.guard(&baselines, &mut found);
         found.retain(|f| f.candidate != original);
         found.dedup();
-        // Fillers that are not needed any more go back, which may make two layouts equal or one the original.
+        // Fillers that are no longer needed go back, which may make two layouts equal or one the
+        // original.
         let mut found: Vec<Scored> = found.into_iter().map(|s| self.unfilled(s)).collect();
         found.retain(|f| f.candidate != original);
         found.dedup();
         found
     }
 
-    /// The recommendation must not cost more than a layout that needs no search, however few moves it has.
+    /// The recommendation must not cost more than a layout that needs no search, however few moves
+    /// it has.
     fn guard(&self, baselines: &[Candidate], found: &mut Vec<Scored>) {
         let known = |c: &Candidate| self.fits(c).then(|| self.score(c.clone())).flatten();
         let cheapest = baselines.iter().filter_map(known).min_by_key(|s| s.cost);
         if let (Some(cheapest), Some(first)) = (cheapest, found.first()) {
             if cheapest.cost < first.cost {
-                // At no price for moves, which is why it was below: from there on only cost counts.
+                // With moves free, which is why it was below: from there on only cost counts.
                 let better = self.climb(cheapest, 0);
                 found.insert(0, better);
             }
         }
     }
 
-    /// Steps to the best neighbour as long as there is a better one; a move has to be worth `worth` millionths of the original's cost.
-    /// Neighbours are rated as they are first; only the most promising ones are filled up to be small enough, for that takes longer.
+    /// Steps to the best neighbour as long as there is a better one; a move has to be worth `worth`
+    /// millionths of the original's cost. Neighbours are rated unfilled first; only the most
+    /// promising ones are filled up to be small enough, because that takes longer.
     pub fn climb(&self, start: Scored, worth: u64) -> Scored {
         let at_price = |scored: Scored| Scored {
             score: scored.cost + worth * scored.candidate.moves() as u64,

@@ -1,7 +1,8 @@
-//! What a type is made of, as far as a search cares: units that move as one, atoms that an access touches, what stays where it is.
+//! The parts of a type that a search needs: units that move as one, atoms that an access touches,
+//! what stays where it is.
 //!
-//! Lays units out in any order in about a microsecond ([`Metrics::place`]); [`linemate_layout::Layouts`] has the last word on every layout that
-//! leaves this crate.
+//! Lays out units in any order in about a microsecond ([`Metrics::place`]);
+//! [`linemate_layout::Layouts`] has the last word on every layout that leaves this crate.
 
 use std::sync::Arc;
 
@@ -20,7 +21,8 @@ pub const BYTES_MAX: u64 = 1 << 20;
 /// The most units of a type that is searched.
 const UNITS_MAX: usize = 4000;
 
-/// The part of a unit that accesses are told apart by: at most 8 bytes that cannot be on two lines.
+/// The part of a unit that accesses are distinguished by: at most 8 bytes that cannot be on two
+/// lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Atom {
     /// The unit, by its index in [`StructShape::units`].
@@ -32,19 +34,19 @@ pub struct Atom {
 /// A struct, prepared for the search.
 #[derive(Clone, Debug)]
 pub struct StructShape {
-    /// The struct's name as it was asked for.
+    /// The struct's name as requested.
     pub name: String,
     /// The first of its type ids.
     pub id: TypeId,
-    /// All ids that mean it.
+    /// All ids that refer to it.
     pub ids: Vec<TypeId>,
-    /// What the compiler was told.
+    /// The type's declaration.
     pub origin: Arc<Origin>,
-    /// By unit: the name that an edit calls it by; `None` when it has none.
+    /// By unit: its name in edits; `None` if it has none.
     pub names: Vec<Option<String>>,
-    /// Units that stay where they are, all those before the last such one included.
+    /// Units that stay where they are, including all those before the last such one.
     pub frozen: usize,
-    /// Why the first unit stays, if it does by itself.
+    /// Why the first unit stays, if it was not pinned.
     pub first_stays: Option<String>,
     /// Parts of units that accesses touch as one.
     pub atoms: Vec<Atom>,
@@ -52,7 +54,8 @@ pub struct StructShape {
     atom_at: Vec<Option<u16>>,
 }
 
-/// Names of types that nobody converts an object's address to: what they guard or count is the object around them.
+/// Names of types that nobody casts an object to: what they guard or count is the object around
+/// them.
 const FREE_FIRST: [&str; 14] = [
     "spinlock",
     "raw_spinlock",
@@ -107,7 +110,7 @@ impl StructShape {
         let first_stays = first_stays(model, composite, &origin);
         let mut frozen = usize::from(first_stays.is_some());
         for pin in pins {
-            // All before the pinned one stay, too: a member that leaves from there would move it.
+            // All before the pinned one stay, too: a member that left from there would move it.
             frozen = frozen.max(1 + unit_of(model, composite, &origin, name, pin)?);
         }
         let extents = layouts.extents(id)?;
@@ -135,7 +138,8 @@ impl StructShape {
                 // aligned word on two lines.
                 0..=8 => 8,
                 _ => match extent.align.bytes() {
-                    // Bytes in a row are not told apart below 8: a longer table, and no struct has hot strings.
+                    // Adjacent bytes are not distinguished below 8: a larger table, and no struct
+                    // has hot strings.
                     1..4 => 8,
                     // A packed or half-aligned unit may cross a line at any multiple of its
                     // alignment, so its atoms are no larger.
@@ -196,9 +200,10 @@ impl StructShape {
     }
 }
 
-/// Why the first member has to stay, if it does: code converts an object's address to that of its first member, and back, without
-/// the compiler knowing (`struct sock_common` in sockets, `struct thread_info` in tasks), and no debug information tells. So a struct
-/// or union by value at the start stays, unless it is a lock or a counter. Scalars, pointers and arrays move.
+/// Why the first member has to stay, if it does: code casts between an object's address and that of
+/// its first member without the compiler knowing (`struct sock_common` in sockets,
+/// `struct thread_info` in tasks), and debug information does not show it. So a struct or union by
+/// value at the start stays, unless it is a lock or a counter. Scalars, pointers and arrays move.
 fn first_stays(model: &TypeModel, composite: &Composite, origin: &Origin) -> Option<String> {
     let unit = origin
         .units
@@ -227,7 +232,7 @@ fn first_stays(model: &TypeModel, composite: &Composite, origin: &Origin) -> Opt
     }
 }
 
-/// The name that an edit calls a unit by.
+/// The name of a unit in edits.
 fn unit_name(model: &TypeModel, composite: &Composite, unit: &Unit) -> Option<String> {
     let member = &composite.members[*unit.members.first()?];
     if member.name.is_empty() {
@@ -237,7 +242,7 @@ fn unit_name(model: &TypeModel, composite: &Composite, unit: &Unit) -> Option<St
     }
 }
 
-/// The first name inside of an anonymous struct or union. Recursion: as deep as types nest.
+/// The first name inside an anonymous struct or union. Recursion: as deep as types nest.
 fn inner_name(model: &TypeModel, id: TypeId) -> Option<String> {
     let members = &model.composite(id)?.members;
     members.iter().find_map(|m| {
@@ -249,7 +254,7 @@ fn inner_name(model: &TypeModel, id: TypeId) -> Option<String> {
     })
 }
 
-/// The unit that holds the member `name`, anonymous ones looked through.
+/// The unit that contains the member `name`, also inside anonymous ones.
 fn unit_of(
     model: &TypeModel,
     composite: &Composite,
@@ -279,7 +284,7 @@ fn unit_of(
     })
 }
 
-/// What units ask of their places in a kernel that is built for one line size.
+/// The placement that units require in a kernel built for one line size.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     /// The line size that they are for.
@@ -310,7 +315,8 @@ impl UnitLayout {
         ByteOffset(self.starts[unit].into())
     }
 
-    /// Where an object starts within 128 bytes that started at `recorded` there: one that asks for a larger alignment moves up.
+    /// Where an object starts within 128 bytes that started at `recorded` there: one that requests
+    /// a larger alignment moves up.
     pub fn residue(&self, recorded: u8) -> ByteOffset {
         ByteOffset(ByteOffset(recorded.into()).align_up(self.align).0 % 128)
     }
@@ -320,7 +326,7 @@ impl Metrics {
     /// For kernels built for the line size of `layouts`, which must be without edits.
     ///
     /// # Errors
-    /// When the type cannot be laid out.
+    /// If the type cannot be laid out.
     pub fn new(layouts: &mut Layouts<'_>, shape: &StructShape) -> Result<Metrics, AdviseError> {
         let line = layouts.line();
         let layout = layouts.of(shape.id)?;
@@ -359,7 +365,7 @@ impl Metrics {
         self.extents[unit].align
     }
 
-    /// Lays units out in the order of `slots`, as [`Layouts`] does.
+    /// Lays out units in the order of `slots`, as [`Layouts`] does.
     pub fn place(&self, slots: &[Slot], into: &mut UnitLayout) {
         into.starts.clear();
         into.starts.resize(self.extents.len(), 0);
@@ -369,7 +375,7 @@ impl Metrics {
             let extent = &self.extents[slot.unit];
             let mut forced = slot.align(self.line);
             if slot.group != group {
-                // A group begins with a line, and so does what follows it: that is
+                // A group starts with a line, and so does what follows it: that is
                 // `__cacheline_group_begin_aligned` and its end.
                 forced = forced.max(self.line.into());
             }
@@ -379,7 +385,7 @@ impl Metrics {
                 floor.align_up(extent.align)
             } else {
                 // A bit-field's place depends on where its storage unit would end, which a table by
-                // the position modulo 16 answers.
+                // the position modulo 16 gives.
                 floor + ByteSize(extent.skip[(floor.0 % 16) as usize].into())
             };
             let start = natural + slot.gap;
@@ -388,13 +394,14 @@ impl Metrics {
             cursor = start + extent.bytes.max(slot.least) + slot.after;
         }
         into.align = align;
-        // `tail` is what the recorded size has beyond its members: padding that the declaration
-        // asks for stays.
+        // `tail` is what the recorded size has beyond its members: padding requested by the
+        // declaration stays.
         let end = (cursor.align_up(align) + self.tail).align_up(align);
         into.size = end - ByteOffset::ZERO;
     }
 
-    /// Which line an atom of `unit` is on, counted from a line's start before the object, which started at `residue`.
+    /// The line of an atom of `unit`, counted from a line's start before the object, which started
+    /// at `residue`.
     #[inline]
     pub fn line_of(&self, placed: &UnitLayout, residue: u8, unit: usize, atom: u16) -> u64 {
         let within = u64::from(self.within[usize::from(atom)]);

@@ -1,7 +1,9 @@
-//! Which types a layout can win most for: a replay tells what each costs and why, a short search what there is to be had.
+//! For which types a layout can win most: a replay gives the cost and cause of each, a short search
+//! the possible gain.
 //!
-//! Two figures for each type. All that is *not true sharing*, by the replay of the recorded layout. *Estimate*: the gain of the best layout that a short
-//! search finds without growth, by the fast model; nothing has confirmed it. The first is no bound of the second: where several words are exchanged
+//! Two figures per type. Everything that is *not true sharing*, by the replay of the recorded
+//! layout. *Estimate*: the gain of the best layout that a short search finds without growth, by the
+//! fast model, unconfirmed. The first does not bound the second: if several words are exchanged
 //! together, each on a line of its own is a transfer, and all on one line are one.
 
 use std::collections::BTreeMap;
@@ -24,8 +26,9 @@ use crate::trace::{EVENTS_MAX, Trace};
 /// Why a type is not searched over several recordings.
 const ELSEWHERE: &str = "it is not in all recordings, or differs between them";
 
-/// Surveys recordings on machines: all types by the larger of the estimate and the cycles of false sharing. Those `searched` are searched that have most
-/// cycles of other causes than true sharing, false sharing counted twice.
+/// Ranks the types of recordings on machines by the larger of the estimate and the cycles of false
+/// sharing. The `searched` types with most cycles of causes other than true sharing, false sharing
+/// counted twice, are searched.
 ///
 /// # Errors
 /// A machine that is too small, a damaged recording.
@@ -47,8 +50,8 @@ pub fn survey(
         };
         let scene = Scene::new(analysis, &watch)?;
         for machine in machines {
-            // One interleaving: the ranking has no intervals, and each type that is worth it is
-            // confirmed by its own question.
+            // One interleaving: the ranking has no intervals, and each worthwhile type is confirmed
+            // by its own question.
             let outcome = Experiment::new(&scene, machine, conditions)?.as_recorded(seed)?;
             whole += CyclesByCause::of(&outcome.totals).all();
             for (key, counts) in scene.keys.iter().zip(&outcome.keys) {
@@ -82,7 +85,7 @@ pub fn survey(
     Ok(rows)
 }
 
-/// Most to win first.
+/// The largest possible gain first.
 fn rank(rows: &mut [SurveyRow]) {
     rows.sort_by(|a, b| {
         worth(b)
@@ -108,7 +111,8 @@ fn survey_row(name: String, cycles: CyclesByCause, whole: u64) -> SurveyRow {
     }
 }
 
-/// What a layout gains that saves this share of what the fast model has of the cost: the cycles of coherence, not those of caches without room.
+/// The gain of a layout that saves this share of the fast model's part of the cost: the cycles of
+/// coherence, not those of caches without room.
 fn estimated(row: &SurveyRow, saved: f64, moves: usize) -> Estimate {
     let share = saved * (1.0 - row.capacity);
     Estimate {
@@ -118,25 +122,26 @@ fn estimated(row: &SurveyRow, saved: f64, moves: usize) -> Estimate {
     }
 }
 
-/// The cycles that are not true sharing, false sharing counted twice: it is what a layout ends most surely.
+/// The cycles that are not true sharing, false sharing counted twice: a layout ends that most
+/// reliably.
 fn most(row: &SurveyRow) -> f64 {
     row.cost * (2.0 * row.false_sharing + row.other_misses)
 }
 
-/// The larger of what the search found and of false sharing. No order of members ends what neighbours in an array, or objects side by
-/// side, do to each other, but padding does.
+/// The larger of the search's gain and of false sharing. No order of members ends what neighbours
+/// in an array, or adjacent objects, do to each other, but padding does.
 fn worth(row: &SurveyRow) -> f64 {
     let found = row.estimate.map_or(0.0, |estimate| estimate.gain);
     found.max(row.cost * row.false_sharing)
 }
 
-/// Cycles of accesses that left their core, by why.
+/// Cycles of accesses that left their core, by cause.
 #[derive(Clone, Copy, Debug, Default)]
 struct CyclesByCause {
     true_sharing: u64,
     false_sharing: u64,
     unshared: u64,
-    /// Of cold misses and those for lack of room.
+    /// Of cold and capacity misses.
     capacity: u64,
 }
 
@@ -173,7 +178,8 @@ struct Recordings<'a> {
 }
 
 impl Recordings<'_> {
-    /// Searches the types of these rows; as many at a time as memory allows, for each time unpacks what is kept of all recordings.
+    /// Searches the types of these rows; as many at a time as memory allows, because each batch
+    /// unpacks the stored data of all recordings.
     fn estimate(&self, rows: &mut [SurveyRow]) -> Result<(), AdviseError> {
         let mut waiting: Vec<(&mut SurveyRow, StructShape)> = Vec::new();
         for row in rows {
@@ -220,19 +226,20 @@ impl Recordings<'_> {
         Ok(first)
     }
 
-    /// How many of the types, at least one, have as many accesses together as one may have events.
+    /// How many of the types, at least one, have together at most as many accesses as one may have
+    /// events.
     fn at_once(&self, waiting: &[(&mut SurveyRow, StructShape)]) -> usize {
         let mut sum = 0;
         let fits = |(_, shape): &&(&mut SurveyRow, StructShape)| {
             sum += self.accesses(shape);
-            // All their traces are in memory at once: together they are given the memory that one
-            // type's may take.
+            // All their traces are in memory at once: together they get the memory that one type's
+            // may take.
             sum <= EVENTS_MAX as u64
         };
         waiting.iter().take_while(fits).count().max(1)
     }
 
-    /// Accesses to objects of the type, and to what has one inside, in all recordings.
+    /// Accesses to objects of the type, and to objects with one inside, in all recordings.
     fn accesses(&self, shape: &StructShape) -> u64 {
         let of = |(session, scene): (&&Session<'_>, &Scene<'_>)| -> u64 {
             let model = session.analysis().model();
@@ -268,7 +275,8 @@ impl Recordings<'_> {
         Ok(by_shape)
     }
 
-    /// The share of what the fast model has of a type's cost that a short search saves, and how many members it moves for that.
+    /// The share of the fast model's part of a type's cost that a short search saves, and how many
+    /// members it moves for that.
     fn search(&self, shape: &StructShape, traces: &[Trace]) -> Result<(f64, usize), AdviseError> {
         let first = self
             .sessions
@@ -303,7 +311,7 @@ mod tests {
         let row = survey_row("file".into(), cycles, 4000);
         assert_eq!((row.cost, row.share), (1000.0, 0.25));
         assert_eq!((row.other_misses, row.capacity), (0.5, 0.4));
-        // Half of 600 cycles: capacity misses are as they were.
+        // Half of 600 cycles: capacity misses are unchanged.
         let half = estimated(&row, 0.5, 3);
         assert_eq!((half.gain, half.share, half.moves), (300.0, 0.3, 3));
         assert!(estimated(&row, 1.0, 3).gain <= 600.0);

@@ -1,8 +1,10 @@
-//! The accesses to one type's objects, interleaved as replay interleaves them, without what no layout can make a difference for.
+//! The accesses to one type's objects, interleaved as in a replay, without those for which no
+//! layout makes a difference.
 //!
-//! An access is left out when, whatever the layout, it finds its line as it left it: a load when no other CPU wrote to the object since
-//! the CPU last touched the same atom, a write when no other CPU touched the object since the CPU last wrote the same atom. That is exact
-//! for caches in which nothing is dropped for lack of room.
+//! An access is left out if, under any layout, it finds its line as it left it: a load if no other
+//! CPU wrote to the object since the CPU last touched the same atom, a write if no other CPU
+//! touched the object since the CPU last wrote the same atom. That is exact for caches without
+//! evictions.
 //!
 //! Does not know costs; [`crate::cost`] does.
 
@@ -23,9 +25,10 @@ use crate::shape::StructShape;
 
 /// The most CPUs of a recording: sets of them are words.
 pub const CPUS_MAX: usize = 64;
-/// The most events of a type that are kept, of 16 bytes each: bounds memory. What comes later in the recording is not searched on, but replayed.
+/// The maximum number of stored events of a type, at 16 bytes each: bounds memory. The rest of the
+/// recording is not searched, but replayed.
 pub(crate) const EVENTS_MAX: usize = 24 << 20;
-/// The most (object, CPU, atom) whose last use is remembered.
+/// The maximum number of (object, CPU, atom) whose last use is stored.
 const USES_MAX: usize = 8 << 20;
 
 /// What an access does to a line.
@@ -48,7 +51,7 @@ impl Kind {
         }
     }
 
-    /// Whether the line has to be the CPU's own.
+    /// Whether the CPU must own the line.
     pub fn writes(self) -> bool {
         self != Kind::Load
     }
@@ -57,7 +60,7 @@ impl Kind {
 /// An access to an atom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Which round: in one, all CPUs run at once.
+    /// Its round: all CPUs run at once in it.
     pub round: u32,
     /// Instructions from the round's start.
     pub at: u32,
@@ -93,7 +96,7 @@ pub type Uses = BTreeMap<(u16, GuestAddr, Kind), Use>;
 /// The events of a type in one recording.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
-    /// In the order of their first use.
+    /// In the order of first use.
     pub objects: Vec<ObjectTrace>,
     /// How many CPUs were recorded.
     pub cpus: usize,
@@ -101,7 +104,7 @@ pub struct Trace {
     pub accesses: u64,
     /// Accesses in the recording.
     pub all: u64,
-    /// Whether the recording had more events than are kept.
+    /// Whether the recording had more events than are stored.
     pub cut: bool,
     /// Who uses what, over all objects.
     pub uses: Uses,
@@ -113,8 +116,9 @@ impl Trace {
         self.objects.iter().map(|o| o.events.len()).sum()
     }
 
-    /// The accesses to each shape's type in a scene, of CPUs below [`CPUS_MAX`]. `seed` decides when slices of a round start, as in a
-    /// replay; `line` is that of the machine to replay on, of which accesses may have been kept.
+    /// The accesses to each shape's type in a scene, by CPUs below [`CPUS_MAX`]. `seed` decides
+    /// when slices of a round start, as in a replay; `line` is that of the replayed machine, whose
+    /// accesses may be cached.
     ///
     /// # Errors
     /// A damaged recording.
@@ -151,7 +155,7 @@ impl Trace {
 /// By subject: where its type's bytes are in the searched type.
 type Tables = Vec<Option<Arc<Places>>>;
 
-/// By offset in a type: the offset in the searched type that is inside of it; `None` outside of that.
+/// By offset in a type: the offset in the searched type inside it; `None` outside that.
 type Places = Vec<Option<u32>>;
 
 fn tables(model: &TypeModel, types: &[Option<TypeId>], shape: &StructShape) -> Tables {
@@ -201,7 +205,7 @@ impl Last {
         self.by_it = now;
     }
 
-    /// The last use by another CPU than `cpu`.
+    /// The last use by a CPU other than `cpu`.
     fn other_than(&self, cpu: u8) -> u32 {
         if cpu == self.cpu {
             self.by_others
@@ -263,10 +267,10 @@ impl<'s> TraceInterleaver<'s> {
         }
     }
 
-    /// A round: its slices start at the times at which a replay under the same seed starts them.
+    /// A round: its slices start when a replay with the same seed starts them.
     fn round(&mut self, slices: &[(SliceHead, &[Step])]) {
         let longest = slices.iter().map(|(head, _)| head.span).max().unwrap_or(0);
-        // As the replay's interleaver numbers them: slices without a part in the round take no
+        // As numbered by the replay's interleaver: slices without a part in the round take no
         // number, or the starts would differ from the replay's.
         let running = slices.iter().filter(|(head, _)| head.last.is_some());
         for (runner, (head, steps)) in (0u64..).zip(running) {
@@ -299,7 +303,7 @@ impl<'s> TraceInterleaver<'s> {
         self.trace.accesses += 1;
         let (access, cpu) = (&step.access, step.access.cpu.0 as u8);
         let kind = Kind::of(access.kind);
-        // By the first atom alone, so that an access counts once, where the report counts it.
+        // Only by the first atom, so that an access counts once, where the report counts it.
         if let Some(atom) = self.shape.touched(offset, access.size).next() {
             let unit = self.shape.atoms[usize::from(atom)].unit;
             let key = (unit, access.pc, kind);
@@ -318,9 +322,8 @@ impl<'s> TraceInterleaver<'s> {
 
     fn keep(&mut self, hit: &Hit, at: u32, cpu: u8) {
         let objects = &mut self.objects;
-        // By address: objects that had it one after the other are one here. The line is the same
-        // for the caches as well, so what a second object's first accesses cost is what the replay
-        // has for them.
+        // By address: objects that successively had it are one here. The line is the same for the
+        // caches as well, so a second object's first accesses cost what they cost in the replay.
         let number = *self.numbers.entry(hit.base).or_insert_with(|| {
             objects.push(ObjectInProgress {
                 trace: ObjectTrace {
@@ -344,8 +347,8 @@ impl<'s> TraceInterleaver<'s> {
             }
             let own = self.uses.entry((number, cpu, atom)).or_default();
             let idle = if hit.kind.writes() {
-                // A read by another core since the own write would have made M to S: the write is
-                // an upgrade then.
+                // A read by another core since the own write would have turned M into S: the write
+                // is then an upgrade.
                 own.1 > 0 && own.1 > touched
             } else {
                 own.0 > 0 && own.0 > written
@@ -373,8 +376,8 @@ impl<'s> TraceInterleaver<'s> {
 
     fn finish(mut self) -> Trace {
         let objects = self.objects.into_iter().map(|o| o.trace);
-        // Each object's first use is an event: without one are those that were met after the trace
-        // was cut, or in padding only.
+        // Each object's first use is an event: objects without one were accessed after the trace
+        // was cut, or only in padding.
         self.trace.objects = objects.filter(|o| !o.events.is_empty()).collect();
         self.trace.uses = self.by_instruction.into_iter().collect();
         self.trace

@@ -1,4 +1,4 @@
-//! What is offered next to the recommended layout: one more line, and objects that start lines.
+//! Alternatives to the recommended layout: one more line, and objects that start lines.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -51,7 +51,7 @@ fn one_more_line_is_offered_where_sizes_are_to_stay() {
     assert_eq!(grown.bytes, 64);
     assert!(grown.tried.confirmed());
     assert!(grown.tried.relative() < 0.1, "{}", grown.tried.relative());
-    // What is offered is what the option then recommends.
+    // The alternative equals what the option then recommends.
     let allowed = advice("stats", 64, two_counters);
     let best = allowed.recommended().unwrap();
     assert_eq!(best.edits, grown.tried.edits);
@@ -70,7 +70,7 @@ fn one_more_line_that_gains_nothing_is_not_offered() {
     assert!(advice("stats", 0, shared).grown.is_none());
 }
 
-/// Objects of 16 bytes, 32 apart, each one CPU's: no order of their members parts them.
+/// Objects of 16 bytes, 32 apart, each one CPU's: no order of their members separates them.
 #[test]
 fn objects_that_do_not_start_lines_are_aligned() {
     let own = |world: &mut World| {
@@ -88,7 +88,7 @@ fn objects_that_do_not_start_lines_are_aligned() {
     assert_eq!(aligned.edits.to_string(), "base-align apart line\n");
     let effect = &aligned.effects[0][0].types;
     assert!(effect.with < effect.without / 10.0, "{effect:?}");
-    // One CPU alone: nothing to gain, so no word of it.
+    // One CPU alone: nothing to gain, so nothing is said.
     let alone = |world: &mut World| world.store(0, F::Apart, object(Heap::Apart, 1));
     assert!(advice("apart", 0, alone).aligned.is_none());
 }

@@ -1,4 +1,5 @@
-//! Structs of a real kernel: the fast layout is the layout crate's, for any candidate; what has to stay is recognised.
+//! Structs of a real kernel: the fast layout equals the layout crate's for any candidate; what has
+//! to stay is recognised.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,5 @@
-//! The fast model: what lines cost is what the replay's machine says of the same events, and layouts are what the edits say.
+//! The fast model: its cost of lines equals the replay machine's for the same events, and layouts
+//! equal those of the edits.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -70,8 +71,9 @@ fn checked(trace: &Trace, machine: &Machine, starts: &[u32]) -> u64 {
     cost
 }
 
-/// Cycles of accesses that leave their core on the replay's machine, when the events of the trace's object happen a second time. What waits
-/// for each other is a line, or a pair where the machine fetches pairs.
+/// Cycles of accesses that leave their core on the replay's machine, if the events of the trace's
+/// object happen a second time. What waits for each other is a line, or a pair if the machine
+/// fetches pairs.
 fn replayed(trace: &Trace, machine: &Machine, starts: &[u32]) -> u64 {
     let line_of = |event: &Event| u64::from(starts[usize::from(event.atom)]) / 64;
     let block_of = |line: u64| line / (1 + u64::from(machine.adjacent_line_pairs));
@@ -88,7 +90,8 @@ fn replayed(trace: &Trace, machine: &Machine, starts: &[u32]) -> u64 {
     blocks.map(of_block).sum()
 }
 
-/// Cycles of the accesses that leave their core, and when the next round may begin. In a round a CPU is alone, or has one event.
+/// Cycles of the accesses that leave their core, and when the next round may start. In a round a
+/// CPU is alone, or has one event.
 fn run(
     system: &mut System,
     machine: &Machine,

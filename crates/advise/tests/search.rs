@@ -1,4 +1,5 @@
-//! The quality of the search: the optimum of small structs, never worse than what needs no search, the same on any number of threads.
+//! The quality of the search: the optimum of small structs, never worse than what needs no search,
+//! the same on any number of threads.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -212,7 +213,7 @@ fn results_do_not_depend_on_the_number_of_threads() {
     assert_eq!(one, run(1));
 }
 
-/// Many members that contend: the fronts of some made-up types.
+/// Many members that contend: the fronts of some synthetic types.
 #[test]
 fn the_front_spares_moves_has_no_filler_and_is_not_beaten_by_climbs() {
     let mut spared = 0;

@@ -1,4 +1,5 @@
-//! From a made-up recording to a recommendation: what is extracted, what replay confirms, and when there is nothing to say.
+//! From a synthetic recording to a recommendation: what is extracted, what replay confirms, and
+//! when there is nothing to say.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -155,7 +156,7 @@ fn what_contends_is_parted_and_replay_confirms_it() {
     let best = advice.recommended().unwrap();
     let effect = &best.effects[0][0];
     assert!(effect.types.significant && effect.types.difference < 0.0);
-    // The same as a what-if with the same edit says.
+    // The same as a what-if with the same edit.
     let session = Session::new(&recording).unwrap();
     let images = BTreeMap::new();
     let study = Study::new(&session, &best.edits, &images, &[]).unwrap();

@@ -1,8 +1,9 @@
-//! Objects of different CPUs that share a line: neighbours in an array, and what an allocator gave out side by side.
+//! Objects of different CPUs that share a line: neighbours in an array, and adjacent allocations.
 //!
-//! Each CPU uses an object of its own, and nothing is exchanged but the line. Objects are neighbours of an array if one starts where the other ends
-//! and both are of one type; a slab cache whose slots have no room between is like that, too. Other arrays are told by the
-//! places in their type ([`super::elements`]).
+//! Each CPU uses an object of its own, and only the line is exchanged. Objects are neighbours in an
+//! array if one starts where the other ends and both are of one type; a slab cache whose slots have
+//! no room in between is like that, too. Other arrays are found by the offsets in their type
+//! ([`super::elements`]).
 
 pub(crate) mod neighbours;
 
@@ -19,7 +20,7 @@ use super::context::{Context, trial};
 use super::costs::Cost;
 use super::fields::{FieldId, subject_of};
 
-/// Arrays whose elements are to be padded.
+/// Arrays whose elements should be padded.
 pub(super) fn elements(context: &Context<'_>) -> Vec<Remedy> {
     let found = context.neighbours.elements.iter();
     found
@@ -53,7 +54,7 @@ fn one_array(context: &Context<'_>, ty: TypeIndex, meetings: Meetings) -> Option
     })
 }
 
-/// Types whose objects are to be allocated apart.
+/// Types whose objects should be allocated apart.
 pub(super) fn blocks(context: &Context<'_>) -> Vec<Remedy> {
     let found = context.neighbours.blocks.iter();
     found
@@ -115,14 +116,15 @@ fn own_lines(model: &TypeModel, id: TypeId, line: u64) -> Option<Trial> {
     ))
 }
 
-/// The fields of a type outside of per-CPU memory, and what they cost on lines where objects of different CPUs meet; `None` where nothing was lost to
-/// other words there. What a type loses elsewhere, it loses to its own fields.
+/// The fields of a type outside per-CPU memory, and their cost on lines where objects of different
+/// CPUs meet; `None` if nothing was lost to other words there. What a type loses elsewhere, it
+/// loses to its own fields.
 fn at_stake(context: &Context<'_>, ty: TypeIndex) -> Option<(Vec<FieldId>, Cost)> {
     let (ids, _) = context.fields_of(ty);
     let mut cost = Cost::default();
     for id in &ids {
-        // Only where objects of different CPUs meet: what a type loses on other lines is to its own
-        // fields, which parting objects does not change.
+        // Only where objects of different CPUs meet: on other lines a type loses to its own fields,
+        // which separating objects does not change.
         cost.add(&context.costs.met(*id));
     }
     (cost.false_sharing_misses > 0).then_some((ids, cost))
@@ -135,7 +137,7 @@ pub(super) fn stake(cost: &Cost) -> Stake {
     }
 }
 
-/// The member that a struct begins with; of an anonymous one the first of its own. As deep as types nest.
+/// The first member of a struct; for an anonymous one, its own first. As deep as types nest.
 fn first_member(model: &TypeModel, id: TypeId) -> Option<String> {
     let first = model.composite(id)?.members.first()?;
     match first.name.is_empty() {
@@ -149,7 +151,7 @@ pub(super) fn language(model: &TypeModel, id: TypeId) -> Option<Language> {
     model.composite(id)?.language
 }
 
-/// How a language asks for elements that start lines and fill them.
+/// How a language requests elements that start lines and fill them.
 pub(super) fn aligned(language: Option<Language>, line: u64) -> String {
     match language {
         None => "____cacheline_aligned on its first member, or per-CPU memory; of a slab cache: SLAB_HWCACHE_ALIGN".to_owned(),
@@ -159,7 +161,8 @@ pub(super) fn aligned(language: Option<Language>, line: u64) -> String {
     }
 }
 
-/// How a program in a language, or the kernel where it is `None`, allocates objects that start lines of `line` bytes and fill them.
+/// How a program in a language, or the kernel if it is `None`, allocates objects that start lines
+/// of `line` bytes and fill them.
 #[must_use]
 pub fn allocated_apart(language: Option<Language>, line: u64) -> String {
     match language {

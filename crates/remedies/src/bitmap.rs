@@ -14,15 +14,15 @@ pub(crate) struct BitmapId(pub(crate) u32);
 /// The bitmaps of a recording's subjects.
 #[derive(Debug, Default)]
 pub(crate) struct Bitmaps {
-    /// By subject and byte: the bitmap that is there.
+    /// By subject and byte: the bitmap there.
     inside: FxHashMap<FieldRef, BitmapId>,
-    /// By subject and byte: the bitmap that the pointer there points to.
+    /// By subject and byte: the target bitmap of the pointer there.
     pointed_to: FxHashMap<FieldRef, BitmapId>,
     /// Bitmaps' names, by their number.
     names: Vec<String>,
 }
 
-/// Types beyond that size are not searched: they hold tables, not fields.
+/// Larger types are not searched: they hold tables, not fields.
 const TYPE_BYTES_MAX: u64 = 1 << 20;
 
 impl Bitmaps {
@@ -64,11 +64,13 @@ impl Bitmaps {
             } else {
                 &mut self.pointed_to
             };
-            // All elements of all arrays around it; atomics on a bitmap can start at any of its bytes.
+            // All elements of all arrays around it; atomics on a bitmap can start at any of its
+            // bytes.
             let step = if is_array { 1 } else { 8 };
             let mut starts = vec![leaf.offset.0];
             for (stride, count) in &leaf.arrays {
-                // Nested arrays multiply: a hostile type must not make a table of all of them.
+                // Nested arrays multiply: a hostile type must not expand into a table of all of
+                // them.
                 let room = TYPE_BYTES_MAX / (starts.len() as u64).max(1);
                 starts = (0..(*count).min(room))
                     .flat_map(|i| starts.iter().map(move |start| start + i * stride))
@@ -84,7 +86,7 @@ impl Bitmaps {
         }
     }
 
-    /// The bitmap that has that byte.
+    /// The bitmap that contains that byte.
     pub(crate) fn inside(&self, field: FieldRef) -> Option<BitmapId> {
         self.inside.get(&field).copied()
     }

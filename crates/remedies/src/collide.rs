@@ -1,8 +1,9 @@
-//! Objects that a CPU uses at such distances that their lines meet in few sets of its L2.
+//! Objects that a CPU uses at such distances that their lines collide in few sets of its L2.
 //!
-//! An allocator hands out objects at multiples of their slots. Where a CPU uses every eighth of them, say, its objects are at a stride that
-//! divides the bytes that a way of the L2 holds, and reach a part of the sets only; with more objects than those sets have ways, they
-//! throw each other out, however much room the other sets have. Freelists in random order have no stride.
+//! An allocator hands out objects at multiples of their slots. If a CPU uses every eighth of them,
+//! say, its objects have a stride that divides the size of a way of the L2, and reach only some of
+//! the sets; with more objects than those sets have ways, they evict each other, however much room
+//! the other sets have. Randomised freelists have no stride.
 
 pub(crate) mod strides;
 

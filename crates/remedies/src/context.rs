@@ -1,4 +1,4 @@
-//! What the rules go by, and what their advice is made of.
+//! The inputs of the rules, and the building blocks of their advice.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use super::focus::Focus;
 use super::model::RemedyOptions;
 use super::partners::found::Answer;
 
-/// All that the rules go by.
+/// Everything that the rules use.
 pub(crate) struct Context<'a> {
     pub(crate) analysis: &'a Analysis<'a>,
     pub(crate) options: &'a RemedyOptions,
@@ -37,7 +37,7 @@ pub(crate) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// The fields of a type outside of per-CPU memory, and what they cost together.
+    /// The fields of a type outside per-CPU memory, and what they cost together.
     pub(crate) fn fields_of(&self, ty: TypeIndex) -> (Vec<FieldId>, Cost) {
         let fields = self.fields.iter();
         let ids: Vec<FieldId> = fields
@@ -52,13 +52,14 @@ impl Context<'_> {
         (ids, cost)
     }
 
-    /// The fewest cycles at stake that are worth a word: [`FLOOR_SHARE`] of what everything costs, or the type that is asked about.
+    /// The fewest cycles at stake worth mentioning: [`FLOOR_SHARE`] of the cost of everything, or
+    /// of the requested type.
     pub(crate) fn floor(&self) -> u64 {
         let of = |focus: &Focus| -> u64 {
             let fields = focus.fields.iter();
             fields.map(|id| self.costs.sum(*id, |_| true).cycles).sum()
         };
-        // Of the type where one is asked for: it may cost less in all than the floor of everything.
+        // Of the type if one is given: it may cost less in total than the floor of everything.
         let cycles = self.focus.map_or(self.costs.whole.cycles, of);
         cycles.div_ceil(FLOOR_SHARE).max(1)
     }
@@ -112,10 +113,11 @@ impl Context<'_> {
     }
 }
 
-/// What has less than this part at stake is not listed: half of a thousandth, which tables show as 0.0 %.
+/// A remedy with a smaller share at stake is not listed: half of a thousandth, which tables show as
+/// 0.0 %.
 const FLOOR_SHARE: u64 = 2000;
 
-/// How many functions a remedy names.
+/// The maximum number of functions named in a remedy.
 const FUNCTIONS_NAMED: usize = 4;
 
 /// What is lost to all misses.
@@ -153,7 +155,7 @@ pub(crate) fn percent(part: u64, whole: u64) -> f64 {
     }
 }
 
-/// Whether a field's outermost type has a tag or its variable a name: what nobody can find needs no advice.
+/// Whether a field's outermost type has a tag or its variable a name: nobody can find it otherwise.
 pub(crate) fn is_named(field: &Field) -> bool {
     !field.owner.is_empty()
 }

@@ -1,8 +1,9 @@
-//! What each field costs on the machine, by what the access does and by function: one replay without edits. The recording is read in
-//! order here, so pointers are followed on the way ([`super::links`]).
+//! The cost of each field on the machine, by what the access does and by function: one replay
+//! without edits. The recording is read in order here, so pointers are followed on the way
+//! ([`super::links`]).
 //!
-//! Costs only rank candidates; what a remedy would gain is [`super::trials`]'s to say. *Cost* is cycles of accesses that left their
-//! core, as everywhere.
+//! Costs only rank candidates; [`super::trials`] decides what a remedy would gain. *Cost* is cycles
+//! of accesses that left their core, as everywhere.
 
 use std::collections::BTreeMap;
 
@@ -16,30 +17,32 @@ use super::apart::neighbours::Neighbours;
 use super::fields::{FieldId, Fields};
 use super::links::{ByCode, Follower};
 
-/// How long after its own atomic a CPU's load of the same field still counts as *shortly after*, in instructions of the whole guest:
-/// as far as a value can be handed on as a result or an argument. The scheduler's tick and wake-up paths take 1000 to 4000
-/// instructions; what lies further apart belongs to another path.
+/// How long after its own atomic a CPU's load of the same field still counts as *shortly after*, in
+/// instructions of the whole guest: as far as a value can be passed on as a result or an argument.
+/// The scheduler's tick and wake-up paths take 1000 to 4000 instructions; anything further apart
+/// belongs to another path.
 pub(crate) const REUSE_WINDOW: u64 = 1024;
 
-/// A compare-and-exchange loop loads what it compares this shortly before, in instructions.
+/// A compare-and-exchange loop loads its comparand this shortly before, in instructions.
 const EXCHANGE_WINDOW: u64 = 16;
 
-/// What an access does, as far as remedies differ by it.
+/// The kinds of access that remedies distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Act {
     /// It only reads the field.
     Load,
-    /// The first load after the CPU's own atomic on the same bytes, without a store of its own between.
+    /// The first load after the CPU's own atomic on the same bytes, without a store of its own in
+    /// between.
     LoadBehindRmw,
     /// It writes the field without reading it.
     Store,
-    /// A store that left memory as it was.
+    /// A store that left memory unchanged.
     SilentStore,
     /// It reads and writes the field in one atomic access.
     Rmw,
 }
 
-/// How often, and for how many cycles.
+/// A number of accesses, and their cycles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cost {
     /// Accesses, whether they left their core or not.
@@ -47,7 +50,7 @@ pub(crate) struct Cost {
     /// Accesses that left their core.
     pub(crate) misses: u64,
     pub(crate) cycles: u64,
-    /// Of `misses`: because words are really exchanged between cores.
+    /// Of `misses`: because words really are exchanged between cores.
     pub(crate) true_sharing_misses: u64,
     pub(crate) true_cycles: u64,
     /// Of `misses`: because another core took the line for other words.
@@ -77,7 +80,7 @@ impl Cost {
                     self.capacity_misses += tally.count;
                     self.capacity_cycles += tally.cycles;
                 }
-                // In the sums of all misses; no remedy is about them.
+                // Only in the sums of all misses; no remedy is about them.
                 Cause::Cold | Cause::Unshared => {}
             }
         }
@@ -114,10 +117,10 @@ pub(crate) struct MeasuredCosts {
     met: BTreeMap<FieldId, Cost>,
     /// By field, act and function.
     pub(crate) rows: BTreeMap<(FieldId, Act, u32), Cost>,
-    /// How many loads after an atomic were followed by another atomic of the same CPU on the same bytes at once: by field and
-    /// function.
+    /// How many loads after an atomic were directly followed by another atomic of the same CPU on
+    /// the same bytes: by field and function.
     pub(crate) exchanges: BTreeMap<(FieldId, u32), u64>,
-    /// Where pointers led, by pointer field.
+    /// The targets of pointers, by pointer field.
     pub(crate) meetings: BTreeMap<FieldId, ByCode>,
     /// What all accesses cost together.
     pub(crate) whole: Cost,
@@ -127,7 +130,7 @@ impl MeasuredCosts {
     /// Replays the recording once.
     ///
     /// # Errors
-    /// CPUs that do not fit the machine, a damaged recording.
+    /// CPUs that do not fit on the machine, a damaged recording.
     pub(crate) fn measure(
         experiment: &Experiment<'_>,
         mut classes: Classes<'_>,
@@ -166,7 +169,7 @@ impl MeasuredCosts {
         Ok(costs)
     }
 
-    /// What a field costs on lines where objects of different CPUs meet.
+    /// The cost of a field on lines where objects of different CPUs meet.
     pub(crate) fn met(&self, field: FieldId) -> Cost {
         self.met.get(&field).copied().unwrap_or_default()
     }
@@ -179,7 +182,7 @@ impl MeasuredCosts {
             .map(|((_, act, function), cost)| (*act, *function, cost))
     }
 
-    /// A field's cost in all, of the acts that `wanted` accepts.
+    /// A field's total cost, of the acts that `wanted` accepts.
     pub(crate) fn sum(&self, field: FieldId, wanted: impl Fn(Act) -> bool) -> Cost {
         let mut sum = Cost::default();
         for (act, _, cost) in self.of(field) {
@@ -203,7 +206,7 @@ struct Pending {
 /// How many of a CPU's latest atomics are remembered.
 const PENDING: usize = 32;
 
-/// What accesses are counted for together.
+/// What accesses are grouped by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct SiteKey {
     field: FieldId,
@@ -213,7 +216,7 @@ struct SiteKey {
     meets: bool,
 }
 
-/// Sorts accesses by what they do, in the order of the recording.
+/// Classifies accesses by what they do, in the order of the recording.
 pub(crate) struct Classes<'f> {
     fields: &'f Fields,
     follower: Follower<'f>,
@@ -244,7 +247,7 @@ impl<'f> Classes<'f> {
         }
     }
 
-    /// Where the step goes: site 0 is all that is not a field.
+    /// Where the step goes: site 0 is everything that is not a field.
     fn place(&mut self, step: &Step) -> Placed {
         let site = match self.fields.at(step.field()) {
             Some(field) => {
@@ -261,8 +264,8 @@ impl<'f> Classes<'f> {
         };
         Placed {
             key: KeyId(0),
-            // Rows as sites, and one key: sites are counted for all that leaves its core, which is
-            // what rows need.
+            // Rows as sites, and one key: sites are counted for everything that leaves its core,
+            // which is what rows need.
             site: SiteId(site),
             ..step.placed()
         }
@@ -292,8 +295,8 @@ impl<'f> Classes<'f> {
                 if let Some(known) = known {
                     let before = pending.remove(known);
                     if let Some((field, function, time)) = before.load {
-                        // Load, compare, exchange: the value has to be the latest, so it is not one
-                        // to reuse.
+                        // Load, compare, exchange: the value has to be the latest, so it cannot be
+                        // reused.
                         if access.time.0.saturating_sub(time) <= EXCHANGE_WINDOW {
                             *self.exchanges.entry((field, function)).or_default() += 1;
                         }
@@ -310,7 +313,7 @@ impl<'f> Classes<'f> {
             }
             AccessKind::Store => {
                 if let Some(known) = known {
-                    // Its own store: the atomic's result is no longer what memory has.
+                    // Its own store: the atomic's result is no longer the contents of memory.
                     pending.remove(known);
                 }
                 if access.silent {

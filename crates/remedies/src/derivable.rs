@@ -1,5 +1,5 @@
-//! Counters that are written whenever a bit of a bitmap is: their value is the bitmap's weight, and whether it is 0 is whether the
-//! bitmap is empty.
+//! Counters that are written whenever a bit of a bitmap is: their value is the bitmap's weight, and
+//! they are 0 if the bitmap is empty.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,10 +11,11 @@ use super::bitmap::BitmapId;
 use super::context::{Context, is_named, percent, stake, trial};
 use super::fields::{Field, FieldId};
 
-/// The share of a counter's writes that have to go along with the bitmap's: below that, it counts something else as well.
+/// The minimum share of a counter's writes that accompany the bitmap's: below that, it counts
+/// something else as well.
 const TOGETHER: (u64, u64) = (9, 10);
 
-/// Instructions that write a counter: one adds and one takes away, at least.
+/// Instructions that write a counter: at least one that adds and one that subtracts.
 const WRITERS_MIN: usize = 2;
 
 #[derive(Default)]
@@ -45,7 +46,7 @@ fn one(
     together: &Together,
 ) -> Option<Remedy> {
     let field = context.fields.get(id);
-    // Without a declaration that an edit can name nothing could be tried.
+    // Without a declaration that an edit can name, nothing could be tried.
     let home = field.home.as_ref().filter(|_| is_named(field))?;
     let writes = field.used.writes();
     let enough = together.writes * TOGETHER.1 >= writes * TOGETHER.0;

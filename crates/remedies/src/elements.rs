@@ -1,6 +1,8 @@
-//! Arrays that are members of a type, or programs' variables of numbers, of whose elements each is one CPU's, with several on a line.
+//! Arrays that are members of a type, or programs' variables of numbers, whose elements each belong
+//! to one CPU, with several on a line.
 //!
-//! Counts are by place in a type, over all its objects: only where one object is accessed is a place an element.
+//! Counts are by offset in a type, over all its objects: an offset is an element only if one object
+//! is accessed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +19,8 @@ use super::context::{Context, is_named, trial};
 use super::costs::Cost;
 use super::fields::{Field, FieldId, Home, home};
 
-/// An array: the type around it and the path to it, or a variable; and bytes from element to element.
+/// An array: the type around it and the path to it, or a variable; and bytes from element to
+/// element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct ArrayId<'a> {
     outer: Option<TypeIndex>,
@@ -36,7 +39,7 @@ struct ArrayUse {
 pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
     let mut arrays: BTreeMap<ArrayId<'_>, ArrayUse> = BTreeMap::new();
     let subjects = context.analysis.subjects();
-    // Edits do not move what is on stacks, so that no trial could tell what padding gains there.
+    // Edits do not move what is on stacks, so no trial could show the gain of padding there.
     let moves = |subject: &Subject| subject.bucket != Bucket::StackTyped;
     for (key, count) in context.tally.rows() {
         if !moves(&subjects[key.subject.index()]) {
@@ -60,8 +63,8 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
             *objects.entry(ty).or_default() += bases.len();
         }
     }
-    // Of several objects element 3 is a place in each of them: who writes there are then the users
-    // of different arrays.
+    // With several objects, element 3 is an offset in each of them: its writers are the users of
+    // different arrays.
     arrays.retain(|array, _| array.outer.is_none_or(|ty| objects.get(&ty) == Some(&1)));
     arrays
         .iter()
@@ -69,15 +72,16 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
         .collect()
 }
 
-/// The array that an access is to, and the element's number.
+/// The array that an access goes to, and the element's number.
 fn element<'f>(field: &'f Field, key: &Key) -> Option<(ArrayId<'f>, u64)> {
-    // What each thread has one of is no array: a place in it has as many bytes as there are threads.
+    // Thread-local data is not an array: an offset in it exists once per thread.
     if field.owned || !is_named(field) {
         return None;
     }
     let offset = u64::from(key.offset);
     let Some(ty) = field.outer else {
-        // A program's variable without a struct is numbers. What the kernel's are is not known.
+        // A program's variable without a struct holds numbers. The contents of the kernel's are
+        // unknown.
         let by_program = key.pc.0 >> 63 == 0;
         let array = ArrayId {
             outer: None,
@@ -157,8 +161,9 @@ fn padded(place: Home) -> Trial {
     trial(Some(&place.subject), edits)
 }
 
-/// How many elements share a line with the next and are written by one CPU each, not the same. CPUs that write all elements set the array up and do not
-/// count, unless they are an element's only writers.
+/// How many elements share a line with the next and are written by one CPU each, not the same. CPUs
+/// that write all elements set up the array and do not count, unless they are an element's only
+/// writers.
 fn apart_on_a_line(stride: u64, writers: &BTreeMap<u64, CpuSet>, line: u64) -> usize {
     if stride == 0 || stride % line == 0 {
         return 0;
@@ -166,7 +171,7 @@ fn apart_on_a_line(stride: u64, writers: &BTreeMap<u64, CpuSet>, line: u64) -> u
     let sets = writers
         .values()
         .map(|set| set.iter().collect::<BTreeSet<u16>>());
-    // Who clears an array at its start writes every element once, and owns none.
+    // A CPU that clears an array at its start writes every element once, and owns none.
     let everywhere = sets.reduce(|all, set| &all & &set).unwrap_or_default();
     let owner = |set: &CpuSet| {
         let all: BTreeSet<u16> = set.iter().collect();

@@ -1,8 +1,8 @@
-//! A pass over a recording: which types are used in turn, and what is dirtied together.
+//! A pass over a recording: which types are used alternately, and what is dirtied together.
 //!
-//! Chunks are taken in any order by all threads and only sums are kept, so windows do not reach over the border of two chunks and
-//! nothing depends on the number of threads. Memory grows with the number of different instructions and places, not with the
-//! recording.
+//! All threads take chunks in any order and only sums are stored, so windows do not extend across
+//! the boundary of two chunks and nothing depends on the number of threads. Memory grows with the
+//! number of different instructions and places, not with the recording.
 
 use std::collections::BTreeMap;
 
@@ -17,19 +17,21 @@ use rustc_hash::FxHashMap;
 
 use super::bitmap::{BitmapId, Bitmaps};
 
-/// How many of a CPU's latest atomics and loads are looked back at. A function that sets a bit and counts it has a handful of each
-/// between the two.
+/// The number of a CPU's latest atomics and loads that are compared. A function that sets a bit and
+/// counts it has a handful of each between the two.
 const RECENT: usize = 8;
 
-/// A counter that is written beside a bitmap, and the instruction that does.
+/// A counter that is written together with a bitmap, and the instruction that does so.
 pub(crate) type CounterWrite = (FieldRef, GuestAddr);
 
 /// What the pass finds.
 #[derive(Debug, Default)]
 pub(crate) struct Evidence {
-    /// How often a CPU went from an object of one type to one of the other within the window; the smaller type first.
+    /// How often a CPU went from an object of one type to one of the other within the window; the
+    /// smaller type first.
     pub(crate) in_turn: BTreeMap<(TypeIndex, TypeIndex), u64>,
-    /// How often an atomic wrote there within the window of an atomic on the bitmap, by the same CPU.
+    /// How often an atomic wrote there within the window of an atomic on the bitmap, by the same
+    /// CPU.
     pub(crate) together: BTreeMap<(CounterWrite, BitmapId), u64>,
 }
 
@@ -60,21 +62,21 @@ impl Evidence {
     }
 }
 
-/// An atomic that was seen lately.
+/// An atomic that was seen recently.
 #[derive(Clone, Copy, Debug)]
 struct Atomic {
     time: u64,
     write: CounterWrite,
     bitmap: Option<BitmapId>,
-    /// Whether its partner was met.
+    /// Whether its partner was found.
     paired: bool,
 }
 
-/// What is remembered of a CPU.
+/// The recent history of a CPU.
 #[derive(Clone, Debug, Default)]
 struct Latest {
     object: Option<(TypeIndex, u64, u64)>,
-    /// When and where eight bytes were loaded: pointers are among them.
+    /// When and where eight bytes were loaded: these include pointers.
     loads: [Option<(VirtualTime, FieldRef)>; RECENT],
     next_load: usize,
     atomics: Vec<Atomic>,
@@ -108,8 +110,8 @@ impl<'n> Collector<'n> {
         let latest = &mut self.cpus[usize::from(access.cpu.0)];
         let time = access.time.0;
         if let Some((other, object, when)) = latest.object {
-            // Objects of one type are used in turn by every walk of a list: only pairs of types are
-            // asked about.
+            // Every walk of a list uses objects of one type alternately: only pairs of different
+            // types count.
             if object != base && other != ty && time.saturating_sub(when) <= WINDOW {
                 *self
                     .in_turn
@@ -120,7 +122,8 @@ impl<'n> Collector<'n> {
         latest.object = Some((ty, base, time));
     }
 
-    /// The bitmap that an atomic hits: its type says so, or a pointer to one was loaded just before.
+    /// The bitmap that an atomic hits: its type says so, or a pointer to one was loaded just
+    /// before.
     fn bitmap(&self, access: &Access, at: &Located, typed: bool) -> Option<BitmapId> {
         if let Some(own) = self.bitmaps.inside(at.field()) {
             return Some(own);

@@ -1,7 +1,8 @@
-//! The fields and variables of a recording, each with its use and with the words that edits call it by.
+//! The fields and variables of a recording, each with its use and its name in edits.
 //!
-//! A *field* here is a leaf of an outermost type wherever objects of that type are; all elements of an array are one field. A
-//! variable without a type is one field. The table is made from the tally; costs are [`super::costs`]'s business.
+//! A *field* here is a leaf of an outermost type wherever objects of that type are; all elements of
+//! an array are one field. A variable without a type is one field. The table is made from the
+//! tally; [`super::costs`] has the costs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -66,7 +67,7 @@ impl UseCounts {
 pub(crate) struct Field {
     /// `TYPE.PATH`, `VARIABLE.PATH` for a type without a tag, or the variable.
     pub(crate) name: String,
-    /// The outermost type, or the variable: what a user asks advice for.
+    /// The outermost type, or the variable: what a user requests advice for.
     pub(crate) owner: String,
     /// The outermost type that it is in.
     pub(crate) outer: Option<TypeIndex>,
@@ -76,7 +77,7 @@ pub(crate) struct Field {
     pub(crate) owned: bool,
     /// Where it is declared.
     pub(crate) home: Option<Home>,
-    /// The innermost struct larger than a line around it: where a line of its own can be made for it.
+    /// The innermost enclosing struct larger than a line: where it can get a line of its own.
     pub(crate) room: Option<Home>,
     /// How often it is used, by kind and CPU.
     pub(crate) used: UseCounts,
@@ -137,7 +138,7 @@ impl Fields {
     }
 }
 
-/// Where a variable without a type is, which is one field whatever byte is accessed.
+/// The place of a variable without a type, which is one field whatever byte is accessed.
 fn whole(subject: SubjectId) -> FieldRef {
     FieldRef {
         subject,
@@ -195,7 +196,8 @@ impl FieldsBuilder<'_> {
         let hit = flat.find(offset, 1)?;
         let leaf = flat.leaf(hit.leaf)?.clone();
         let tag = &schema.get(ty)?.name;
-        // A type without a tag is known by its variable; such types differ however alike their names.
+        // A type without a tag is identified by its variable; such types differ even if their names
+        // are alike.
         let owner_name = if tag.is_empty() { &owner.label } else { tag };
         // By leaf, so that all elements of an array and all objects of a type are one field.
         let key = (Some((ty, hit.leaf.0)), owner_name.clone());
@@ -226,8 +228,8 @@ impl FieldsBuilder<'_> {
     }
 }
 
-/// The innermost struct of more than `larger_than` bytes that can be named, and its member that a path leads through. `None` where
-/// there is none.
+/// The innermost struct of more than `larger_than` bytes that can be named, and its member that a
+/// path leads through. `None` if there is none.
 pub(crate) fn home(model: &TypeModel, outer: TypeId, path: &str, larger_than: u64) -> Option<Home> {
     let mut at = model.strip(outer);
     let mut innermost = None;
@@ -259,10 +261,11 @@ pub(crate) fn is_inside(model: &TypeModel, outer: TypeId, path: &str, ids: &[Typ
     })
 }
 
-/// How deep anonymous members are looked into; the kernel nests five.
+/// How deep anonymous members are searched; the kernel nests five.
 const ANONYMOUS_DEPTH_MAX: usize = 24;
 
-/// The type of the member of that name, anonymous members' members included. Recursion: bounded by [`ANONYMOUS_DEPTH_MAX`].
+/// The type of the member with that name, including anonymous members' members. Recursion: bounded
+/// by [`ANONYMOUS_DEPTH_MAX`].
 fn member_of(model: &TypeModel, id: TypeId, name: &str, depth: usize) -> Option<TypeId> {
     let composite = model.composite(id)?;
     let named = composite.members.iter().find(|m| &*m.name == name);
@@ -285,7 +288,7 @@ pub(crate) fn element_of(model: &TypeModel, id: TypeId) -> TypeId {
     id
 }
 
-/// What edits call a struct; `None` if they cannot.
+/// The name of a struct in edits; `None` if it has none.
 pub(crate) fn subject_of(model: &TypeModel, id: TypeId) -> Option<EditSubject> {
     let composite = model.composite(id)?;
     let subject = if composite.name.is_empty() {
@@ -300,6 +303,6 @@ pub(crate) fn subject_of(model: &TypeModel, id: TypeId) -> Option<EditSubject> {
         EditSubject::Named(composite.name.to_string())
     };
     let ids = resolve(model, &subject).ok()?;
-    // Asked back: the name has to mean this type, or the edit would be of another.
+    // Looked up again: the name has to mean this type, or the edit would be of another.
     ids.contains(&model.strip(id)).then_some(subject)
 }

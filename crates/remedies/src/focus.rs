@@ -1,5 +1,5 @@
-//! The type or variable that advice is asked for, wherever its bytes are: in objects of its own, or inside of other types' (a node of a list, what an `Arc`
-//! holds).
+//! The requested type or variable, wherever its bytes are: in objects of its own, or inside other
+//! types' (a node of a list, the contents of an `Arc`).
 
 use std::collections::BTreeSet;
 
@@ -11,20 +11,21 @@ use linemate_types::TypeId;
 use super::fields::{Field, FieldId, Fields, is_inside};
 use super::trials::ids_of;
 
-/// What advice is asked for.
+/// What advice is requested for.
 #[derive(Debug, Default)]
 pub(crate) struct Focus {
-    /// Outermost types and variables that are the focus, or mostly consist of it: advice about their objects is about it.
+    /// Outermost types and variables that are the focus, or mostly consist of it: advice about
+    /// their objects is about it.
     owners: BTreeSet<String>,
     types: BTreeSet<TypeIndex>,
-    /// Names of fields of it inside of other types.
+    /// Names of its fields inside other types.
     inner: BTreeSet<String>,
     /// All fields of it.
     pub(crate) fields: Vec<FieldId>,
 }
 
 impl Focus {
-    /// What `name` means among the fields that were accessed; `None` if none of them is of it.
+    /// What `name` means among the accessed fields; `None` if it matches none of them.
     pub(crate) fn new(analysis: &Analysis<'_>, fields: &Fields, name: &str) -> Option<Focus> {
         let (model, schema) = (analysis.model(), analysis.schema());
         let ids = ids_of(model, name);
@@ -60,12 +61,12 @@ impl Focus {
         self.types.extend(field.outer);
     }
 
-    /// Whether a type's objects are what advice is asked for.
+    /// Whether advice is requested for a type's objects.
     pub(crate) fn is_type(&self, ty: TypeIndex) -> bool {
         self.types.contains(&ty)
     }
 
-    /// Whether a remedy is about it: about its objects, or about a field of it inside of others.
+    /// Whether a remedy is about it: about its objects, or about a field of it inside others.
     pub(crate) fn concerns(&self, remedy: &Remedy) -> bool {
         let about = |field: &String| {
             // `FIELD in FUNCTION`, `FIELD from BITMAP`; an array goes by the start of its elements' names.

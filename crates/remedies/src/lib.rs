@@ -8,9 +8,9 @@
 //! pass 4+ trials     replays with and without the best candidates: predicted effect, confidence intervals
 //! ```
 //!
-//! A rule says that the code does something needless or that data are where they cost; it does not know what the program means.
-//! `docs/model/remedies.md` has each rule with its constants and their reasons, `evidence/remedies.md` what it got wrong. No rule
-//! writes a patch.
+//! A rule says that the code does something needless or that data is in an expensive place; it does
+//! not know what the program means. `docs/model/remedies.md` has each rule with its constants and
+//! their reasons, `evidence/remedies.md` what it got wrong. No rule writes a patch.
 
 mod apart;
 mod bitmap;
@@ -56,7 +56,7 @@ use trials::try_all;
 /// Looks for remedies.
 ///
 /// # Errors
-/// Options that cannot be, a focus that nothing touched, a damaged recording.
+/// Impossible options, a focus that nothing touched, a damaged recording.
 pub fn find(session: &Session<'_>, options: &RemedyOptions) -> Result<RemedyList, RemedyError> {
     if options.interleavings < INTERLEAVINGS_MIN {
         return Err(RemedyError::Interleavings(options.interleavings));
@@ -74,8 +74,7 @@ pub fn find(session: &Session<'_>, options: &RemedyOptions) -> Result<RemedyList
     let focus = options.focus.as_deref();
     let focus = focus.map(|name| Focus::new(analysis, &fields, name).ok_or_else(|| absent(name)));
     let focus = focus.transpose()?;
-    // Before the replay, which follows the pointers that are asked about: it is the one pass in
-    // order.
+    // Before the replay, which follows the pointers in question: it is the one pass in order.
     let questions = links::questions(analysis, &evidence, &fields, focus.as_ref());
     let mut scene = Scene::new(session, &Watch::default())?;
     let experiment = Experiment::new(&scene, &options.machine, options.conditions)?;
@@ -88,7 +87,8 @@ pub fn find(session: &Session<'_>, options: &RemedyOptions) -> Result<RemedyList
     let costs = MeasuredCosts::measure(&experiment, classes, options.seed)?;
     let collisions = Collisions::new(analysis, &experiment)?;
     let answers = answers(analysis, &fields, &costs, &questions);
-    // `colocate` pairs by these counts: what pointers tell is better than who is touched next to whom.
+    // `colocate` pairs by these counts: pointers are better evidence than which objects are touched
+    // one after the other.
     scene.neighbours = answers.iter().map(Answer::neighbours).collect();
     let context = Context {
         analysis,
@@ -133,7 +133,7 @@ pub fn find(session: &Session<'_>, options: &RemedyOptions) -> Result<RemedyList
 struct Candidates {
     /// What is worth listing.
     remedies: Vec<Remedy>,
-    /// More with as much at stake as is listed, by kind.
+    /// More with as much at stake as those listed, by kind.
     left_out: Vec<(RemedyKind, usize)>,
     /// Cycles that have to be at stake.
     floor: u64,
@@ -141,7 +141,7 @@ struct Candidates {
     below_floor: usize,
 }
 
-/// The most that is at stake first, in each kind.
+/// Those with most at stake first, in each kind.
 fn candidates(context: &Context<'_>) -> Candidates {
     let mut all = Candidates {
         remedies: Vec::new(),
@@ -169,7 +169,7 @@ fn candidates(context: &Context<'_>) -> Candidates {
         if let Some(focus) = context.focus {
             found.retain(|remedy| focus.concerns(remedy));
         }
-        // After the focus, which must not make the list shorter than what it is about.
+        // After the focus, which must not shorten the list of what it is about.
         let before = found.len();
         found.retain(|remedy| remedy.stake.cycles >= all.floor);
         all.below_floor += before - found.len();
@@ -189,7 +189,7 @@ fn by_stake(a: &Remedy, b: &Remedy) -> std::cmp::Ordering {
     key(a).cmp(&key(b)).then_with(|| a.subject.cmp(&b.subject))
 }
 
-/// The best of each kind are tried, then the second best, until there have been enough.
+/// The best of each kind are tried, then the second best, until enough were tried.
 fn try_best(
     remedies: &mut [Remedy],
     scene: &Scene<'_>,
@@ -223,7 +223,7 @@ fn try_best(
     Ok(())
 }
 
-/// What gains most first; then by what is at stake.
+/// The largest gain first; then by what is at stake.
 fn rank(remedies: &mut [Remedy]) {
     remedies.sort_by(|a, b| {
         let gain = |r: &Remedy| r.gain().unwrap_or(0.0);

@@ -1,9 +1,9 @@
-//! Which object a pointer leads to, learnt from use: a CPU loads a pointer field of one object and touches an object of the pointer's
-//! type directly after.
+//! Which object a pointer leads to, learnt from use: a CPU loads a pointer field of one object and
+//! touches an object of the pointer's type directly after.
 //!
-//! A recording holds no values, so a pointer that is only compared with NULL can be taken for one that leads to the next object of its
-//! type. Which it is depends on the code, so meetings are kept apart by the instruction that loads the pointer and the one that
-//! touches the object.
+//! A recording has no values, so a pointer that is only compared with NULL can look like one that
+//! leads to the next object of its type. Which it is depends on the code, so meetings are counted
+//! separately by the instruction that loads the pointer and the one that touches the object.
 
 use std::collections::BTreeMap;
 
@@ -19,11 +19,11 @@ use super::evidence::Evidence;
 use super::fields::{Field, FieldId, Fields};
 use super::focus::Focus;
 
-/// How many pairs of types are looked at object by object: those that are used in turn most often. Each costs memory for each pair of
-/// objects that meet.
+/// How many pairs of types are examined object by object: those used alternately most often. Each
+/// costs memory for each pair of objects that meet.
 const QUESTIONS_MAX: usize = 16;
 
-/// How many meetings are kept in all, some 60 bytes each; later ones are not counted.
+/// The maximum number of meetings stored in total, some 60 bytes each; later ones are not counted.
 const MEETINGS_MAX: usize = 1 << 21;
 
 /// How many of a CPU's latest pointers wait to be followed.
@@ -36,7 +36,7 @@ pub(crate) struct Question {
     pub(crate) pointers: Vec<FieldId>,
 }
 
-/// The pairs of types that are worth asking about: used in turn, and one has a pointer to the other that is loaded.
+/// The pairs of types worth examining: used alternately, and one has a loaded pointer to the other.
 pub(crate) fn questions(
     analysis: &Analysis<'_>,
     evidence: &Evidence,
@@ -144,7 +144,7 @@ impl<'n> Follower<'n> {
         }
     }
 
-    /// Takes the next access to a field.
+    /// Handles the next access to a field.
     pub(crate) fn step(&mut self, step: &Step, field: FieldId) {
         let subject = &self.analysis.subjects()[step.subject.0 as usize];
         // A pointer to per-CPU memory leads to another object on each CPU.
@@ -167,7 +167,7 @@ impl<'n> Follower<'n> {
         let targets = &self.targets;
         // The latest pointer to this type leads here.
         let leads_here = |w: &LoadedPointer| targets.get(&w.field) == Some(&ty);
-        // The latest one: an older pointer to the same type was compared, or followed already.
+        // The latest one: an older pointer to the same type was compared, or already followed.
         if let Some(at) = waiting.iter().rposition(leads_here) {
             let from = waiting.remove(at);
             let code = (from.pc, access.pc.0);
@@ -177,7 +177,7 @@ impl<'n> Follower<'n> {
                 from: from.object,
                 to: base,
             };
-            // Meetings that are known go on counting, so what is cut are rare ones.
+            // Known meetings go on counting, so only rare ones are dropped.
             let room = self.meetings.len() < MEETINGS_MAX;
             match self.meetings.get_mut(&meeting) {
                 Some(count) => *count += 1,
@@ -200,7 +200,7 @@ impl<'n> Follower<'n> {
         }
     }
 
-    /// What met, by pointer field.
+    /// The meetings, by pointer field.
     pub(crate) fn finish(self) -> BTreeMap<FieldId, ByCode> {
         let mut found: BTreeMap<FieldId, ByCode> = BTreeMap::new();
         for (meeting, count) in self.meetings {

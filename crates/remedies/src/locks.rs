@@ -1,8 +1,9 @@
 //! Which fields are parts of locks.
 //!
-//! A lock's word is exchanged because that is its purpose: it is not a counter to split, its value must be read afresh, and an object whose
-//! lock is taken is shared on purpose. Locks are known by the names of their types (include/linux), which are stable over many
-//! versions; a missing name costs a piece of advice that a reader will smile at, nothing else.
+//! A lock's word is exchanged because that is its purpose: it is not a counter to split, its value
+//! must be read afresh, and an object whose lock is taken is shared on purpose. Locks are
+//! recognised by the names of their types (include/linux), which are stable over many versions; a
+//! missing name costs a piece of advice that a reader will smile at, nothing else.
 
 use linemate_types::{Type, TypeId, TypeModel};
 
@@ -27,7 +28,7 @@ const LOCKS: [&str; 16] = [
     "vma_lock",
 ];
 
-/// Whether a field is a lock or a part of one.
+/// Whether a field is a lock or part of one.
 pub(crate) fn is_lock(model: &TypeModel, field: &Field) -> bool {
     let of_home = match &field.home {
         Some(Home {

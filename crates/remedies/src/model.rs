@@ -1,4 +1,4 @@
-//! What goes in and what comes out: options, advice, errors.
+//! Inputs and outputs: options, advice, errors.
 
 use linemate_machine::Machine;
 use linemate_recording::Error as RecordingError;
@@ -8,26 +8,27 @@ use linemate_study::{Conditions, ExperimentError};
 /// How to look for remedies.
 #[derive(Clone, Debug)]
 pub struct RemedyOptions {
-    /// The machine that costs and effects are of.
+    /// The machine for costs and effects.
     pub machine: Machine,
     /// CPUs and caches of the replays.
     pub conditions: Conditions,
     /// The first interleaving's seed; the others count up from it.
     pub seed: u64,
-    /// How many interleavings a predicted effect is a mean of.
+    /// How many interleavings a predicted effect is averaged over.
     pub interleavings: usize,
-    /// Whether all of them are replayed, also where fewer give narrow intervals.
+    /// Whether all of them are replayed, even if fewer give narrow intervals.
     pub all_interleavings: bool,
     /// How many remedies of each kind to list.
     pub per_kind: usize,
     /// How many remedies to try by replay; the best of each kind come first.
     pub trials: usize,
-    /// Only what concerns this type or variable; `None`: all.
+    /// Only for this type or variable; `None`: everything.
     pub focus: Option<String>,
 }
 
 impl RemedyOptions {
-    /// The usual ones for a machine: 8 interleavings from seed 1, eight remedies of each kind, six tried.
+    /// The usual options for a machine: 8 interleavings from seed 1, eight remedies of each kind,
+    /// six tried.
     #[must_use]
     pub fn new(machine: Machine) -> RemedyOptions {
         RemedyOptions {
@@ -55,7 +56,7 @@ pub enum RemedyError {
         "{0} interleavings are too few for a 95 % confidence interval: at least {INTERLEAVINGS_MIN}"
     )]
     Interleavings(usize),
-    /// Nothing of that name was touched.
+    /// Nothing with that name was touched.
     #[error("the recording has no access to any type or variable `{0}`")]
     Absent(String),
 }

@@ -1,7 +1,7 @@
-//! Fields that are written all the time beside others: a line of their own.
+//! Fields that are constantly written next to others: a line of their own.
 //!
-//! The search for layouts does this better where several fields are to blame; this rule speaks of single culprits, and beside the other
-//! remedies for the same field.
+//! The search for layouts does this better if several fields are to blame; this rule names single
+//! culprits, together with the other remedies for the same field.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,8 @@ fn one(context: &Context<'_>, ids: &[FieldId]) -> Option<Remedy> {
     let culprit = ids
         .iter()
         .copied()
-        // One field that makes most of them: with two culprits a line for one leaves the other.
+        // One field that makes most of them: with two culprits, a line for one does not help
+        // against the other.
         .find(|id| 2 * writes(id).sharing_misses() > all)?;
     let mut at_stake = Cost::default();
     let mut victims: Vec<(u64, &str)> = Vec::new();

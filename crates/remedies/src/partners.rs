@@ -1,4 +1,4 @@
-//! Objects of two types that belong together one by one: they could be one allocation.
+//! Objects of two types that belong together one to one: they could be one allocation.
 
 pub(crate) mod found;
 
@@ -12,7 +12,7 @@ use super::context::{Context, percent, stake, trial};
 use super::costs::Cost;
 use super::fields::{Field, FieldId};
 
-/// How many pointers are named that lead to the objects, and how many arrays of such pointers.
+/// The maximum number of pointers to the objects, and of arrays of such pointers, that are named.
 const POINTERS_NAMED: usize = 4;
 
 pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
@@ -47,7 +47,7 @@ fn one(context: &Context<'_>, answer: &Answer) -> Option<Remedy> {
     };
     let (of_a, of_b) = (of(&a), of(&b));
     let (cost_a, cost_b) = (cost(&of_a), cost(&of_b));
-    // The smaller of both is at stake: one allocation can save the way to one of the two, not the
+    // The smaller of both is at stake: one allocation saves the access to one of the two, not the
     // first one's own misses.
     let smaller = if cost_a.cycles < cost_b.cycles {
         cost_a
@@ -121,7 +121,8 @@ fn main_user(context: &Context<'_>, ids: &[TypeId], base: u64) -> Option<usize> 
     users.iter().position(|count| 2 * u64::from(*count) > total)
 }
 
-/// Fields that point to objects of the two types, directly or through an array; most loaded first. The second: through an array.
+/// Fields that point to objects of the two types, directly or through an array; most loaded first.
+/// The second: through an array.
 fn pointers(context: &Context<'_>, pair: &TypePair) -> Vec<(FieldId, bool)> {
     let model = context.analysis.model();
     let mut found: Vec<(FieldId, bool)> = Vec::new();
@@ -150,7 +151,7 @@ fn depth_of_pointer(model: &TypeModel, field: &Field, pair: &TypePair) -> Option
     None
 }
 
-/// What one object needs is one array to be found by: the same edit without the other arrays' pointers.
+/// One object needs one array to be found by: the same edit without the other arrays' pointers.
 fn without_spare_arrays(
     context: &Context<'_>,
     colocate: &Edit,

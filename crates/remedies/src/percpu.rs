@@ -1,4 +1,4 @@
-//! Objects in which several CPUs do nothing but count: each could have its own.
+//! Objects that several CPUs only count in: each could have its own.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,11 @@ use super::costs::{Act, Cost};
 use super::fields::FieldId;
 use super::{derivable, locks};
 
-/// The share of the cost of sharing that writing has to make up: a CPU's own copy spares it the fetch before a write; what reads the sum
-/// has to visit all copies.
+/// The minimum share of writing in the cost of sharing: a CPU's own copy saves the fetch before a
+/// write; a reader of the sum has to visit all copies.
 const WRITING: (u64, u64) = (2, 3);
 
-/// The share of a counter's writes that have to be atomic; the rest is for setting it up.
+/// The minimum share of atomic writes to a counter; the rest is for setting it up.
 const ATOMIC: (u64, u64) = (9, 10);
 
 pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
@@ -43,8 +43,8 @@ fn one(context: &Context<'_>, ids: &[FieldId]) -> Option<Remedy> {
             matches!(act, Act::Store | Act::SilentStore | Act::Rmw)
         });
         if writes.true_sharing_misses > 0 {
-            // What several CPUs write without atomics is protected by a lock and belongs to what that protects; what is linked or
-            // points somewhere is not a counter.
+            // What several CPUs write without atomics is protected by a lock and belongs to what
+            // that protects; what is linked or points somewhere is not a counter.
             let atomic = field.used.rmws * ATOMIC.1 >= field.used.writes() * ATOMIC.0;
             if !atomic || !derivable::is_integer(context, field) {
                 return None;
@@ -56,7 +56,7 @@ fn one(context: &Context<'_>, ids: &[FieldId]) -> Option<Remedy> {
     }
     let mut reasons = context.reasons(&counters, |_| true);
     let enough = writing.shared_cycles() * WRITING.1 >= all.shared_cycles() * WRITING.0;
-    // Half of the CPUs at least: a producer and a consumer have no use for copies.
+    // At least half of the CPUs: a producer and a consumer have no use for copies.
     let many = reasons.writers > 1 && 2 * u64::from(reasons.writers) >= context.recorded as u64;
     if counters.is_empty() || !enough || !many {
         return None;

@@ -62,7 +62,8 @@ fn one(context: &Context<'_>, id: FieldId, function: u32, after: &Cost) -> Optio
         function: name.clone(),
     };
     let mut trials = vec![trial(Some(&home.subject), vec![reuse.clone()])];
-    // On a line of its own, too, where that is in the same struct; and that alone, to tell whose the gain is.
+    // Also on a line of its own, if that is in the same struct; and that alone, to separate the
+    // gains.
     if field.room.as_ref() == Some(home) {
         let isolate = Edit::Isolate(vec![home.member.clone()]);
         trials.push(trial(Some(&home.subject), vec![isolate.clone()]));

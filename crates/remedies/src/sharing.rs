@@ -1,4 +1,4 @@
-//! Words that are really exchanged between CPUs: what no layout cures.
+//! Words that really are exchanged between CPUs: what no layout fixes.
 
 use super::context::{Context, is_named, percent};
 use super::fields::{Field, FieldId};
@@ -35,12 +35,12 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
     ids.filter_map(remedy).collect()
 }
 
-/// What is touched that often between two misses is not fought over: a function touches a field a handful of times, a whole path of
-/// the kernel a few dozen times.
+/// What is touched that often between two misses is not contended: a function touches a field a
+/// handful of times, a whole path of the kernel a few dozen times.
 const MOVES: u64 = 64;
 
-/// Who reads at least as often as all write sees a change each time: only fewer writes help. What is written more often than read can
-/// be gathered first.
+/// A reader that reads at least as often as everybody writes sees a change each time: only fewer
+/// writes help. What is written more often than read can be batched first.
 fn advice(context: &Context<'_>, field: &Field, misses: u64) -> &'static str {
     let accesses = field.used.loads + field.used.writes();
     if locks::is_lock(context.analysis.model(), field) {

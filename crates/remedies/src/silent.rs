@@ -1,4 +1,4 @@
-//! Stores that leave memory as it was, where they take a line from other CPUs: test before the store.
+//! Stores that leave memory unchanged, if they take a line from other CPUs: test before the store.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,9 @@ use super::context::{Context, is_named, percent, stake, trial};
 use super::costs::Act;
 use super::fields::{FieldId, Home};
 
-/// An instruction belongs to a field if at least this share of its accesses go to the field's declaration. What serves many fields
-/// (clearing, copying, list helpers) cannot be changed for one of them.
+/// An instruction belongs to a field if at least this share of its accesses go to the field's
+/// declaration. Code that serves many fields (clearing, copying, list helpers) cannot be changed
+/// for one of them.
 const OWN: (u64, u64) = (9, 10);
 
 /// By field: silent stores by instructions of its own, and by all.
@@ -82,7 +83,8 @@ fn own_silent_stores(context: &Context<'_>) -> Silent {
         let to_home = homes.get(home).copied().unwrap_or(0);
         let entry = silent.entry(id).or_default();
         entry.1 += count.silent;
-        // By all stores of the instruction, silent or not: `memset` of many types is nobody's own.
+        // By all stores of the instruction, silent or not: a `memset` of many types belongs to
+        // none.
         if to_home * OWN.1 >= all * OWN.0 {
             entry.0 += count.silent;
         }

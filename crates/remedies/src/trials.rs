@@ -1,7 +1,7 @@
 //! What remedies would gain: replays with each of them, compared with the same replays without.
 //!
-//! All candidates share the replays without edits, and each interleaving is one reading of the recording. Differences are paired by
-//! interleaving, as in a what-if.
+//! All candidates share the replays without edits, and each interleaving is one pass over the
+//! recording. Differences are paired by interleaving, as in a what-if.
 
 use linemate_answers::{Gain, RemedyEffect};
 use linemate_layout::plan::resolve;
@@ -12,7 +12,7 @@ use linemate_types::{TypeId, TypeModel};
 
 use super::model::RemedyOptions;
 
-/// The effect of each text of edits on the recording of a scene; what cannot be applied says why.
+/// The effect of each text of edits on the recording of a scene, or why it cannot be applied.
 ///
 /// # Errors
 /// A damaged recording.
@@ -26,8 +26,7 @@ pub(crate) fn try_all(
         .iter()
         .map(|text| parse(text).map_err(|e| e.to_string()))
         .collect();
-    // Those that parse, in order: effects come back for them alone, and each text takes the next
-    // one.
+    // Those that parse, in order: only they have effects, and each text takes the next one.
     let edits: Vec<EditFile> = parsed.iter().flatten().cloned().collect();
     let interleavings = Interleavings {
         all: options.all_interleavings,
@@ -55,7 +54,7 @@ pub(crate) fn try_all(
     Ok(parsed.into_iter().map(&mut effect).collect())
 }
 
-/// What a comparison says of a remedy.
+/// A comparison's result for a remedy.
 fn gain(effect: Effect) -> Gain {
     Gain {
         interleavings: effect.interleavings,
@@ -66,7 +65,7 @@ fn gain(effect: Effect) -> Gain {
     }
 }
 
-/// The ids that the edit language's name of a type means.
+/// The ids that a type's name in the edit language means.
 pub(crate) fn ids_of(model: &TypeModel, name: &str) -> Vec<TypeId> {
     resolve(model, &linemate_layout::EditSubject::Named(name.to_owned())).unwrap_or_default()
 }

@@ -1,4 +1,5 @@
-//! Each kind of remedy in made-up recordings: found with exact reasons, and not found where something is missing.
+//! Each kind of remedy in synthetic recordings: found with exact reasons, and not found if
+//! something is missing.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -11,7 +12,8 @@ use linemate_remedies::{RemedyOptions, find};
 use linemate_study::Session;
 use world::{CPUS, F, Heap, NOHZ, World, object};
 
-/// Objects that point to each other, in the rounds that `round` makes, from cold caches: warm ones have all of them, and nothing is at stake.
+/// Objects that point to each other, in the rounds that `round` makes, from cold caches: warm ones
+/// have all of them, and nothing is at stake.
 fn partners(round: impl Fn(&mut World, u64)) -> Vec<Remedy> {
     let mut options = options();
     options.conditions.cold = true;

@@ -1,4 +1,4 @@
-//! What remedies have at stake: only what they can touch, and not listed below a floor.
+//! What remedies have at stake: only what they can affect, and not listed below a floor.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -34,7 +34,7 @@ fn advice_for_a_type_inside_of_another_is_about_its_fields() {
     for field in ["guarded.lock", "guarded.events"] {
         assert!(begins(&guarded, field) > 0, "{:?}", subjects(&guarded));
     }
-    // No object is a lock alone: all are in what they guard.
+    // No object is only a lock: all are part of what they guard.
     let lock = about("qspinlock");
     assert!(!lock.is_empty());
     assert_eq!(

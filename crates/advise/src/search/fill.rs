@@ -1,4 +1,4 @@
-//! Layouts that are too large are filled up: members that are seldom used go into holes, nowhere else.
+//! Fills up layouts that are too large: rarely used members go into holes, nowhere else.
 
 use linemate_layout::arrange::Slot;
 use linemate_types::{ByteOffset, ByteSize};
@@ -8,8 +8,8 @@ use crate::candidate::Candidate;
 use crate::shape::UnitLayout;
 
 impl Search<'_, '_, '_> {
-    /// Moves cold members into holes until the layout is small enough: into the largest hole the largest member that fits and
-    /// leaves less unused, again and again.
+    /// Moves cold members into holes until the layout is small enough: repeatedly, into the largest
+    /// hole, the largest member that fits and leaves less unused.
     pub(super) fn fill(&self, mut candidate: Candidate) -> Option<Candidate> {
         let mut excess = self.excess(&candidate);
         let mut slack = self.slack(&candidate);
@@ -25,7 +25,8 @@ impl Search<'_, '_, '_> {
                     next.take(*unit);
                     next.put_after(before, *unit);
                     let found = (self.excess(&next), self.slack(&next));
-                    // Strictly less, so that it ends: moving between equal holes could go on for ever.
+                    // Strictly less, so that it ends: moving between equal holes could go on
+                    // forever.
                     (found < (excess, slack)).then_some((found, next))
                 })
             };
@@ -50,13 +51,14 @@ impl Search<'_, '_, '_> {
         unused
     }
 
-    /// Members with a hole after them and its bytes, the largest hole first. No hole is filled before what stays.
+    /// Members followed by a hole, and its bytes, the largest hole first. No hole before the
+    /// members that stay is filled.
     pub(super) fn holes(&self, candidate: &Candidate) -> Vec<(usize, ByteSize)> {
         let slots = candidate.slots(self.shape);
         let mut placed = UnitLayout::default();
         self.metrics().place(&slots, &mut placed);
-        // From the last member that stays on: a hole after it may be filled, as nothing that stays
-        // moves by it.
+        // From the last member that stays on: a hole after it may be filled, because nothing that
+        // stays moves by it.
         let first = self.shape.frozen.saturating_sub(1);
         let hole = |pair: &[Slot]| {
             let end = self.metrics().end(&placed, pair[0].unit);
@@ -72,7 +74,8 @@ impl Search<'_, '_, '_> {
         holes
     }
 
-    /// The layout with seldom used members back where they were, as far as it is small enough without their help.
+    /// The layout with rarely used members back in their old places, as far as it is small enough
+    /// without their help.
     pub(super) fn unfilled(&self, mut scored: Scored) -> Scored {
         for unit in self.fillers(&scored.candidate) {
             let mut next = scored.candidate.clone();
@@ -86,15 +89,16 @@ impl Search<'_, '_, '_> {
         scored
     }
 
-    /// The seldom used members that a layout moves.
+    /// The rarely used members that a layout moves.
     pub fn fillers(&self, candidate: &Candidate) -> Vec<usize> {
         let grouped = candidate.segments.iter().flatten().copied();
         let moved = grouped.chain(candidate.out_of_order());
         moved.filter(|u| !self.hot.contains(u)).collect()
     }
 
-    /// Takes whole lines away until the layout is small enough: of a run of members between two that start lines, those on its last line
-    /// go into holes elsewhere. Each time the run that the fewest members have to leave.
+    /// Removes whole lines until the layout is small enough: in a run of members between two that
+    /// start lines, those on its last line go into holes elsewhere. Each time the run that the
+    /// fewest members have to leave.
     pub(super) fn fill_lines(&self, mut candidate: Candidate) -> Option<Candidate> {
         let mut excess = self.excess(&candidate);
         while excess > ByteSize::ZERO {
@@ -111,8 +115,8 @@ impl Search<'_, '_, '_> {
         Some(candidate)
     }
 
-    /// For each run of members between two that start lines: seldom used ones as large as what is on its last line. None for runs that
-    /// have no such members.
+    /// For each run of members between two that start lines: rarely used ones as large as what is
+    /// on its last line. None for runs without such members.
     fn last_lines(&self, candidate: &Candidate) -> Vec<Vec<usize>> {
         let slots = candidate.slots(self.shape);
         let mut placed = UnitLayout::default();
@@ -141,12 +145,14 @@ impl Search<'_, '_, '_> {
             .collect()
     }
 
-    /// As few of `units`, the largest first, as have so many bytes: the last one as small as possible.
+    /// The fewest of `units`, largest first, that have at least that many bytes: the last one as
+    /// small as possible.
     fn covering(&self, units: &[usize], bytes: ByteSize) -> Option<Vec<usize>> {
         let (mut left, mut chosen) = (bytes, Vec::new());
         for (place, unit) in units.iter().enumerate() {
             let enough = |u: &&usize| self.metrics().bytes(**u) >= left;
-            // The units are sorted by size: from the end is the smallest that is enough.
+            // The units are sorted by size: from the end, the first that is large enough is the
+            // smallest.
             if let Some(last) = units[place..].iter().rev().find(enough) {
                 chosen.push(*last);
                 return Some(chosen);
@@ -157,7 +163,7 @@ impl Search<'_, '_, '_> {
         None
     }
 
-    /// The layout with these members in holes, each in the smallest that has room for it.
+    /// The layout with these members in holes, each in the smallest hole with room for it.
     fn with_holes_filled(&self, mut candidate: Candidate, units: &[usize]) -> Option<Candidate> {
         for unit in units {
             candidate.take(*unit);
@@ -165,7 +171,7 @@ impl Search<'_, '_, '_> {
         for unit in units {
             let holes = self.holes(&candidate);
             let room = |(_, hole): &&(usize, ByteSize)| *hole >= self.metrics().bytes(*unit);
-            // Holes are sorted by size: the smallest with room, so that large ones stay for large
+            // Holes are sorted by size: the smallest with room, so that large ones remain for large
             // members.
             let (before, _) = holes.iter().rev().find(room)?;
             candidate.put_after(*before, *unit);

@@ -5,22 +5,24 @@ use rayon::prelude::*;
 use super::{Scored, Search};
 use crate::candidate::Candidate;
 
-/// How many others may beat a layout with as few moves, and the search still goes on from it. With 0 it stops too early: `rq` then
-/// gains 30 % with 9 moves instead of 37 % (evidence/benchmarks.md's recording, fast model).
+/// How many others may beat a layout with as few moves before the search stops continuing from it.
+/// With 0 it stops too early: `rq` then gains 30 % with 9 moves instead of 37 %
+/// (evidence/benchmarks.md's recording, fast model).
 const BEATEN_MAX: usize = 1;
-/// The most layouts that the search goes on from: bounds the time.
+/// The maximum number of layouts that the search continues from: bounds the time.
 const EXPANDED_MAX: usize = 400;
-/// How many layouts it goes on from at once.
-// Several, to occupy the threads; not more, because each round's additions may put the next layouts
-// of the list out of the band. Not measured.
+/// How many layouts it continues from at once.
+// Several, to occupy the threads; not more, because each round's additions may push the next
+// layouts of the list out of the band. A guess.
 const EXPANDED_AT_ONCE: usize = 4;
 /// How many neighbours of each are filled up and added: those furthest below the front.
-// As many as a climb fills up (`FILLED_MAX`): filling takes the time, not rating. Not measured by
-// itself.
+// As many as a climb fills up (`FILLED_MAX`): filling takes the time, not rating. Not measured
+// separately.
 const ADDED_MAX: usize = 64;
 
-/// The prices of a move at which the search climbs from the recorded and the cheapest layout: from nothing to 4 % of the original's cost.
-// A choice, not measured: at nothing a climb takes every gain, at 4 % few and large ones.
+/// The prices per move at which the search climbs from the recorded and the cheapest layout: from
+/// nothing to 4 % of the original's cost.
+// A choice, not measured: for free a climb takes every gain, at 4 % only a few large ones.
 const PRICES: [u64; 4] = [0, 2_000, 10_000, 40_000];
 
 /// The front, and layouts that at most [`BEATEN_MAX`] others beat with as few moves.
@@ -40,7 +42,7 @@ struct Banded {
 }
 
 impl Band {
-    /// The layouts with at most so many moves.
+    /// The layouts with at most that many moves.
     fn with_at_most(&self, moves: usize) -> &[Banded] {
         let end = self.layouts.partition_point(|b| b.moves <= moves);
         &self.layouts[..end]
@@ -52,17 +54,18 @@ impl Band {
         fewer.filter(|b| b.scored.cost <= cost).count()
     }
 
-    /// By how much a cost is above the front; negative below it.
+    /// How far a cost is above the front; negative below it.
     fn above_front(&self, moves: usize, cost: u64) -> i64 {
         let least = self.with_at_most(moves).iter().map(|b| b.scored.cost).min();
         cost as i64 - least.unwrap_or(1_000_000) as i64
     }
 
-    /// Adds a layout, if it belongs into the band, and drops what no longer does. Of layouts with the same moves and cost the first stays.
+    /// Adds a layout, if it belongs in the band, and drops what no longer does. Of layouts with the
+    /// same moves and cost the first stays.
     fn add(&mut self, scored: Scored) {
         let (moves, cost) = (scored.candidate.moves(), scored.cost);
         let same = |b: &Banded| b.moves == moves && b.scored.cost == cost;
-        // Same moves and cost are mostly the same members in another order within lines: going on
+        // Same moves and cost are mostly the same members in another order within lines: continuing
         // from both finds everything twice.
         if self.layouts.iter().any(same) || self.beating(moves, cost) > BEATEN_MAX {
             return;
@@ -91,7 +94,8 @@ impl Band {
         layouts.min_by_key(|s| (s.cost, &s.candidate)).cloned()
     }
 
-    /// Some layouts whose neighbours were not tried, the fewest moves first. They count as tried from now on.
+    /// Some layouts whose neighbours were not tried, the fewest moves first. They count as tried
+    /// from now on.
     fn next(&mut self) -> Vec<Candidate> {
         let fresh = self.layouts.iter_mut().filter(|b| !b.expanded);
         let expand = |b: &mut Banded| {
@@ -103,11 +107,12 @@ impl Band {
 }
 
 impl Search<'_, '_, '_> {
-    /// The layouts that no other one beats with as few moves: the fewest moves first, the cheapest last. `found` is what
-    /// [`Search::run`] gave.
+    /// The layouts that no other one beats with as few moves: the fewest moves first, the cheapest
+    /// last. `found` is the result of [`Search::run`].
     ///
-    /// Goes on from every layout of the front, and from those near it, until none has a neighbour that comes near it: adds moves to the
-    /// recorded order and takes moves from the best layouts at once.
+    /// Continues from every layout of the front, and from those near it, until none has a neighbour
+    /// that comes near it: adds moves to the recorded order and removes moves from the best layouts
+    /// at once.
     pub fn front(&self, found: &[Scored]) -> Vec<Scored> {
         if self.exhaustive() || self.hot.is_empty() {
             return undominated(found.to_vec());
@@ -123,7 +128,8 @@ impl Search<'_, '_, '_> {
         while expanded < EXPANDED_MAX {
             let here = band.next();
             if here.is_empty() {
-                // Steps from layout to layout go where each one gains; a climb at another price also goes where only several do.
+                // Steps from layout to layout need a gain at each step; a climb at another price
+                // also finds gains that take several steps.
                 let best = band.cheapest();
                 // Ends: the cheapest layout never gets more expensive, and repeats as soon as
                 // nothing is gained.
@@ -147,13 +153,13 @@ impl Search<'_, '_, '_> {
         undominated(layouts.collect())
     }
 
-    /// Where climbs from a layout end, at several prices of a move.
+    /// Where climbs from a layout end, at several prices per move.
     fn climbs<'c>(&'c self, from: &'c Scored) -> impl Iterator<Item = Scored> + 'c {
         let end = |price: &u64| self.climb(from.clone(), *price);
         PRICES.iter().map(end)
     }
 
-    /// The neighbours of layouts that belong into the band.
+    /// The neighbours of layouts that belong in the band.
     fn near(&self, here: &[Candidate], band: &Band) -> Vec<Scored> {
         let mut neighbours: Vec<Candidate> = here.iter().flat_map(|c| self.neighbours(c)).collect();
         neighbours.par_sort_unstable();
@@ -163,7 +169,7 @@ impl Search<'_, '_, '_> {
             .map(|candidate| self.rate(candidate))
             .filter(|scored| scored.cost < 1_000_000)
             .map(|scored| (scored.candidate.moves(), scored))
-            // By the rating without filling: it saves most of the filling, and `add` looks again at
+            // By the rating without filling: it saves most of the filling, and `add` checks again
             // what was filled.
             .filter(|(moves, scored)| band.beating(*moves, scored.cost) <= BEATEN_MAX)
             .map(|(moves, scored)| (band.above_front(moves, scored.cost), scored))
@@ -177,19 +183,19 @@ impl Search<'_, '_, '_> {
     }
 }
 
-/// The cheapest layout with at most so many moves.
+/// The cheapest layout with at most that many moves.
 pub fn cheapest(pool: &[Scored], most: usize) -> Option<&Scored> {
     let fitting = pool.iter().filter(|s| s.candidate.moves() <= most);
     fitting.min_by_key(|s| (s.cost, s.candidate.moves(), &s.candidate))
 }
 
-/// The layout with the fewest moves that costs at most so much.
+/// The layout with the fewest moves that costs at most that much.
 pub fn fewest(pool: &[Scored], cost: u64) -> Option<&Scored> {
     let cheap = pool.iter().filter(|s| s.cost <= cost);
     cheap.min_by_key(|s| (s.candidate.moves(), s.cost, &s.candidate))
 }
 
-/// Those that gain and that no other one beats with as few moves.
+/// Those with a gain that no other one beats with as few moves.
 fn undominated(mut pool: Vec<Scored>) -> Vec<Scored> {
     pool.sort_by(|a, b| {
         let rank = |s: &Scored| (s.candidate.moves(), s.cost);

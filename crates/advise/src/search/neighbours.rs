@@ -7,11 +7,12 @@ use super::{HOT_UNITS, SEGMENTS_MAX, Search};
 use crate::candidate::Candidate;
 use crate::shape::UnitLayout;
 
-/// Structs of more members are not also searched by their order within lines: that has (hot members × all members) neighbours a step, where
-/// grouping has (hot members × segments), and what costs cycles is which members share a line. Where objects start no lines, order is all
-/// there is.
+/// Structs with more members are not also searched by their order within lines: that has (hot
+/// members × all members) neighbours per step, while grouping has (hot members × segments), and the
+/// cost depends on which members share a line. If objects do not start lines, order is all there
+/// is.
 const PERMUTED_UNITS: usize = 24;
-/// A line counts as full if no member of the commonest size, a pointer, fits behind its last.
+/// A line counts as full if no member of the commonest size, a pointer, fits at its end.
 const SPARE_BYTES: ByteSize = ByteSize(8);
 
 impl Search<'_, '_, '_> {
@@ -23,7 +24,7 @@ impl Search<'_, '_, '_> {
             for &unit in hot {
                 self.move_unit(here, unit, &mut all);
             }
-            // Cold members that filled a hole: back home, in case the hole has gone.
+            // Cold members that filled a hole: back home, in case the hole is gone.
             for unit in here.segments.iter().flatten() {
                 if !hot.contains(unit) {
                     let mut next = here.clone();
@@ -42,7 +43,7 @@ impl Search<'_, '_, '_> {
         all
     }
 
-    /// One unit to every other segment, to a new one, and back to where it was.
+    /// One unit to every other segment, to a new one, and back to its old place.
     pub(super) fn move_unit(&self, here: &Candidate, unit: usize, all: &mut Vec<Candidate>) {
         let from = here.segment_of(unit);
         let mut out = here.clone();
@@ -60,14 +61,16 @@ impl Search<'_, '_, '_> {
             all.push(next);
         }
         if out.segments.len() < SEGMENTS_MAX {
-            // At either end only: exchanging segments is another step, so that all places are reached in two.
+            // Only at either end: swapping segments is another step, so that two steps reach every
+            // place.
             for place in [0, out.segments.len()] {
                 let mut next = out.clone();
                 next.segments.insert(place, vec![unit]);
-                // The first segment starts a line and what follows goes on behind it; closing it is a neighbour of its own.
+                // The first segment starts a line and the rest continues behind it; closing it is a
+                // separate neighbour.
                 next.open |= next.segments.len() == 1;
                 all.push(next);
-                // Without a segment both ends are one place.
+                // Without a segment both ends are the same place.
                 if place == out.segments.len() {
                     break;
                 }
@@ -75,7 +78,7 @@ impl Search<'_, '_, '_> {
         }
     }
 
-    /// Members of the rest that left their order, each back where it was.
+    /// Members of the rest that left their order, each back to its old place.
     fn restore(&self, here: &Candidate, all: &mut Vec<Candidate>) {
         for unit in here.out_of_order() {
             let mut next = here.clone();
@@ -110,8 +113,8 @@ impl Search<'_, '_, '_> {
                         next.rest.retain(|u| *u != outside);
                         next.at = next.at.min(next.rest.len());
                         if next.rest.len() + 1 == here.rest.len() {
-                            // By hand and not by `take`, which drops a segment that is empty for a
-                            // moment and would renumber the others.
+                            // Not with `take`, which drops a segment that is empty for a moment and
+                            // would renumber the others.
                             let front = here.rest[..here.at].contains(&outside);
                             next.at = here.at - usize::from(front);
                         }
@@ -123,7 +126,7 @@ impl Search<'_, '_, '_> {
         }
     }
 
-    /// Segments exchanged, joined, given up, opened; another place for all of them.
+    /// Segments swapped, joined, dissolved, opened; another place for all of them.
     fn change_segments(&self, here: &Candidate, all: &mut Vec<Candidate>) {
         let count = here.segments.len();
         for a in 0..count {
@@ -152,7 +155,7 @@ impl Search<'_, '_, '_> {
             next.open = !next.open;
             all.push(next);
             let mut places = self.ends_of_lines(here);
-            // Where a member of a group comes from: it does not leave its order there.
+            // The old place of a group's member: it does not leave its order there.
             let grouped = here.segments.iter().flatten();
             places.extend(grouped.map(|unit| here.rest.partition_point(|u| u < unit)));
             // Places are tried where a line ends anyway: anywhere else, the hole before the groups
@@ -168,7 +171,8 @@ impl Search<'_, '_, '_> {
         }
     }
 
-    /// Places in the rest where a line ends, or nearly: segments put there leave no hole before them.
+    /// Places in the rest where a line ends, or nearly: segments put there leave no hole before
+    /// them.
     fn ends_of_lines(&self, here: &Candidate) -> Vec<usize> {
         let slots = here.slots(self.shape);
         let mut placed = UnitLayout::default();
@@ -207,7 +211,7 @@ impl Search<'_, '_, '_> {
                 let mut next = here.clone();
                 next.rest.remove(from);
                 next.rest.insert(to, unit);
-                // An edit says `after MEMBER`: what has no name cannot be one.
+                // An edit says `after MEMBER`: an unnamed one cannot be that.
                 let named = to == 0 || self.shape.names[next.rest[to - 1]].is_some();
                 if named {
                     all.push(next);

@@ -1,4 +1,5 @@
-//! Where climbs start: layouts that need no search, clusters of what saves together; and all layouts of small structs.
+//! Where climbs start: layouts that need no search, clusters of what saves together; and all
+//! layouts of small structs.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -29,7 +30,7 @@ impl Search<'_, '_, '_> {
         let mut candidate = Candidate::original(self.shape);
         let (mut line, mut bytes) = (Vec::new(), ByteSize::ZERO);
         let room = ByteSize(self.metrics().line.bytes());
-        // Half of what a climb moves around leaves the rest to it. Not measured.
+        // Half of what a climb moves around; the climb does the rest. A guess.
         for &unit in self.hot.iter().take(HOT_UNITS / 2) {
             let size = self.metrics().bytes(unit);
             if size > room {
@@ -45,7 +46,7 @@ impl Search<'_, '_, '_> {
         }
         candidate.segments.push(line);
         for segment in &mut candidate.segments {
-            // As `put_into` has them: by alignment, so that no holes are between them.
+            // As in `put_into`: by alignment, so that no holes are between them.
             segment.sort_by_key(|u| (std::cmp::Reverse(self.metrics().align(*u)), *u));
         }
         candidate.segments.retain(|s| !s.is_empty());
@@ -53,7 +54,7 @@ impl Search<'_, '_, '_> {
         candidate
     }
 
-    /// Holes filled with the last member that fits, as pahole's `--reorganize` does.
+    /// Holes filled with the last member that fits, like pahole's `--reorganize`.
     pub fn holes_filled(&self, original: &Candidate) -> Candidate {
         let mut here = original.clone();
         for _ in 0..self.shape.units().len() {
@@ -78,7 +79,8 @@ impl Search<'_, '_, '_> {
         here
     }
 
-    /// Units joined bottom up: each time the two groups that save most when they share a line, as long as they fit one.
+    /// Units joined bottom up: each time the two groups that save most when they share a line, as
+    /// long as they fit on one.
     pub(super) fn clusters(&self) -> Vec<Vec<usize>> {
         let hot = &self.hot[..self.hot.len().min(HOT_UNITS)];
         let line = ByteSize(self.metrics().line.bytes());
@@ -123,12 +125,12 @@ impl Search<'_, '_, '_> {
         groups.into_iter().map(|(units, _)| units).collect()
     }
 
-    /// The costliest clusters as segments.
+    /// The most expensive clusters as segments.
     pub(super) fn clustered(&self, clusters: &[Vec<usize>], open: bool) -> Candidate {
         let mut candidate = Candidate::original(self.shape);
         for cluster in clusters
             .iter()
-            // A member that saves with no other one gains from a line of its own at most; the climb
+            // A member that saves with no other one gains at most from a line of its own; the climb
             // tries that.
             .filter(|c| c.len() > 1)
             // Half, so that the climb can add groups of its own.
@@ -147,8 +149,8 @@ impl Search<'_, '_, '_> {
         candidate
     }
 
-    /// All orders of a small struct's members, each with lines started wherever that fits: for each number of moves the cheapest, the
-    /// cheapest of all first.
+    /// All orders of a small struct's members, each with lines started wherever that fits: for each
+    /// number of moves the cheapest, the cheapest of all first.
     pub(super) fn exhaust(&self) -> Option<Vec<Scored>> {
         let original = Candidate::original(self.shape);
         let movable: Vec<usize> = original
@@ -157,7 +159,8 @@ impl Search<'_, '_, '_> {
             .copied()
             .filter(|u| self.shape.movable(*u))
             .collect();
-        // Only where all that moves is in one piece: after what stays, before a flexible array.
+        // Only if the movable members are contiguous: after those that stay, before a flexible
+        // array.
         let first = original.rest.iter().position(|u| movable.contains(u))?;
         if original.rest[first..first + movable.len()] != movable[..] {
             return None;

@@ -1,4 +1,4 @@
-//! Made-up structs and made-up traces of them.
+//! Synthetic structs and traces of them.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]

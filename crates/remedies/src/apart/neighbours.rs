@@ -1,4 +1,4 @@
-//! Which objects of different CPUs are on one line.
+//! Objects of different CPUs on one line.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,14 +8,14 @@ use linemate_recording::{CpuId, GuestAddr};
 use linemate_study::scene::Scene;
 use rustc_hash::FxHashSet;
 
-/// An object that one CPU makes more than half of the accesses to.
+/// An object to which one CPU makes more than half of the accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Owned {
     start: u64,
     end: u64,
     ty: TypeIndex,
     cpu: CpuId,
-    /// Whether an allocator gave it out, other than the per-CPU one.
+    /// Whether it came from an allocator other than the per-CPU one.
     allocated: bool,
 }
 
@@ -37,21 +37,22 @@ impl Meetings {
     }
 }
 
-/// What lies on one line and belongs to different CPUs.
+/// Objects on one line that belong to different CPUs.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Neighbours {
     /// Elements of arrays, by their type.
     pub(crate) elements: BTreeMap<TypeIndex, Meetings>,
     /// Objects that were allocated, with the types of those next to them.
     pub(crate) blocks: BTreeMap<TypeIndex, (Meetings, BTreeSet<TypeIndex>)>,
-    /// The lines that they meet on, by number: what parting objects can change is what is lost there.
+    /// The lines that they meet on, by number: separating objects can only change what is lost
+    /// there.
     lines: FxHashSet<u64>,
     /// Bytes of a line.
     line: u64,
 }
 
 impl Neighbours {
-    /// Looks at all objects that are not per-CPU.
+    /// Examines all objects that are not per-CPU.
     pub(crate) fn new(analysis: &Analysis<'_>, scene: &Scene<'_>, line: u64) -> Neighbours {
         let mut owned = Vec::new();
         for (subject, objects) in analysis.subjects().iter().zip(scene.objects) {
@@ -64,8 +65,8 @@ impl Neighbours {
                     start: *base,
                     end: base.checked_add(size)?,
                     ty,
-                    // An object that no CPU mostly uses is shared itself: parting it from its
-                    // neighbour leaves its own contention.
+                    // An object that no CPU mostly uses is shared itself: separating it from its
+                    // neighbour does not end its own contention.
                     cpu: linemate_study::majority(users)?,
                     allocated,
                 })
@@ -82,21 +83,21 @@ impl Neighbours {
         };
         for pair in owned.windows(2) {
             let [a, b] = [pair[0], pair[1]];
-            // Objects that overlap were there at different times.
+            // Objects that overlap existed at different times.
             let share = a.start < a.end && a.end <= b.start && (a.end - 1) / line == b.start / line;
             if !share || a.cpu == b.cpu {
                 continue;
             }
             let bytes = b.start - a.start;
             let number = b.start / line;
-            // No room between and one type: an array, or a cache whose slots are as large as its
-            // objects. Both are padded in the same way.
+            // No gap and one type: an array, or a cache whose slots are as large as its objects.
+            // Both are padded in the same way.
             if a.ty == b.ty && a.end == b.start {
                 found.elements.entry(a.ty).or_default().add(bytes);
                 found.lines.insert(number);
             } else if a.allocated && b.allocated {
                 found.lines.insert(number);
-                // As a set: of two objects of one type the pair counts once.
+                // As a set: a pair of two objects of one type counts once.
                 for (own, other) in BTreeSet::from([(a.ty, b.ty), (b.ty, a.ty)]) {
                     let (meetings, others) = found.blocks.entry(own).or_default();
                     meetings.add(bytes);
@@ -117,7 +118,8 @@ impl Neighbours {
     }
 }
 
-/// Whether an allocator gave out the objects of a subject, if they have places that an edit can change and no owner by design.
+/// Whether an allocator gave out the objects of a subject, if they have places that an edit can
+/// change and no owner by design.
 fn allocated(subject: &Subject) -> Option<bool> {
     match subject.bucket {
         _ if subject.percpu || subject.of_threads => None,
@@ -159,7 +161,7 @@ mod tests {
 
     #[test]
     fn they_meet_on_the_line_that_both_are_on_alone() {
-        // 96 bytes each: the second line is both's, the first and the third are one's.
+        // 96 bytes each: the second line belongs to both, the first and the third to one each.
         let found = Neighbours::of(vec![owned(0x1000, 96, A, 0), owned(0x1060, 96, A, 1)], LINE);
         let meets = [0x1000, 0x1040, 0x1060, 0x107f, 0x1080].map(|at| found.meet_at(GuestAddr(at)));
         assert_eq!(meets, [false, true, true, true, false]);
@@ -185,7 +187,7 @@ mod tests {
         let of = |other| (meetings(1, 32), [other].into());
         assert_eq!(found.blocks, [(A, of(B)), (B, of(A))].into());
         assert!(found.elements.is_empty());
-        // Variables are where the program has them.
+        // The program decides where variables are.
         let global = |start, cpu: u16| Owned {
             allocated: false,
             ..owned(start, 16, A, cpu)

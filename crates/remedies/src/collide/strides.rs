@@ -1,4 +1,4 @@
-//! At which distances one CPU's objects of a type are, and how their lines fall into sets.
+//! The distances between one CPU's objects of a type, and how their lines map to sets.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,8 @@ use linemate_study::scene::Scene;
 use linemate_study::variant::Variant;
 use linemate_study::{Experiment, ExperimentError};
 
-/// A distance is the stride if more than this part of the distances between neighbours are the same: it is a habit then, not chance.
+/// A distance is the stride if more than this share of the distances between neighbours equal it:
+/// then it is a pattern, not chance.
 const HABIT: (usize, usize) = (1, 2);
 
 /// Objects that one CPU uses.
@@ -24,14 +25,14 @@ pub(crate) struct Stride {
     pub(crate) starts: u64,
 }
 
-/// Types whose objects collide, with how their lines fall into sets.
+/// Types whose objects collide, with how their lines map to sets.
 #[derive(Debug, Default)]
 pub(crate) struct Collisions {
     pub(crate) types: BTreeMap<TypeIndex, (Stride, TypeSets)>,
 }
 
 impl Collisions {
-    /// Looks at the objects that allocators gave out, and reads the accesses to those that are at a stride.
+    /// Examines the objects from allocators, and reads the accesses to those at a stride.
     ///
     /// # Errors
     /// A damaged recording.
@@ -66,7 +67,7 @@ impl Collisions {
             let sets = sets.into_iter().next().flatten()?;
             let cpu = CpuId(u16::try_from(sets.cpu).ok()?);
             let stride = Stride::of(owned.get(&(ty, cpu))?, machine)?;
-            // What no cache of that size holds is no matter of sets.
+            // What no cache of that size holds is not a matter of sets.
             let too_many = sets.l2.most.lines.saturating_sub(machine.l2.lines());
             (sets.l2.most.beyond > too_many).then_some((ty, (stride, sets)))
         };
@@ -77,12 +78,13 @@ impl Collisions {
     }
 }
 
-/// Whether an allocator gave the subject's objects out, other than the per-CPU one.
+/// Whether the subject's objects came from an allocator other than the per-CPU one.
 fn is_allocated(subject: &Subject) -> bool {
     subject.bucket == Bucket::Field && !subject.percpu
 }
 
-/// The bases of allocated objects by type and by the CPU that makes more than half of the accesses to them; ascending.
+/// The bases of allocated objects by type and by the CPU that makes more than half of the accesses
+/// to them; ascending.
 fn owned(
     analysis: &Analysis<'_>,
     scene: &Scene<'_>,
@@ -104,7 +106,8 @@ fn owned(
 }
 
 impl Stride {
-    /// Of objects at these addresses, ascending, if they are at a stride and more than its sets have ways for.
+    /// For objects at these addresses, ascending, if they have a stride and are more than its sets
+    /// have ways for.
     fn of(bases: &[GuestAddr], machine: &Machine) -> Option<Stride> {
         let mut distances: BTreeMap<u64, usize> = BTreeMap::new();
         for pair in bases.windows(2) {
@@ -114,8 +117,8 @@ impl Stride {
         if count * HABIT.1 <= (bases.len() - 1) * HABIT.0 || *bytes == 0 {
             return None;
         }
-        // Addresses a period apart are in one set. The period is a power of two, so a stride's multiples meet again after as many of them
-        // as the stride has fewer twos than the period.
+        // Addresses a period apart are in one set. The period is a power of two, so a stride's
+        // multiples repeat after period ÷ (the power of two in the stride) steps.
         let period = u64::from(machine.l2.sets) * machine.line.bytes();
         let step = period.min(1 << bytes.trailing_zeros().min(63));
         let starts = (period / step.max(machine.line.bytes())).max(1);
@@ -146,7 +149,7 @@ mod tests {
         let every = |bytes: u64, count: u64| (0..count).map(move |i| 0x1000 + i * bytes);
         assert_eq!(stride(every(8192, 256)), None);
         assert_eq!(stride(every(8192, 257)), Some((257, 8192, 16)));
-        // What the stride has of two counts: 9 KiB is 1 KiB nine times.
+        // The factors of two in the stride matter: 9 KiB is 1 KiB nine times.
         assert_eq!(stride(every(9 << 10, 2048)), None);
         assert_eq!(stride(every(9 << 10, 2049)), Some((2049, 9 << 10, 128)));
         // One set.

@@ -1,4 +1,4 @@
-//! Which objects belong together one by one, by the pointers that lead from one to the other.
+//! Which objects belong together one to one, by the pointers that lead from one to the other.
 
 use std::collections::BTreeMap;
 
@@ -12,24 +12,27 @@ use crate::fields::{FieldId, Fields};
 use crate::links::{ByCode, Meetings, Question};
 use crate::trials::ids_of;
 
-/// The share of a pointer's uses that have to lead from an object to the one it mostly leads to, and to an object that no other
-/// object's pointer mostly leads to. The rest is for pointers that were only compared, and for objects that came and went.
+/// The share of a pointer's uses that have to lead from an object to its usual target, which no
+/// other object's pointer usually leads to. The rest is for pointers that were only compared, and
+/// for objects that came and went.
 const PARTNERS: (u64, u64) = (9, 10);
 
 /// One pair is not a population.
 const PAIRS_MIN: usize = 2;
 
-/// How often a pair's pointer has to be followed on average: setting up, one use and tearing down are not habit.
+/// How often a pair's pointer has to be followed on average: set-up, one use and tear-down are not
+/// a pattern.
 const FOLLOWED_MIN: u64 = 4;
 
 /// Which objects belong together by a pointer.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Partners {
-    /// From the object with the pointer to the one it mostly leads to, where no other object's pointer mostly leads there; how often.
+    /// From the object with the pointer to its usual target, if no other object's pointer usually
+    /// leads there; how often.
     pub(crate) pairs: BTreeMap<(u64, u64), u64>,
     /// How often the pointer was followed.
     pub(crate) steps: u64,
-    /// Of those, to the object it mostly leads to.
+    /// Of those, to the usual target.
     pub(crate) steady: u64,
     /// From objects in `pairs`.
     exclusive: u64,
@@ -67,12 +70,13 @@ impl Partners {
         partners
     }
 
-    /// What the code that follows the pointer agrees on. Code that leads elsewhere follows another pointer.
+    /// What the code that follows the pointer agrees on. Code that leads elsewhere follows another
+    /// pointer.
     fn of_code(by_code: &ByCode) -> Partners {
         let mut sum = Meetings::new();
         for meetings in by_code.values() {
-            // By code first: the instructions that only compare the pointer lead to the next object
-            // that is touched, and would spoil the sum.
+            // By code first: instructions that only compare the pointer seem to lead to the next
+            // object touched, and would spoil the sum.
             if Partners::new(meetings).one_each() {
                 for (pair, count) in meetings {
                     *sum.entry(*pair).or_default() += count;
@@ -94,7 +98,7 @@ impl Partners {
     }
 }
 
-/// The partners that answer a question, and the pointer that tells them.
+/// The partners for a question, and the pointer that shows them.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) pointer: FieldId,
@@ -113,7 +117,7 @@ impl Answer {
     }
 }
 
-/// For each question, the pointer that is followed most of those that lead from one object to one other.
+/// For each question, the most followed pointer among those that lead from one object to one other.
 pub(crate) fn answers(
     analysis: &Analysis<'_>,
     fields: &Fields,

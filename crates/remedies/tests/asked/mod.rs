@@ -1,4 +1,4 @@
-//! What tests ask of made-up recordings.
+//! What tests ask about synthetic recordings.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,5 @@
-//! A small kernel for tests of remedies: four CPUs, heap types that point to each other, a bitmap with a counter beside it.
+//! A small kernel for tests of remedies: four CPUs, heap types that point to each other, a bitmap
+//! with a counter next to it.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -122,7 +123,8 @@ impl World {
         self.access(cpu, (AccessKind::Rmw, function), addr, 4);
     }
 
-    /// The finished recording, at whose end each function is handed a pointer to an object of its type.
+    /// The finished recording, at whose end each function is passed a pointer to an object of its
+    /// type.
     pub(crate) fn record(mut self) -> Recording {
         let heads = [
             Heap::Crate,
