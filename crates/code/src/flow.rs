@@ -12,27 +12,30 @@ const REGISTERS: usize = 17;
 const FLAGS: usize = 16;
 /// The stack's addresses come from no load.
 const STACK: usize = Base::STACK.0 as usize;
-/// Registers that hold arguments or a result (rax, rdx, rcx, rsi, rdi, r8, r9), and the others that a called function may change.
+/// Registers that hold arguments or a result (rax, rdx, rcx, rsi, rdi, r8, r9), and the others that
+/// a called function may change.
 const PASSED: [usize; 7] = [0, 1, 2, 4, 5, 8, 9];
 const CHANGED: [usize; 10] = [0, 1, 2, 4, 5, 8, 9, 10, 11, FLAGS];
 /// A result: rax and rdx.
 const RESULT: [usize; 2] = [0, 1];
 
-/// From which loads an instruction's addresses come.
+/// The loads that an instruction's addresses come from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddressSources {
-    /// Instructions of the same function that may have loaded them, or what they were computed or loaded from. Ascending.
+    /// Instructions of the same function that may have loaded them, or the inputs they were
+    /// computed from. Ascending.
     pub loads: Vec<u64>,
-    /// They may come from loads of other functions: from arguments, or from what a called function returned. `loads` then has what
-    /// the function itself hands out, too, because it may come back.
+    /// They may come from loads of other functions: from arguments, or from the result of a call.
+    /// `loads` then includes what the function itself passes out, because it may come back.
     pub outside: bool,
 }
 
-/// What each register holds.
+/// The contents of each register.
 type RegisterSources = [Sources; REGISTERS];
 
-/// Of each instruction that accesses memory, of one function's code at `start`: from which loads the addresses come. Instructions that
-/// no path from the start leads to, and those whose addresses come from too many loads to tell, are not in it.
+/// For each memory-accessing instruction of one function's code at `start`: the loads that its
+/// addresses come from. Instructions that no path from the start reaches, and those whose addresses
+/// come from too many loads, are left out.
 pub fn address_sources(code: &[u8], start: u64) -> BTreeMap<u64, AddressSources> {
     let instructions = Instruction::all(code, ElfAddr(start))
         .map(|instruction| (instruction.address().0, instruction))
@@ -54,7 +57,7 @@ struct Analysis {
     start: u64,
     end: u64,
     instructions: BTreeMap<u64, Instruction>,
-    /// What is known before an instruction that control may come to from elsewhere than the one before.
+    /// What is known before an instruction that is not only reached from the previous one.
     entries: BTreeMap<u64, RegisterSources>,
     found: BTreeMap<u64, Sources>,
     /// What reaches other functions: arguments and results.
@@ -63,7 +66,8 @@ struct Analysis {
 }
 
 impl Analysis {
-    /// Follows paths until nothing new is found. States only grow, and their sizes are bounded: it ends.
+    /// Follows paths until nothing new is found. States only grow, and their sizes are bounded, so
+    /// it terminates.
     fn run(&mut self) {
         let mut entry: RegisterSources = Default::default();
         for (register, sources) in entry.iter_mut().enumerate() {
@@ -83,11 +87,11 @@ impl Analysis {
         }
     }
 
-    /// Goes on from an entry, to the path's end or to another entry that knows all of this.
+    /// Continues from an entry, to the path's end or to another entry that knows all of this.
     fn follow(&mut self, from: u64, mut state: RegisterSources, work: &mut Vec<u64>) {
         let mut at = from;
         while let Some(instruction) = self.instructions.get(&at).copied() {
-            // A path that joins another ends here: what is new is added there and followed from
+            // A path that joins another ends here: anything new is added there and followed from
             // there.
             if at != from && self.entries.contains_key(&at) {
                 self.come_to(at, &state, work);
@@ -106,7 +110,7 @@ impl Analysis {
                     self.hand_out(&state, &RESULT);
                     return;
                 }
-                // Where it goes is not known: what it leads to is not analysed, or is another function.
+                // Its target is unknown: what it leads to is not analysed, or is another function.
                 Flow::IndirectJump => {
                     self.hand_out(&state, &PASSED);
                     return;
@@ -114,7 +118,7 @@ impl Analysis {
                 Flow::Call => {
                     self.hand_out(&state, &PASSED);
                     // By the calling convention, whatever the function does; the others come back
-                    // as they were.
+                    // unchanged.
                     for register in CHANGED {
                         state[register] = Sources::outside();
                     }
@@ -139,7 +143,7 @@ impl Analysis {
         }
     }
 
-    /// Control may come to an instruction with that state.
+    /// Control may reach an instruction with that state.
     fn come_to(&mut self, at: u64, state: &RegisterSources, work: &mut Vec<u64>) {
         let Some(known) = self.entries.get_mut(&at) else {
             self.entries.insert(at, state.clone());
@@ -161,7 +165,7 @@ impl Analysis {
         }
     }
 
-    /// One instruction: what its addresses come from, and what it leaves in registers.
+    /// One instruction: where its addresses come from, and what it leaves in registers.
     fn step(&mut self, instruction: &Instruction, state: &mut RegisterSources) {
         let effects = self.effects.of(instruction);
         let (mut accesses, mut loads) = (false, false);
@@ -189,7 +193,7 @@ impl Analysis {
         for used in effects.registers() {
             match used.used.writes {
                 Write::Yes => state[used.register.index()] = value.clone(),
-                // What was there may still be there.
+                // The old contents may still be there.
                 Write::Maybe => {
                     state[used.register.index()].add(&value);
                 }
@@ -209,7 +213,7 @@ impl Analysis {
     fn finish(self) -> BTreeMap<u64, AddressSources> {
         let mut all = BTreeMap::new();
         for (at, mut sources) in self.found {
-            // Only now are all hand-outs known.
+            // Only now is everything passed out known.
             if sources.outside {
                 sources.add(&self.handed_out);
             }

@@ -1,4 +1,4 @@
-//! A kernel's code: what a replay needs to know of the instructions that a recording has.
+//! A kernel's code: what a replay needs to know about the instructions in a recording.
 
 use std::collections::BTreeSet;
 
@@ -9,11 +9,13 @@ use linemate_types::kernel_image::CodeSection;
 
 use crate::flow::address_sources;
 
-/// The longest function that is looked at: kernels' are below. A symbol that is followed by none for longer is no function.
+/// The longest function that is analysed: kernels' are shorter. A symbol without a successor within
+/// this distance is not a function.
 const FUNCTION_MAX: u64 = 1 << 20;
 
-/// From which loads the addresses come that `instructions` access: of those that are in a section, in a function that a symbol begins. `symbols` are
-/// those of the same kernel, at the addresses where it is linked to be.
+/// The loads that the addresses accessed by `instructions` come from: for those in a section, in a
+/// function that a symbol starts. `symbols` are those of the same kernel, at their linked
+/// addresses.
 pub fn dependences(
     sections: &[CodeSection],
     symbols: &Symbols,

@@ -1,14 +1,14 @@
 //! Where a register's value comes from.
 
-/// The most loads that are told apart: a value that comes from more comes from any.
+/// The maximum number of loads that are distinguished: a value that comes from more comes from any.
 const LOADS_MAX: usize = 16;
 
-/// Loads that a value comes from.
+/// The loads that a value comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sources {
     /// Addresses of instructions, ascending.
     loads: Vec<u64>,
-    /// Loads outside of the function, too.
+    /// Also loads outside the function.
     pub(crate) outside: bool,
     pub(crate) any: bool,
 }
@@ -32,7 +32,7 @@ impl Sources {
         let Err(at) = self.loads.binary_search(&load) else {
             return;
         };
-        // Left out from here on: what is unknown overlaps with nothing. The 16 is not measured.
+        // Unknown from here on: what is unknown overlaps with nothing. 16 is a guess.
         if self.loads.len() == LOADS_MAX {
             self.any = true;
             self.loads.clear();
@@ -41,7 +41,7 @@ impl Sources {
         }
     }
 
-    /// Comes from there as well. Returns whether that is new.
+    /// Adds another source. Returns whether that is new.
     pub(crate) fn add(&mut self, other: &Sources) -> bool {
         let before = (self.loads.len(), self.outside, self.any);
         self.outside |= other.outside;
@@ -52,7 +52,7 @@ impl Sources {
         for load in &other.loads {
             self.add_load(*load);
         }
-        // Sets only grow, so their lengths say whether one has.
+        // Sets only grow, so comparing their lengths shows a change.
         before != (self.loads.len(), self.outside, self.any)
     }
 }

@@ -6,14 +6,14 @@ use linemate_types::ElfAddr;
 use linemate_types::kernel_image::CodeSection;
 use rustc_hash::FxHashMap;
 
-/// How an instruction that accesses memory changes the calls that are under way.
+/// How a memory-accessing instruction changes the calls in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transfer {
     /// It stores its return address.
     Call,
     /// It loads the return address of a call.
     Return,
-    /// It loads what an interrupt or an exception stored, and goes back there.
+    /// It loads what an interrupt or an exception stored, and returns there.
     InterruptReturn,
 }
 
@@ -31,10 +31,11 @@ impl Transfers {
     }
 }
 
-/// What `instructions`, which a recording has accesses of, do according to the image of its kernel.
+/// What `instructions`, which have accesses in a recording, do according to the image of its
+/// kernel.
 ///
-/// An instruction that is a direct jump in the image accesses no memory: where the recording has accesses of one, the kernel has put a return
-/// into its place (`jmp __x86_return_thunk` on processors that need no thunk).
+/// A direct jump in the image accesses no memory: if the recording has accesses by one, the kernel
+/// has replaced it by a return (`jmp __x86_return_thunk` on processors that need no thunk).
 pub fn transfers(
     sections: &[CodeSection],
     instructions: impl IntoIterator<Item = GuestAddr>,
@@ -54,7 +55,8 @@ fn decode(sections: &[CodeSection], at: GuestAddr) -> Option<Instruction> {
         let from = usize::try_from(at.0.checked_sub(section.address)?).ok()?;
         section.bytes.get(from..).filter(|rest| !rest.is_empty())
     })?;
-    // From the instruction itself, which a recording is sure of: its function need not be known.
+    // From the instruction itself, which a recording has for certain: its function need not be
+    // known.
     Some(Instruction::decode(code, ElfAddr(at.0)))
 }
 

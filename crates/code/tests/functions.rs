@@ -1,4 +1,4 @@
-//! Made-up functions whose answers can be read off.
+//! Synthetic functions with obvious answers.
 
 use std::collections::BTreeMap;
 
@@ -88,7 +88,8 @@ fn calls_change_what_they_may_change() {
         (0x00, &[], false),
         (0x07, &[], false),
         (0x1c, &[], false),
-        // rbx is kept by the called function; rax is its result, which may come from what rcx handed out.
+        // rbx is preserved by the called function; rax is its result, which may come from what rcx
+        // passed out.
         (0x21, &[0x00], false),
         (0x23, &[0x07], true),
         (0x29, &[], false),
@@ -147,7 +148,7 @@ fn what_no_path_leads_to_is_left_out() {
     assert_eq!(sources(&code), expected(&[]));
 }
 
-/// Any bytes end.
+/// Terminates on any bytes.
 #[test]
 fn bytes_that_are_no_code_end() {
     let mut state = 1u64;

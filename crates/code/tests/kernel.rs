@@ -1,4 +1,4 @@
-//! What a kernel's image says of the instructions of a recording, and of a whole kernel.
+//! What a kernel's image says about the instructions of a recording, and about a whole kernel.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

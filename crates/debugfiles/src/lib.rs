@@ -1,10 +1,12 @@
-//! Finds the files that a program's debug information is in, where debuggers look for them.
+//! Finds the files that contain a program's debug information, where debuggers search for them.
 //!
-//! * [`find`] looks for a separate debug file, the file of common types that `dwz` made, and split units;
-//! * [`Found`] has the contents of those that belong to the program, and [`Missing`] what is not there.
+//! * [`find`] searches for a separate debug file, the file of common types that `dwz` made, and
+//!   split units;
+//! * [`Found`] has the contents of those that belong to the program, and [`Missing`] what was not
+//!   found.
 //!
-//! A file is taken if it says itself that it belongs: by its build-id, by the checksum in the program, by the ids of its units. Where it
-//! was found proves nothing.
+//! A file is accepted if its contents say that it belongs: by its build-id, by the checksum in the
+//! program, by the ids of its units. Its location proves nothing.
 
 mod places;
 mod split;
@@ -19,13 +21,13 @@ pub use split::MissingSplit;
 /// The files with a program's debug information, without the program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// The separate debug file, where the program has no debug information itself.
+    /// The separate debug file, if the program has no debug information itself.
     pub debug: Option<Vec<u8>>,
     /// The file that `dwz` moved common types to.
     pub alternate: Option<Vec<u8>>,
     /// `.dwp` packages and `.dwo` files, in the order of the units.
     pub split: Vec<Vec<u8>>,
-    /// What was looked for in vain.
+    /// What was not found.
     pub missing: Vec<Missing>,
 }
 
@@ -37,9 +39,9 @@ pub enum Missing {
     /// What `dwz` moved.
     #[error("its debug information refers to {name}, which was not found at {}", listed(.places))]
     Alternate {
-        /// As the debug information calls it.
+        /// Its name in the debug information.
         name: String,
-        /// Where it was looked for.
+        /// Where it was searched for.
         places: Vec<PathBuf>,
     },
     #[error(transparent)]
@@ -58,13 +60,13 @@ fn listed(places: &[PathBuf]) -> String {
     places.join(", ")
 }
 
-/// Looks for what belongs to `program`, which is at `path`.
+/// Searches for what belongs to `program`, which is at `path`.
 ///
 /// # Errors
-/// When it is not an ELF file of a linked program.
+/// If it is not an ELF file of a linked program.
 pub fn find(program: &[u8], path: &Path) -> Result<Found, DwarfError> {
     let mut companions = Companions::of(program)?;
-    // Places beside a program are beside what a link to it means.
+    // Places next to a program are next to a link's target.
     let resolved = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let mut found = Found::default();
     let mut at = resolved.clone();

@@ -1,10 +1,10 @@
-//! Where files with debug information can be, in the order of gdb.
+//! Where files with debug information can be, in gdb's order.
 
 use std::path::{Path, PathBuf};
 
 use linemate_dwarf::Companions;
 
-/// Where distributions put the debug information of what they package.
+/// Where distributions put the debug information of their packages.
 const DEBUG_FOLDER: &str = "/usr/lib/debug";
 
 /// Where the separate debug file of a program at `path` can be.
@@ -32,7 +32,7 @@ pub(crate) fn alternate(name: &str, id: &[u8], path: &Path) -> Vec<PathBuf> {
     places
 }
 
-/// Where the package of a program or debug file that is known by `paths` can be.
+/// Where the package of a program or debug file at one of `paths` can be.
 pub(crate) fn packages(paths: &[&Path]) -> Vec<PathBuf> {
     let mut places = Vec::new();
     for path in paths {
@@ -50,7 +50,8 @@ pub(crate) fn packages(paths: &[&Path]) -> Vec<PathBuf> {
     places
 }
 
-/// Where the `.dwo` file that a skeleton names can be: where the compiler wrote it, else beside a program or debug file of `paths`.
+/// Where the `.dwo` file that a skeleton names can be: where the compiler wrote it, else next to a
+/// program or debug file of `paths`.
 pub(crate) fn objects(name: &str, compiled_in: Option<&str>, paths: &[&Path]) -> Vec<PathBuf> {
     let mut places = Vec::new();
     let named = match compiled_in {

@@ -9,7 +9,7 @@ use linemate_files::read_file;
 
 use crate::places;
 
-/// Split units that no file has, by the `.dwo` files that were to have them.
+/// Split units in no file, by the `.dwo` files that should contain them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingSplit {
     /// The first of the files, where the compiler wrote it.
@@ -42,9 +42,10 @@ impl fmt::Display for MissingSplit {
     }
 }
 
-/// The files with the split units of `told`, a program or its debug file; `paths` are where these are.
+/// The files with the split units of `told`, a program or its debug file; `paths` are their
+/// locations.
 pub(crate) fn find(told: &[u8], paths: &[&Path]) -> (Vec<Vec<u8>>, Option<MissingSplit>) {
-    // Broken debug information is told when it is read.
+    // Broken debug information is reported when it is read.
     let skeletons = skeletons(told).unwrap_or_default();
     let mut search = Search {
         wanted: skeletons.iter().map(|skeleton| skeleton.id).collect(),
@@ -97,7 +98,7 @@ struct Search {
 }
 
 impl Search {
-    /// Takes the file at `place`, if it has a unit that is wanted.
+    /// Uses the file at `place`, if it has a wanted unit.
     fn look(&mut self, place: PathBuf) {
         if !self.looked.insert(place.clone()) {
             return;

@@ -6,10 +6,10 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ExportError {
-    /// A run is known by its recording's checksum, and a recording that was cut has none.
+    /// A run is identified by its recording's checksum, and a truncated recording has none.
     #[error("the recording is truncated, so its run has no key: record again")]
     Cut,
-    /// A document of another question.
+    /// The document of another question.
     #[error("the report has no {0}")]
     NoRows(&'static str),
     /// A count that no column holds.
@@ -25,13 +25,13 @@ pub enum ExportError {
         crate::SCHEMA
     )]
     OtherSchema {
-        /// What it says, shortened.
+        /// Its contents, shortened.
         found: String,
     },
     /// A key that could not be written as JSON.
     #[error("cannot write JSON: {0}")]
     Json(#[from] serde_json::Error),
-    /// What the library refused.
+    /// The library's error.
     #[error("cannot write Parquet: {0}")]
     Parquet(#[from] parquet::errors::ParquetError),
 }

@@ -1,7 +1,8 @@
 //! The documents of many runs as Parquet tables that one query can read (docs/reference/tables.md).
 //!
-//! [`files`] turns a run's documents into the bytes of its tables and says where below a folder each belongs. The figures are those of the documents:
-//! a table's sums are what `--json` says. Same documents, same bytes. Whoever calls puts the files there; no file is read or written here.
+//! [`files`] turns a run's documents into the bytes of its tables and says where below a folder
+//! each belongs. The figures are those of the documents: a table's sums are what `--json` says.
+//! Same documents, same bytes. The caller writes the files; no file is read or written here.
 
 mod error;
 mod run;
@@ -20,28 +21,28 @@ use linemate_answers::{CostsDocument, Report, WhatIfDocument};
 use schema::RUNS;
 use table::{Table, Value};
 
-/// What a run found.
+/// The results of a run.
 #[derive(Clone, Copy, Debug)]
 pub enum Facts<'a> {
-    /// What a recording has.
+    /// The contents of a recording.
     Recording(&'a Accesses),
-    /// What it costs on a machine; with lines if these are wanted.
+    /// Its cost on a machine; with lines if they are wanted.
     Replay(&'a CostsDocument, WithLines),
     WhatIf(&'a WhatIfDocument),
     Failure,
 }
 
-/// Whether the costs of lines are wanted, which are many.
+/// Whether the costs of lines, of which there are many, are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WithLines {
     Yes,
     No,
 }
 
-/// What a recording has, in full: reports with all rows.
+/// The contents of a recording, in full: reports with all rows.
 #[derive(Clone, Debug)]
 pub struct Accesses {
-    /// By type, also of what cannot be laid out.
+    /// By type, including what cannot be laid out.
     pub types: Report,
     /// By field.
     pub fields: Report,
@@ -56,17 +57,17 @@ pub struct Accesses {
 pub struct TableFile {
     /// Where it belongs, below the folder of all tables.
     pub place: PathBuf,
-    /// What is in it.
+    /// Its contents as bytes.
     pub bytes: Vec<u8>,
 }
 
-/// The schema's name as a folder's [`SCHEMA_FILE`] has it.
+/// The schema's name as in a folder's [`SCHEMA_FILE`].
 #[must_use]
 pub fn schema_text() -> String {
     format!("{SCHEMA}\n")
 }
 
-/// Checks what a folder's [`SCHEMA_FILE`] says.
+/// Checks the contents of a folder's [`SCHEMA_FILE`].
 ///
 /// # Errors
 /// [`ExportError::OtherSchema`].
@@ -79,10 +80,11 @@ pub fn check_schema(text: &str) -> Result<(), ExportError> {
     })
 }
 
-/// The tables of a run, `runs` last: whoever finds a run there finds the others whole.
+/// The tables of a run, `runs` last: a reader that finds a run there finds the other tables
+/// complete.
 ///
 /// # Errors
-/// Documents that are not what they should be, counts of more than 63 bits, and what the library refuses.
+/// Documents of the wrong kind, counts of more than 63 bits, and errors of the library.
 pub fn files(run: &Run<'_>, tool: &str, facts: &Facts<'_>) -> Result<Vec<TableFile>, ExportError> {
     let key = run.key()?;
     let mut tables = match facts {

@@ -1,4 +1,4 @@
-//! What a run is known by, and where its files are.
+//! The identity of a run, and where its files are.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,29 +21,31 @@ impl fmt::Display for RunKey {
     }
 }
 
-/// What was run, and what its files are found by.
+/// What was run, which determines the place of its files.
 #[derive(Clone, Debug, Serialize)]
 pub struct Run<'a> {
     /// The kernel's release.
     pub kernel: String,
-    /// What the workload is called.
+    /// The workload's name.
     pub workload: String,
     /// The recording's seed.
     pub seed: String,
     /// The machine, for a replay.
     pub machine: Option<&'a MachinesDocument>,
-    /// The recording's checksum; none of a run that failed before there was one.
+    /// The recording's checksum; none for a run that failed before there was one.
     pub recording: Option<String>,
-    /// What decides the figures besides: of the replay, by their names on the command line.
+    /// The other settings that determine the figures: those of the replay, by their names on the
+    /// command line.
     pub options: BTreeMap<String, String>,
-    /// The edits as a file holds them.
+    /// The edits as in a file.
     pub edits: Option<String>,
     /// Why there are no figures, if it failed.
     pub reason: Option<String>,
 }
 
 impl Run<'_> {
-    /// That of a recording, given its description and its checksum. The workload is called `workload`, or as the command's program.
+    /// The run of a recording, given its description and its checksum. The workload is called
+    /// `workload`, or after the command's program.
     ///
     /// # Errors
     /// [`ExportError::Cut`].
@@ -101,14 +103,15 @@ impl Run<'_> {
     }
 }
 
-/// The most bytes of a value that stand in a folder's name: the system takes 255, and an encoded one has three times as many.
+/// The maximum length of a value in a folder's name: the system allows 255 bytes, and an encoded
+/// one has three times as many.
 const VALUE_MAX: usize = 80;
 
-/// What readers take for no value.
+/// What readers treat as no value.
 const NO_VALUE: &str = "__HIVE_DEFAULT_PARTITION__";
 
-/// A value as the name of a folder: letters, digits and `._-+` as they are, others as `%` and two hexadecimal digits, which readers turn
-/// back.
+/// A value as the name of a folder: letters, digits and `._-+` unchanged, others as `%` and two
+/// hexadecimal digits, which readers decode.
 fn encoded(value: &str) -> String {
     if value.is_empty() {
         return NO_VALUE.to_owned();

@@ -1,6 +1,6 @@
 //! What the tables are: names, columns, units (docs/reference/tables.md).
 
-/// The schema's name and version: it changes when a column goes away or gets another meaning.
+/// The schema's name and version: it changes when a column is removed or gets another meaning.
 pub const SCHEMA: &str = "linemate.export/2";
 
 /// Where a folder of tables says which schema it has.
@@ -19,7 +19,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As docs/reference/tables.md calls it.
+    /// Its name in docs/reference/tables.md.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -71,7 +71,7 @@ const fn of(name: &'static str, kind: Kind, required: bool) -> Column {
     }
 }
 
-/// The same column, where rows may have nothing.
+/// The same column, but optional.
 const fn maybe(column: Column) -> Column {
     of(column.name, column.kind, false)
 }
@@ -119,7 +119,7 @@ pub(crate) const LEDGER: Schema = Schema {
     ],
 };
 
-/// What was accessed, by type and variable.
+/// Accesses by type and variable.
 pub(crate) const TYPES: Schema = Schema {
     table: "types",
     columns: &[
@@ -142,7 +142,7 @@ pub(crate) const TYPES: Schema = Schema {
     ],
 };
 
-/// What was accessed, by field.
+/// Accesses by field.
 pub(crate) const FIELDS: Schema = Schema {
     table: "fields",
     columns: &[
@@ -165,7 +165,7 @@ pub(crate) const FIELDS: Schema = Schema {
     ],
 };
 
-/// What was accessed, by line of a type.
+/// Accesses by line of a type.
 pub(crate) const LINES: Schema = Schema {
     table: "lines",
     columns: &[
@@ -184,7 +184,7 @@ pub(crate) const LINES: Schema = Schema {
     ],
 };
 
-/// What was accessed, by function.
+/// Accesses by function.
 pub(crate) const FUNCTIONS: Schema = Schema {
     table: "functions",
     columns: &[
@@ -242,7 +242,7 @@ pub(crate) const LINE_COSTS: Schema = Schema {
     ],
 };
 
-/// Who took modified lines from whom in a replay.
+/// Which CPUs took modified lines from which in a replay.
 pub(crate) const CPU_PAIRS: Schema = Schema {
     table: "cpu_pairs",
     columns: &[

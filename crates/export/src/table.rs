@@ -12,7 +12,7 @@ use parquet::schema::types::{Type, TypePtr};
 use crate::schema::{Column, Kind, SCHEMA, Schema};
 use crate::{ExportError, RunKey};
 
-/// The most rows of a row group: what a reader has to hold at once.
+/// The maximum number of rows in a row group: what a reader has to hold at once.
 pub const GROUP_ROWS: usize = 65_536;
 
 /// Files are read many times and written once.
@@ -26,7 +26,7 @@ pub(crate) enum Value {
     Integer(i64),
     Number(f64),
     Flag(bool),
-    /// A count, which is checked when it is written.
+    /// A count, checked when it is written.
     Count(u64),
 }
 

@@ -1,4 +1,5 @@
-//! Tables read back with the library's reader: their rows are the documents', their columns what docs/reference/tables.md says.
+//! Tables read back with the library's reader: their rows are the documents', their columns those
+//! of docs/reference/tables.md.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

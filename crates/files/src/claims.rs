@@ -1,7 +1,8 @@
-//! The files that one command reads and writes: no output takes the place of an input, and no two outputs are one file.
+//! The files that one command reads and writes: no output replaces an input, and no two outputs are
+//! one file.
 //!
-//! Files are compared by what they are (device and number), so links do not hide one behind another name. A file that is not there yet is
-//! its name in the folder that it will be in.
+//! Files are compared by identity (device and inode), so links do not hide one behind another name.
+//! A file that does not exist yet is identified by its name in its future folder.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Metadata};
@@ -11,16 +12,16 @@ use std::path::{Path, PathBuf};
 use crate::FileError;
 use crate::replacement::{self, Destination};
 
-/// What a path leads to.
+/// The target of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Identity {
-    /// A file that is there.
+    /// An existing file.
     File(FileNumber),
     /// A name that no file in this folder has yet.
     Name(FileNumber, OsString),
 }
 
-/// A file or folder, whatever its names.
+/// A file or folder, under any name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileNumber {
     device: u64,
@@ -37,7 +38,8 @@ impl FileNumber {
 }
 
 impl Identity {
-    /// `None` for what no output can replace (a folder, a device, a pipe), and for what cannot be looked at: opening it says why.
+    /// `None` for what no output can replace (a folder, a device, a pipe), and for what cannot be
+    /// examined: opening it reports why.
     fn of(path: &Path) -> Option<Identity> {
         if let Ok(about) = fs::metadata(path) {
             return about
@@ -53,7 +55,7 @@ impl Identity {
     }
 }
 
-/// An output, and what the user calls it.
+/// An output, and the user's name for it.
 #[derive(Clone, Debug)]
 struct Claim {
     called: String,
@@ -75,7 +77,7 @@ impl Claims {
         self.inputs.push((path.to_owned(), Identity::of(path)));
     }
 
-    /// The command reads the C sources below `folder`. Other files there can be outputs.
+    /// The command reads the C sources below `folder`. Other files there may be outputs.
     pub fn read_sources(&mut self, folder: &Path) {
         self.sources.extend(fs::canonicalize(folder));
     }
@@ -89,10 +91,10 @@ impl Claims {
         });
     }
 
-    /// Refuses the command if an output would take the place of an input or of another output.
+    /// Refuses the command if an output would replace an input or another output.
     ///
     /// # Errors
-    /// [`FileError::ReplacesInput`] or [`FileError::SameOutput`], with what the user calls them.
+    /// [`FileError::ReplacesInput`] or [`FileError::SameOutput`], with the user's names.
     pub fn check(&self) -> Result<(), FileError> {
         for (number, output) in self.outputs.iter().enumerate() {
             if let Some(input) = self.replaced(output) {

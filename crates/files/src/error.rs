@@ -18,17 +18,17 @@ pub enum FileError {
     /// An output that must be a file and is something else.
     #[error("{} is {kind}: name a file", path.display())]
     NotAFile { path: PathBuf, kind: &'static str },
-    /// The older file cannot get out of the way.
+    /// The older file cannot be moved away.
     #[error(
         "{} is in the way: the older output would get this name: move it, or name another output",
         .0.display()
     )]
     InTheWay(PathBuf),
-    /// An output that is there already, and is not an older output.
+    /// An existing file that is not an older output.
     #[error("{} is not {kind} and is not replaced: name another file, or remove it", path.display())]
     NotOurs {
         path: PathBuf,
-        /// What an older output is.
+        /// What an older output would be.
         kind: &'static str,
     },
     /// An output that is an input.
@@ -45,10 +45,10 @@ pub enum FileError {
         first: String,
         second: String,
     },
-    /// A file that is there with other bytes, where files are never changed.
+    /// An existing file with other bytes, where files are never changed.
     #[error("{} exists with other content: remove it, or write into another folder", .0.display())]
     Differs(PathBuf),
-    /// Somebody else's folder or file, where what is in it is executed or booted.
+    /// Somebody else's folder or file, whose contents would be executed or booted.
     #[error(
         "{} belongs to user {owner}, and linemate would trust its contents: set LINEMATE_CACHE to a folder of your own",
         path.display()
@@ -58,7 +58,7 @@ pub enum FileError {
         path: PathBuf,
         owner: u32,
     },
-    /// A folder or file that others can change, where what is in it is executed or booted.
+    /// A folder or file that others can change, whose contents would be executed or booted.
     #[error(
         "{} is writable by others, and linemate would trust its contents: remove it, or `chmod go-w` it if you know what it holds",
         .0.display()
@@ -68,13 +68,13 @@ pub enum FileError {
     Io {
         doing: &'static str,
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         reason: io::Error,
     },
 }
 
 impl FileError {
-    /// Whether something that is no folder is where a folder has to be.
+    /// Whether something other than a folder is where a folder has to be.
     #[must_use]
     pub fn is_in_the_way(&self) -> bool {
         use io::ErrorKind::{AlreadyExists, NotADirectory};
@@ -86,7 +86,7 @@ impl FileError {
         }
     }
 
-    /// For `map_err`: the system's error with what was attempted.
+    /// For `map_err`: the system's error with the operation that failed.
     pub(crate) fn io<E: Into<io::Error>>(
         doing: &'static str,
         path: &Path,

@@ -1,4 +1,4 @@
-//! Folders whose content is trusted: kernels that are booted, snapshots that are run.
+//! Folders whose contents are trusted: kernels that are booted, snapshots that are run.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -9,11 +9,11 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::FileError;
 
-/// Makes a folder, and those above it, that its owner alone can enter; one that is there must be trusted and is closed to
-/// others.
+/// Makes a folder, and those above it, that only its owner can enter; an existing one must be
+/// trusted and is closed to others.
 ///
 /// # Errors
-/// As [`check_trusted`], and the system's.
+/// As for [`check_trusted`], and the system's.
 pub fn private_folder(path: &Path) -> Result<(), FileError> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
     made.map_err(FileError::io("create", path))?;
@@ -26,16 +26,16 @@ pub fn private_folder(path: &Path) -> Result<(), FileError> {
     Ok(())
 }
 
-/// Checks that nobody but this user and root can change `path` or put something else in its place: neither it, nor what
-/// it links to, nor a folder above it belongs to somebody else or can be written by others. What does not exist yet is
-/// judged by the folders above it.
+/// Checks that only this user and root can change `path` or replace it: neither it, nor what it
+/// links to, nor a folder above it belongs to somebody else or is writable by others. For a path
+/// that does not exist yet, the folders above it are checked.
 ///
 /// # Errors
 /// [`FileError::Foreign`] or [`FileError::Writable`] with the folder or file, or the system's.
 pub fn check_trusted(path: &Path) -> Result<(), FileError> {
     let named = std::path::absolute(path).map_err(FileError::io("find", path))?;
     check_parts(&named)?;
-    // Links may lead elsewhere, where other folders are above.
+    // Links may lead elsewhere, with other folders above.
     match fs::canonicalize(&named) {
         Ok(real) if real != named => check_parts(&real),
         Ok(_) => Ok(()),
@@ -58,9 +58,10 @@ fn check_parts(path: &Path) -> Result<(), FileError> {
                 owner: about.uid(),
             });
         }
-        // Whoever can write to a sticky folder, such as /tmp, can add to it, but not replace what others have there.
+        // Anyone who can write to a sticky folder, such as /tmp, can add to it, but not replace
+        // other users' files there.
         let sticky_above = part != path && about.mode() & 0o1000 != 0;
-        // The mode of a link says nothing.
+        // The mode of a link is meaningless.
         if about.mode() & 0o022 != 0 && !sticky_above && !about.is_symlink() {
             return Err(FileError::Writable(part.to_owned()));
         }
@@ -68,7 +69,8 @@ fn check_parts(path: &Path) -> Result<(), FileError> {
     Ok(())
 }
 
-/// Makes a file that its owner alone can read; an older one of that name is written over, a link is refused.
+/// Makes a file that only its owner can read; an older one of that name is overwritten, a link is
+/// refused.
 ///
 /// # Errors
 /// The system's.

@@ -7,13 +7,13 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// The most bytes of a text: edits, rules, evidence and descriptions are far smaller.
+/// The maximum size of a text: edits, rules, evidence and descriptions are far smaller.
 pub const TEXT_MAX: u64 = 16 << 20;
 
-/// Opens a regular file. Never waits, as a named pipe would make it.
+/// Opens a regular file. Never blocks, as a named pipe would.
 ///
 /// # Errors
-/// The system's, or that it is not a regular file.
+/// The system's error, or it is not a regular file.
 pub fn open_file(path: &Path) -> io::Result<File> {
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = OpenOptions::new()
@@ -33,7 +33,7 @@ pub fn open_file(path: &Path) -> io::Result<File> {
 /// Reads a regular file: a recording, an image.
 ///
 /// # Errors
-/// As [`open_file`], and whatever reading says.
+/// As for [`open_file`], and any error from reading.
 pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_file(path)?.read_to_end(&mut bytes)?;
@@ -43,7 +43,7 @@ pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
 /// Reads a text of at most [`TEXT_MAX`] bytes. A pipe is fine: `--edit <(…)`.
 ///
 /// # Errors
-/// The system's, that it is too long, or not UTF-8.
+/// The system's error, or the text is too long or not UTF-8.
 pub fn read_text(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     File::open(path)?
@@ -61,7 +61,7 @@ pub fn read_text(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// What a file that is not a regular one is called.
+/// The name of a kind of file that is not a regular one.
 #[must_use]
 pub fn kind_name(kind: fs::FileType) -> &'static str {
     if kind.is_symlink() {

@@ -1,14 +1,16 @@
-//! How linemate touches files that are not its own.
+//! How linemate handles files that are not its own.
 //!
-//! * [`Output`] is where a text goes, [`Replacement`] a file that is replaced as a whole, with a [`Draft`] until then;
+//! * [`Output`] is the destination of a text, [`Replacement`] a file that is replaced as a whole,
+//!   with a [`Draft`] until then;
 //! * [`FileSet`] is several files that appear together;
-//! * [`Claims`] are all files of one command: none is both read and replaced;
-//! * [`open_file`], [`read_file`] and [`read_text`] read what a user names;
-//! * [`FileState`] says whether a file is the one that it was, unchanged;
-//! * [`private_folder`] and [`check_trusted`] are for folders whose content is executed or booted;
-//! * [`Recipe`] makes the key under which a thing is kept.
+//! * [`Claims`] has all files of one command: none is both read and replaced;
+//! * [`open_file`], [`read_file`] and [`read_text`] read files that the user names;
+//! * [`FileState`] says whether a file is still the same and unchanged;
+//! * [`private_folder`] and [`check_trusted`] are for folders whose contents are executed or
+//!   booted;
+//! * [`Recipe`] makes cache keys.
 //!
-//! What a file holds is not known here.
+//! The contents of files are unknown here.
 
 mod claims;
 mod error;

@@ -11,7 +11,8 @@ use crate::FileError;
 use crate::input::kind_name;
 use crate::replacement::{self, Destination, Replacement};
 
-/// Where a text goes: a file that is replaced as a whole, or a device or pipe that is written into.
+/// The destination of a text: a file that is replaced as a whole, or a device or pipe that is
+/// written to.
 #[derive(Debug)]
 pub struct Output {
     path: PathBuf,
@@ -25,10 +26,10 @@ enum To {
 }
 
 impl Output {
-    /// Checks that `path` can be written. To be called before the work whose result it takes.
+    /// Checks that `path` can be written. Must be called before the work whose result it receives.
     ///
     /// # Errors
-    /// What [`Replacement::new`] refuses, except for devices, pipes and terminals: these are opened.
+    /// What [`Replacement::new`] refuses, except devices, pipes and terminals, which are opened.
     pub fn new(path: &Path) -> Result<Self, FileError> {
         let to = match replacement::place(path)? {
             Destination::File(file) => To::File(file),
@@ -40,7 +41,7 @@ impl Output {
         })
     }
 
-    /// Writes the whole text. A file is as it was until this has succeeded.
+    /// Writes the whole text. A file is unchanged until this has succeeded.
     ///
     /// # Errors
     /// The system's.
@@ -62,7 +63,7 @@ impl Output {
     }
 }
 
-/// Opens what is written into. A pipe without a reader waits for one, as it does for a shell.
+/// Opens a destination that is written to. A pipe without a reader waits for one, as in a shell.
 fn open_stream(path: &Path) -> Result<File, FileError> {
     let kind = fs::metadata(path)
         .map_err(FileError::io("write", path))?

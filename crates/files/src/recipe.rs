@@ -1,13 +1,13 @@
-//! Keys of what is kept: digests of all that it is made of.
+//! Cache keys: digests of everything that a stored result depends on.
 
 use sha2::{Digest, Sha256};
 
-/// A digest over the parts that a kept thing is made of; they cannot run into each other.
+/// A digest over the parts that a stored result depends on, with unambiguous boundaries.
 #[derive(Clone, Debug)]
 pub struct Recipe(Sha256);
 
 impl Recipe {
-    /// `format` changes when equal parts give another thing.
+    /// `format` changes when equal parts give another result.
     #[must_use]
     pub fn new(format: &[u8]) -> Self {
         let mut recipe = Recipe(Sha256::new());
@@ -15,13 +15,13 @@ impl Recipe {
         recipe
     }
 
-    /// Each part goes in with its length, so that no two lists of parts are the same bytes.
+    /// Each part is preceded by its length, so that no two lists of parts give the same bytes.
     pub fn part(&mut self, bytes: &[u8]) {
         self.0.update((bytes.len() as u64).to_le_bytes());
         self.0.update(bytes);
     }
 
-    /// Half of the digest: it tells things apart, and makes a name of 32 hexadecimal digits.
+    /// Half of the digest: enough to be unique, and a name of 32 hexadecimal digits.
     #[must_use]
     pub fn key(self) -> String {
         let mut key = format!("{:x}", self.0.finalize());

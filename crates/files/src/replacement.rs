@@ -1,4 +1,5 @@
-//! A file that is replaced as a whole: what is new is written beside it under another name and takes its place at the end.
+//! A file that is replaced as a whole: the new one is written next to it under another name and
+//! replaces it at the end.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, Permissions};
@@ -14,13 +15,14 @@ use tempfile::NamedTempFile;
 use crate::FileError;
 use crate::input::{kind_name, open_file};
 
-/// Links that are followed from an output's name to its file, as the system does.
+/// The maximum number of links followed from an output's name to its file, as in the system.
 const LINKS_MAX: usize = 40;
 
-/// What a draft's name ends in.
+/// The suffix of a draft's name.
 const PARTIAL: &str = ".partial";
 
-/// Bytes of an output's name that a draft's name repeats: the system takes 255 in all.
+/// The number of bytes of an output's name that a draft's name repeats: the system allows 255 in
+/// total.
 const NAME_MAX: usize = 200;
 
 /// Where a name leads.
@@ -34,24 +36,24 @@ pub(crate) enum Destination {
 /// A file that is to be replaced, or made.
 #[derive(Debug)]
 pub struct Replacement {
-    /// What the user gave.
+    /// The user's name for it.
     given: PathBuf,
-    /// The file itself, all links followed.
+    /// The file itself, with all links followed.
     file: PathBuf,
     folder: PathBuf,
     older: Option<Older>,
 }
 
-/// What the files are that get out of the way of newer ones.
+/// Which older files may be moved away.
 #[derive(Clone, Copy, Debug)]
 pub struct FileKind {
-    /// What such a file is called: `a recording`.
+    /// The name of such a file: `a recording`.
     pub name: &'static str,
     /// Whether the file at a path is one.
     pub recognize: fn(&Path) -> bool,
 }
 
-/// Whose an older file is, and who may do what with it.
+/// The owner and permissions of an older file.
 #[derive(Debug)]
 struct Older {
     uid: u32,
@@ -80,7 +82,7 @@ pub(crate) fn place(given: &Path) -> Result<Destination, FileError> {
             return Err(FileError::Folder(given.to_owned()));
         };
         let folder = real_folder(given, &at)?;
-        // Links to open descriptors lead to no name: /dev/stdout, and /dev/fd/63 of a shell's >(…).
+        // Links to open descriptors have no name: /dev/stdout, and /dev/fd/63 of a shell's >(…).
         if folder.starts_with("/proc") {
             return Ok(Destination::Stream);
         }
@@ -127,11 +129,12 @@ fn real_folder(given: &Path, at: &Path) -> Result<PathBuf, FileError> {
 }
 
 impl Replacement {
-    /// Follows `path` through links to a regular file, which need not exist, and checks that it can be replaced. To be
-    /// called before the work whose result it takes.
+    /// Follows `path` through links to a regular file, which need not exist, and checks that it can
+    /// be replaced. Must be called before the work whose result it receives.
     ///
     /// # Errors
-    /// A folder, a device or pipe, a folder that is missing or cannot be written to, a file that is write-protected.
+    /// A folder, a device or pipe, a folder that is missing or cannot be written to, a
+    /// write-protected file.
     pub fn new(path: &Path) -> Result<Self, FileError> {
         match place(path)? {
             Destination::File(file) => Ok(file),
@@ -145,7 +148,7 @@ impl Replacement {
         }
     }
 
-    /// The file, all links followed.
+    /// The file, with all links followed.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.file
@@ -160,7 +163,7 @@ impl Replacement {
             return Ok(());
         };
         refused(&self.file, Access::WRITE_OK)?;
-        // In a sticky folder such as /tmp a file can be replaced by its owner alone.
+        // In a sticky folder such as /tmp only its owner can replace a file.
         let folder = fs::metadata(&self.folder).map_err(FileError::io("write", &self.folder))?;
         let me = rustix::process::geteuid().as_raw();
         let may = [0, older.uid, folder.uid()].contains(&me);
@@ -171,7 +174,7 @@ impl Replacement {
         Ok(())
     }
 
-    /// Whether there is a file with content, which [`Draft::replace_keeping_old`] would keep.
+    /// Whether there is a file with contents, which [`Draft::replace_keeping_old`] would keep.
     #[must_use]
     pub fn is_there(&self) -> bool {
         fs::symlink_metadata(&self.file).is_ok_and(|file| file.len() > 0)
@@ -184,7 +187,8 @@ impl Replacement {
         PathBuf::from(name)
     }
 
-    /// Checks that what is there is an older output, and that it can be kept as `.old`, where only a still older one is replaced.
+    /// Checks that the existing file is an older output, and that it can be kept as `.old`, where
+    /// only a still older one is replaced.
     ///
     /// # Errors
     /// [`FileError::NotOurs`] or [`FileError::InTheWay`] for a file that is not of this kind.
@@ -208,20 +212,20 @@ impl Replacement {
         }
     }
 
-    /// Gives a file of this kind the name that an older output gets.
+    /// Gives a file of this kind the name of an older output.
     fn move_away(&self, kind: FileKind) -> Result<(), FileError> {
         if !self.is_there() {
             return Ok(());
         }
         self.check_old(kind)?;
         match fs::rename(&self.file, self.old()) {
-            // Another run that ended at this moment has moved it.
+            // Another run that ended at the same moment has moved it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             moved => moved.map_err(FileError::io("write", &self.given)),
         }
     }
 
-    /// Drafts of this output that nobody writes any more: their writers were killed.
+    /// Abandoned drafts of this output: their writers were killed.
     #[must_use]
     pub fn abandoned(&self) -> Vec<PathBuf> {
         let start = self.draft_prefix();
@@ -251,8 +255,8 @@ impl Replacement {
         std::os::unix::ffi::OsStringExt::from_vec(prefix)
     }
 
-    /// Starts the new file beside the older one, under a name that nobody else has. It has the older one's owner and
-    /// rights; where there is none, those that the umask leaves.
+    /// Starts the new file next to the older one, under a unique name. It has the older one's owner
+    /// and permissions; without one, those that the umask leaves.
     ///
     /// # Errors
     /// The system's.
@@ -268,7 +272,8 @@ impl Replacement {
         if let Some(older) = &self.older {
             take_rights(file.as_file(), older).map_err(failed)?;
         }
-        // Held as long as the draft lives, however its writer ends. Where there are no locks, nothing is abandoned.
+        // Locked as long as the draft lives, however its writer ends. Without lock support, nothing
+        // counts as abandoned.
         let _ = rustix::fs::flock(file.as_file(), FlockOperation::NonBlockingLockExclusive);
         Ok(Draft { of: self, file })
     }
@@ -280,7 +285,7 @@ fn take_rights(file: &File, older: &Older) -> io::Result<()> {
     let new = Older::new(&file.metadata()?);
     if (new.uid, new.gid) != (older.uid, older.gid) {
         let (uid, gid) = (Uid::from_raw(older.uid), Gid::from_raw(older.gid));
-        // Only root can give a file away. What another group could do, mine shall not.
+        // Only root can give away a file. Permissions of another group must not pass to this one.
         if rustix::fs::fchown(file, Some(uid), Some(gid)).is_err() {
             mode &= 0o707;
         }
@@ -288,7 +293,7 @@ fn take_rights(file: &File, older: &Older) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(mode))
 }
 
-/// A new file on its way to replace an older one; removed when dropped.
+/// A new file that will replace an older one; removed when dropped.
 #[derive(Debug)]
 pub struct Draft {
     of: Replacement,
@@ -301,22 +306,22 @@ impl Draft {
         self.file.as_file()
     }
 
-    /// Where the new file is for now.
+    /// The new file's temporary path.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.file.path()
     }
 
-    /// What it is to replace.
+    /// What it will replace.
     #[must_use]
     pub fn replaces(&self) -> &Replacement {
         &self.of
     }
 
-    /// Puts the new file in the older one's place.
+    /// Replaces the older file by the new one.
     ///
     /// # Errors
-    /// The system's; then the older file is as it was.
+    /// The system's; then the older file is unchanged.
     pub fn replace(self) -> Result<(), FileError> {
         let path = self.of.file;
         self.file
@@ -325,11 +330,12 @@ impl Draft {
         Ok(())
     }
 
-    /// As [`Draft::replace`], after an older file with content got `.old` after its name.
+    /// Like [`Draft::replace`], but first renames an older file with contents to its name plus
+    /// `.old`.
     ///
     /// # Errors
-    /// As [`Replacement::check_old`], because others may have written there since, and the system's. Then the new file is where
-    /// [`Draft::path`] says, and nothing is lost.
+    /// As for [`Replacement::check_old`], because others may have written there since, and the
+    /// system's. Then the new file is at [`Draft::path`], and nothing is lost.
     pub fn replace_keeping_old(self, kind: FileKind) -> Result<(), FileError> {
         if let Err(error) = self.of.move_away(kind) {
             // Dropping the file would remove it.
@@ -342,8 +348,8 @@ impl Draft {
         })
     }
 
-    /// Keeps what there is of an unfinished file, and says where: in the output's place if there was nothing, else under
-    /// the draft's own name.
+    /// Keeps an unfinished file, and returns its path: at the output's place if there was nothing,
+    /// else under the draft's own name.
     ///
     /// # Errors
     /// The system's.

@@ -1,7 +1,8 @@
 //! Several files below one folder that get their names together.
 //!
-//! They are written into a folder of their own inside the root, whose name starts with a dot, so that nobody who reads the root takes them for
-//! its files; then each is renamed to its place, the last one last. Whoever waits for the last one finds the others whole.
+//! They are written into a separate folder inside the root, whose name starts with a dot, so that
+//! no reader of the root takes them for its files; then each is renamed to its place, the last one
+//! last. A reader that waits for the last one finds the others complete.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -12,18 +13,18 @@ use tempfile::TempDir;
 
 use crate::{FileError, read_file};
 
-/// What the names of folders with unpublished files begin with.
+/// The prefix of folders with unpublished files.
 const STAGING: &str = ".partial-";
 
-/// The file in the root, and in each staging folder, that is locked.
+/// The locked file in the root and in each staging folder.
 const LOCK: &str = ".lock";
 
-/// Whether files were there already.
+/// Whether files already existed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Published {
-    /// At least one of them was not.
+    /// At least one of them did not exist.
     New,
-    /// All of them were, with the same bytes: nothing was changed.
+    /// All of them existed, with the same bytes: nothing was changed.
     Same,
 }
 
@@ -32,13 +33,15 @@ pub enum Published {
 pub struct FileSet {
     root: PathBuf,
     staging: TempDir,
-    /// Held as long as this lives, however it ends: who can lock it knows that the staging folder is abandoned.
+    /// Locked as long as this lives, however it ends: if the lock can be acquired, the staging
+    /// folder is abandoned.
     _alive: File,
     places: Vec<PathBuf>,
 }
 
 impl FileSet {
-    /// Starts a set below `root`, which is made if it is not there. What killed processes left there is removed.
+    /// Starts a set below `root`, which is made if it does not exist. Leftovers of killed processes
+    /// are removed.
     ///
     /// # Errors
     /// The system's.
@@ -61,10 +64,10 @@ impl FileSet {
         })
     }
 
-    /// Adds a file of these bytes, which is to be at `place`, a relative path below the root.
+    /// Adds a file with these bytes, to appear at `place`, a relative path below the root.
     ///
     /// # Errors
-    /// A place outside of the root, or the system's.
+    /// A place outside the root, or the system's error.
     pub fn add(&mut self, place: &Path, bytes: &[u8]) -> Result<(), FileError> {
         let inside = place
             .components()
@@ -89,11 +92,12 @@ impl FileSet {
         self.staging.path().join(number.to_string())
     }
 
-    /// Gives the files their names, in the order in which they were added. Files that are there with the same bytes stay. Of two processes
-    /// that publish at once one waits.
+    /// Gives the files their names, in the order in which they were added. Existing files with the
+    /// same bytes stay. Of two processes that publish at once one waits.
     ///
     /// # Errors
-    /// [`FileError::Differs`] if a file is there with other bytes, or the system's: then nothing new is there.
+    /// [`FileError::Differs`] if a file exists with other bytes, or the system's error: then
+    /// nothing new appears.
     pub fn publish(self) -> Result<Published, FileError> {
         let _lock = lock(&self.root)?;
         let mut absent = Vec::new();
@@ -110,7 +114,7 @@ impl FileSet {
             let moved = fs::create_dir_all(folder).and_then(|()| fs::rename(draft, target));
             if let Err(error) = moved {
                 for path in done.iter().rev() {
-                    // What cannot be removed is whole, at least.
+                    // A file that cannot be removed is at least complete.
                     let _ = fs::remove_file(path);
                 }
                 return Err(FileError::io("write", target)(error));
@@ -154,14 +158,14 @@ fn locked(folder: &Path, how: FlockOperation) -> Result<File, FileError> {
     Ok(file)
 }
 
-/// Removes staging folders that nobody holds. With the root's lock only: one is made and locked under it.
+/// Removes abandoned staging folders. Only under the root's lock: one is made and locked under it.
 fn remove_abandoned(root: &Path) {
     let entries = fs::read_dir(root).into_iter().flatten().flatten();
     for entry in entries {
         let name = entry.file_name();
         let is_staging = name.to_string_lossy().starts_with(STAGING);
         if is_staging && locked(&entry.path(), FlockOperation::NonBlockingLockExclusive).is_ok() {
-            // Rights that were taken away: it is in nobody's way.
+            // Permissions were taken away: it does no harm.
             let _ = fs::remove_dir_all(entry.path());
         }
     }

@@ -1,4 +1,4 @@
-//! Whether a file is the one that it was.
+//! Whether a file is still the same.
 
 use std::fmt;
 use std::fs::File;
@@ -6,12 +6,13 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime};
 
-/// How long two changes of a file may have the same time: file systems that count in seconds, and a tick of those that do not.
+/// How long two changes of a file may have the same time: file systems that count in seconds, and a
+/// tick of others.
 const SAME_TIME: Duration = Duration::from_secs(2);
 
-/// Which file, and when it last changed. The system sets the time of change (`ctime`) at every write and at every change of name, owner or
-/// time of modification, and no program can set it back: two equal states are one file with one content. What a medium loses by
-/// itself changes no state.
+/// A file's identity, and when it last changed. The system sets the change time (`ctime`) at every
+/// write and at every change of name, owner or modification time, and no program can set it back:
+/// two equal states mean one file with one content. Corruption of the medium changes no state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileState {
     device: u64,
@@ -38,14 +39,14 @@ impl FileState {
         })
     }
 
-    /// The file, whatever is in it: its device and inode.
+    /// The file, whatever its contents: its device and inode.
     #[must_use]
     pub fn file(&self) -> String {
         format!("{:x}-{:x}", self.device, self.inode)
     }
 
-    /// Whether another change at `now` would have another time. A file that changed just before could change again and have the same
-    /// state, so what is known of it must not be kept.
+    /// Whether another change at `now` would have another time. A file that has just changed could
+    /// change again and have the same state, so results about it must not be cached.
     #[must_use]
     pub fn is_settled(&self, now: SystemTime) -> bool {
         let Ok(now) = now.duration_since(SystemTime::UNIX_EPOCH) else {

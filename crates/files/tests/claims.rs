@@ -36,7 +36,7 @@ fn files_are_known_under_all_their_names() {
         let error = check(&[], &[&data, &at(name)]).unwrap_err();
         assert!(matches!(error, FileError::SameOutput { .. }), "{name}");
     }
-    // None of them is there yet.
+    // None of them exists yet.
     for name in ["sub/new", "elsewhere/new", "dangling", "sub/../sub/new"] {
         let error = check(&[], &[&at("sub/new"), &at(name)]).unwrap_err();
         assert!(matches!(error, FileError::SameOutput { .. }), "{name}");
@@ -51,7 +51,7 @@ fn what_is_not_one_file_is_fine() {
     fs::write(at("copy"), "x").unwrap();
     fs::create_dir(at("sub")).unwrap();
     check(&[&at("data")], &[&at("copy"), &at("new"), &at("sub/new")]).unwrap();
-    // A folder whose files are read; devices; what is missing is refused where it is opened.
+    // A folder whose files are read; devices; a missing one is refused where it is opened.
     let null = Path::new("/dev/null");
     check(&[folder.path()], &[null, null, &at("no/x"), &at("no/x")]).unwrap();
 }

@@ -1,4 +1,4 @@
-//! Which folders are trusted. What belongs to somebody else is tested as root only.
+//! Which folders are trusted. Other users' files are only tested as root.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -48,7 +48,7 @@ fn what_others_can_write_to_is_refused() {
     chmod(&folder.path().join("a"), 0o777);
     let error = check_trusted(&path).unwrap_err();
     assert!(matches!(&error, FileError::Writable(at) if *at == folder.path().join("a")));
-    // Nobody can replace what is mine in a sticky folder.
+    // Nobody can replace this user's files in a sticky folder.
     chmod(&folder.path().join("a"), 0o1777);
     check_trusted(&path).unwrap();
     check_trusted(&folder.path().join("a/not/yet")).unwrap();
@@ -60,7 +60,7 @@ fn what_belongs_to_somebody_else_is_refused() {
     let path = folder.path().join("theirs");
     fs::create_dir(&path).unwrap();
     if chown(&path, Some(61184), None).is_err() {
-        // Only root can give a folder away.
+        // Only root can give away a folder.
         return;
     }
     let link = folder.path().join("link");

@@ -1,4 +1,4 @@
-//! What is read: recordings and images are files, texts may come through a pipe.
+//! Inputs: recordings and images are files, texts may come through a pipe.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! What happens to the user's files: nothing but what was asked for.
+//! What happens to the user's files: only what was requested.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -39,7 +39,7 @@ fn names(folder: &TempDir) -> Vec<String> {
     names
 }
 
-/// What the outputs of these tests are.
+/// The kind of outputs in these tests.
 const TEXT: FileKind = FileKind {
     name: "a text",
     recognize: |path| fs::read_to_string(path).is_ok(),
@@ -74,7 +74,7 @@ fn a_link_stays_and_its_file_is_replaced() {
     let (link, link_to_link) = (folder.path().join("link"), folder.path().join("again"));
     symlink("elsewhere/edit", &link).unwrap();
     symlink("link", &link_to_link).unwrap();
-    // The file that the links lead to is made where they lead, then replaced there.
+    // The file that the links lead to is made at their target, then replaced there.
     for text in ["one", "two"] {
         write(&link_to_link, text).unwrap();
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
@@ -213,7 +213,7 @@ fn what_is_unfinished_never_takes_the_place_of_an_older_file() {
         name.starts_with("out.") && name.ends_with(".partial"),
         "{name}"
     );
-    // One that is dropped leaves nothing.
+    // A dropped draft leaves nothing.
     drop(Replacement::new(&path).unwrap().draft().unwrap());
     assert_eq!(names(&folder).len(), 2);
 }

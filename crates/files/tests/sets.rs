@@ -9,7 +9,7 @@ use std::thread;
 
 use linemate_files::{FileError, FileSet, Published};
 
-/// All files below a folder, by their relative paths; of the root those alone that are not hidden.
+/// All files below a folder, by relative path; in the root only those that are not hidden.
 fn files(root: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![root.to_owned()];
@@ -69,7 +69,7 @@ fn what_is_there_is_never_changed() {
 fn a_place_that_cannot_be_written_leaves_none_of_them() {
     let temporary = tempfile::tempdir().unwrap();
     let root = temporary.path();
-    // A folder that cannot be made, which is noticed after the first file has its name.
+    // A folder that cannot be made, noticed only after the first file has its name.
     std::os::unix::fs::symlink("nowhere", root.join("b")).unwrap();
     let refused = set(root, &[("a", "new"), ("b/c", "other")]).publish();
     assert!(matches!(refused, Err(FileError::Io { .. })), "{refused:?}");

@@ -1,4 +1,4 @@
-//! A definition that changes, and the files with such.
+//! A changed definition, and the files with changes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(crate) struct Change {
     pub(crate) planned: Arc<Layout>,
 }
 
-/// By member, the line that it starts on; `None` for one that has no place.
+/// By member, the line it starts on; `None` for one without a place.
 pub(crate) fn lines(layout: &Layout, line: LineSize) -> Vec<Option<u64>> {
     let offsets = layout.offsets.iter();
     offsets

@@ -1,4 +1,4 @@
-//! No comment about cache lines is left that the new layout contradicts.
+//! Checks that no comment about cache lines contradicts the new layout.
 
 use linemate_source::definition::{self, Definition};
 use linemate_source::remarks::{self, Remark};
@@ -7,11 +7,11 @@ use linemate_types::LineSize;
 use crate::change::{Change, ChangedFiles, FileText, lines};
 use crate::error::{PatchError, rewriting};
 
-/// `OLD=NEW`, as `--reword` takes it, with one blank between words. Comments have `=` in them, too: the comments of the definition
-/// decide which one separates the two.
+/// `OLD=NEW`, as in `--reword`, with single blanks between words. Comments contain `=`, too: the
+/// comments of the definition decide which one is the separator.
 ///
 /// # Errors
-/// What is not of that form.
+/// A text that does not have that form.
 pub fn rewording(text: &str) -> Result<String, &'static str> {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match words.split_once('=') {
@@ -21,13 +21,13 @@ pub fn rewording(text: &str) -> Result<String, &'static str> {
     }
 }
 
-/// All that a rewording can mean: the old words and the new ones.
+/// All possible meanings of a rewording: the old words and the new ones.
 fn meanings(rewording: &str) -> impl Iterator<Item = (&str, &str)> {
     let parts = rewording.match_indices('=');
     parts.map(|(at, _)| (rewording[..at].trim(), rewording[at + 1..].trim()))
 }
 
-/// Applies the rewordings, and refuses when another comment may not be true any more.
+/// Applies the rewordings, and refuses if another comment may no longer be true.
 pub(crate) fn check(
     rewordings: &[String],
     line: LineSize,
@@ -58,7 +58,7 @@ pub(crate) fn check(
     }
 }
 
-/// Replaces a comment in the new text; the words that it had, or `None` where no comment has them.
+/// Replaces a comment in the new text; returns its old words, or `None` if no comment has them.
 fn reword<'r>(change: &Change, text: &mut FileText, rewording: &'r str) -> Option<&'r str> {
     let here = place(&text.new, change)?;
     let (old, new) = meanings(rewording).find_map(|(old, new)| {
@@ -90,7 +90,8 @@ fn stale(
 /// Where the definition is in a text of its file.
 fn place(text: &str, change: &Change) -> Option<Definition> {
     let mut found = definition::find(text, &change.sought);
-    // Of several, the one that fits the recorded kernel was chosen; once its members have moved, only their names identify it.
+    // Of several, the one that matches the recorded kernel was chosen; once its members have moved,
+    // only their names identify it.
     let names = |d: &Definition| {
         let members = &change.wanted.members;
         members

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::folder::{FolderError, cannot};
 
-/// What is to be compiled: something that includes `file` and has the type in its debug information.
+/// The unit to compile: something that includes `file` and has the type in its debug information.
 #[derive(Clone, Copy, Debug)]
 pub struct CompileUnit<'u> {
     /// The root of the sources.
@@ -25,20 +25,20 @@ pub struct CompileUnit<'u> {
 }
 
 pub trait Compiler {
-    /// What the patch's message calls it.
+    /// Its name in the patch's message.
     fn name(&self) -> String;
 
     /// The types of the compiled unit.
     ///
     /// # Errors
-    /// When it does not compile, or nothing could compile it.
+    /// If it does not compile, or there is no compiler.
     fn types(&self, unit: &CompileUnit<'_>) -> Result<TypeModel, CompileError>;
 }
 
-/// What a patch is proven with.
+/// The compilers that prove a patch.
 #[derive(Clone, Debug)]
 pub struct Compilers<C> {
-    /// Compiles as the recorded kernel was: every member has to be where it is predicted.
+    /// Compiles as the recorded kernel was: every member has to be where predicted.
     pub recorded: C,
     /// Other configs: field groups have to stay together.
     pub others: Vec<C>,
@@ -46,7 +46,7 @@ pub struct Compilers<C> {
 
 #[derive(Debug, thiserror::Error)]
 pub enum CompileError {
-    /// It is the computer that lacks something: the tree is not to blame.
+    /// This computer lacks something: the tree is not to blame.
     #[error("{program} is not installed, and the proof needs it: {remedy}")]
     MissingTool {
         program: String,
@@ -101,11 +101,11 @@ pub enum ToolchainError {
 }
 
 impl Toolchain {
-    /// What the commands or else the configs mean for a tree, the first one for the recorded kernel; the system's compiler where there
-    /// are none.
+    /// The compilers for a tree from the commands or else the configs, the first one for the
+    /// recorded kernel; the system's compiler if there are none.
     ///
     /// # Errors
-    /// When a kernel's tree has no config, another tree has one, or a config is none.
+    /// If a kernel's tree has no config, another tree has one, or a config is unusable.
     pub fn all<P: AsRef<Path>>(
         tree: &SourceTree,
         arch: &str,
@@ -203,13 +203,13 @@ impl Compiler for Toolchain {
         let compile = |text: String| {
             fs::write(&place.unit, text)
                 .map_err(cannot(|| format!("write {}", place.unit.display())))?;
-            // What a failed attempt left must not be taken for what this one makes.
+            // Leftovers of a failed attempt must not be taken for this one's.
             let _ = fs::remove_file(&place.object);
             run(&mut self.command(unit, &place))
         };
         let file = unit.file.display().to_string();
         match (compile(proof::unit(&file, unit.sought)), self) {
-            // What the header itself lacks is the complaint to show.
+            // The error to show is what the header itself lacks.
             (Err(alone), Toolchain::Kernel { .. }) => {
                 compile(proof::unit_after_basics(&file, unit.sought)).map_err(|_| alone)?;
             }
@@ -241,7 +241,7 @@ impl CompileFolder {
     }
 }
 
-/// Runs a command; when it fails, its first line of complaint is the error.
+/// Runs a command; if it fails, its first line of output is the error.
 fn run(command: &mut Command) -> Result<(), CompileError> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = match command.output() {
@@ -282,7 +282,8 @@ fn read(place: &CompileFolder) -> Result<TypeModel, CompileError> {
     if let Ok(image) = KernelImage::parse(&bytes(&place.object)?) {
         return types(image);
     }
-    // A file of its own instead of a section in the object: for the section pahole 1.24 runs llvm-objcopy, which few machines have.
+    // A separate file instead of a section in the object: for the section pahole 1.24 runs
+    // llvm-objcopy, which few machines have.
     let btf = place.folder.path().join("types.btf");
     run(Command::new("pahole")
         .arg(format!("--btf_encode_detached={}", btf.display()))

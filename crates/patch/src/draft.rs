@@ -1,4 +1,4 @@
-//! The definitions as they are to be, before anything is compiled.
+//! The new definitions, before anything is compiled.
 
 use linemate_layout::plan::subject_name;
 use linemate_layout::{EditFile, EditSubject, Layouts, Plan};
@@ -20,11 +20,12 @@ pub struct Draft<'r> {
 }
 
 impl<'r> Draft<'r> {
-    /// Finds the definitions that the edits are about and rewrites them; `None` when that changes nothing. `note` is given what the
-    /// source decides and the edits did not say.
+    /// Finds the definitions that the edits are about and rewrites them; `None` if that changes
+    /// nothing. `note` gets what the source decides and the edits did not say.
     ///
     /// # Errors
-    /// When a definition is not found or not understood, the edit is impossible, or a comment would contradict the new layout.
+    /// If a definition is not found or not understood, the edit is impossible, or a comment would
+    /// contradict the new layout.
     pub fn new(
         request: Request<'r>,
         edits: EditFile,
@@ -54,7 +55,7 @@ impl<'r> Draft<'r> {
     }
 }
 
-/// Finds the definition and rewrites it in `files`; `None` when it is as it is to be already.
+/// Finds the definition and rewrites it in `files`; `None` if it is already as wanted.
 fn change(
     request: &Request<'_>,
     plan: &mut Plan<'_>,
@@ -72,7 +73,8 @@ fn change(
         old: text.clone(),
         new: text,
     });
-    // Another type of the same file may have been rewritten: its lines have moved, its number among those sought has not.
+    // Another type in the same file may have been rewritten: its lines have moved, its number among
+    // the matches has not.
     let definition = definition::find(&text.new, &sought)
         .into_iter()
         .find(|found| linemate_source::check(&text.new, found, &wanted).is_ok())
@@ -98,7 +100,7 @@ fn change(
     }))
 }
 
-/// What the message calls a type.
+/// The name of a type in the message.
 fn name(sought: &Sought, definition: &Definition, subject: &EditSubject) -> String {
     match sought {
         Sought::Tag(tag) => format!("struct {tag}"),

@@ -10,7 +10,7 @@ use crate::compiler::CompileError;
 use crate::folder::FolderError;
 use crate::together::Parted;
 
-/// Why a compiled definition is not what it has to be.
+/// Why a compiled definition is wrong.
 #[derive(Debug, thiserror::Error)]
 pub enum ProofError {
     #[error(transparent)]
@@ -22,7 +22,7 @@ pub enum ProofError {
 }
 
 impl ProofError {
-    /// As `blame` has it, unless it is the computer that lacks something.
+    /// Like `blame`, unless this computer lacks something.
     pub(crate) fn blamed(self, blame: impl FnOnce(ProofError) -> PatchError) -> PatchError {
         match self {
             ProofError::Compile(error @ CompileError::MissingTool { .. }) => {
@@ -86,7 +86,7 @@ pub enum PatchError {
     },
     #[error("--reword: the definition has no comment `{0}`")]
     NoComment(String),
-    /// Nothing about the tree: the proof could not be made.
+    /// Nothing about the tree: the proof could not be attempted.
     #[error(transparent)]
     NoProof(CompileError),
     #[error("{path}: the unpatched tree is not the recorded kernel's, or its config is another")]
@@ -112,7 +112,7 @@ pub enum PatchError {
     NoAuthor(String),
 }
 
-/// Says of an error in a file's definition where it is.
+/// Adds the place to an error in a file's definition.
 pub(crate) fn rewriting(path: &str) -> impl FnOnce(RewriteError) -> PatchError {
     move |error| PatchError::Rewrite {
         path: path.to_owned(),

@@ -1,4 +1,4 @@
-//! What a patch is made of: edits, and the evidence that speaks for them.
+//! The inputs of a patch: edits, and the evidence for them.
 
 use std::path::Path;
 
@@ -13,10 +13,10 @@ fn read(path: &Path) -> Result<String, FolderError> {
     linemate_files::read_text(path).map_err(cannot(|| format!("read {}", path.display())))
 }
 
-/// The edits of a file, all of which a patch can make.
+/// The edits of a file, all of which a patch can express.
 ///
 /// # Errors
-/// When it cannot be read, has no edits, or one that no change of a definition expresses.
+/// If it cannot be read, has no edits, or one that no change of a definition expresses.
 pub fn read_edits(path: &Path) -> Result<EditFile, PatchError> {
     let text = read(path)?;
     let path = path.display().to_string();
@@ -34,7 +34,7 @@ pub fn read_edits(path: &Path) -> Result<EditFile, PatchError> {
 /// The evidence at `path`, which has to be that of `edits`, read from the file `edit`.
 ///
 /// # Errors
-/// When it cannot be read or is another edit's.
+/// If it cannot be read or belongs to another edit.
 pub fn read_evidence(
     path: &Path,
     edit: &Path,

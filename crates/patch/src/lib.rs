@@ -1,14 +1,14 @@
 //! An edit as a patch of a source tree, proven by compiling both sides.
 //!
-//! 1. [`read_edits`] and [`read_evidence`] read what the patch is made of;
-//! 2. [`Draft::new`] finds the definitions, puts alignments where every config has them, rewrites the members and refuses to leave a
-//!    comment that the new layout contradicts;
-//! 3. [`Draft::prove`] has a [`Compiler`] compile the tree as it is and as it is to be, and compares both with the recorded and the
-//!    edit's layout;
+//! 1. [`read_edits`] and [`read_evidence`] read the inputs of the patch;
+//! 2. [`Draft::new`] finds the definitions, puts alignments where every config has them, rewrites
+//!    the members and refuses to leave a comment that the new layout contradicts;
+//! 3. [`Draft::prove`] has a [`Compiler`] compile the unpatched and the patched tree, and compares
+//!    both with the recorded and the edit's layout;
 //! 4. [`Proven::mail`] writes the patch.
 //!
-//! The tree is never written to: what is compiled is a folder of links to it with the changed files in place. [`Toolchain`] is the
-//! compiler that users have; tests have one that runs no program.
+//! The tree is never written to: the compiled folder has links to it, with the changed files in
+//! place. [`Toolchain`] is the compiler that users have; tests have one that runs no program.
 
 mod change;
 mod comments;

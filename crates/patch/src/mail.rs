@@ -18,7 +18,7 @@ use crate::error::PatchError;
 use crate::prove::{Proof, Proven};
 use crate::request::Request;
 
-/// What a mail has that the edit does not say. Where the tree's git says it, too, it can be missing.
+/// The parts of a mail that are not in the edit. Those that the tree's git has may be missing.
 #[derive(Clone, Copy, Debug)]
 pub struct Letter<'l> {
     /// `Name <address>`
@@ -26,14 +26,14 @@ pub struct Letter<'l> {
     pub date: Option<&'l str>,
     pub subject: Option<&'l str>,
     pub signoff: bool,
-    /// What writes it, with its version.
+    /// The program that writes it, with its version.
     pub tool: &'l str,
 }
 
 /// `--date`
 ///
 /// # Errors
-/// When it is not a date of a mail.
+/// If it is not a date of RFC 2822.
 pub fn date(text: &str) -> Result<String, BadDate> {
     mail::check_date(text).map(|()| text.to_owned())
 }
@@ -41,7 +41,7 @@ pub fn date(text: &str) -> Result<String, BadDate> {
 /// `--subject`
 ///
 /// # Errors
-/// When it is empty.
+/// If it is empty.
 pub fn subject(text: &str) -> Result<String, &'static str> {
     match text.trim().is_empty() {
         true => Err("a patch needs a subject: omit the option for one built from folder and types"),
@@ -53,7 +53,7 @@ impl Proven<'_> {
     /// The patch, as `git am` takes it.
     ///
     /// # Errors
-    /// When its author is not known.
+    /// If its author is unknown.
     pub fn mail(&self, letter: &Letter<'_>) -> Result<String, PatchError> {
         let Draft {
             request,
@@ -95,7 +95,7 @@ impl Proven<'_> {
         message::subject(&named, path, self.draft.request.tree.is_kernel())
     }
 
-    /// What the message says of each type.
+    /// The message's paragraphs about each type.
     fn types(&self) -> Result<Vec<TypeChange>, PatchError> {
         let Draft { request, edits, .. } = self.draft;
         let changes = self.draft.changes.iter().zip(&self.proofs);
@@ -178,7 +178,7 @@ fn sizes(
     Ok(sizes)
 }
 
-/// What git says in the tree; `None` when it says nothing.
+/// What git says in the tree; `None` if it says nothing.
 fn git(tree: &Path, arguments: &[&str]) -> Option<String> {
     let output = Command::new("git")
         .arg("-C")
@@ -205,9 +205,9 @@ fn author(tree: &Path, given: Option<&str>) -> Result<String, PatchError> {
     }
 }
 
-/// The same for the same tree: there is no clock in a patch.
+/// The same for the same tree: a patch has no clock.
 fn sent(tree: &Path, given: Option<&str>) -> String {
-    // A commit of a repository that the tree is only a folder of dates something else.
+    // A commit of a repository that contains the tree as a mere folder dates something else.
     let is_top = |top: String| {
         let (top, tree) = (fs::canonicalize(top).ok()?, fs::canonicalize(tree).ok()?);
         (top == tree).then_some(())

@@ -1,4 +1,4 @@
-//! Types of programs: those of C are rewritten as a kernel's are, those of other languages are not.
+//! Types of programs: those in C are rewritten like a kernel's, others are not.
 
 use linemate_answers::ProgramSource;
 use linemate_layout::EditFile;
@@ -8,7 +8,7 @@ use linemate_types::{Language, TypeId, TypeModel};
 
 use crate::request::subjects;
 
-/// What a program's type is written in and where; none of a kernel's.
+/// The language and place of a program's type; none for a kernel's.
 #[must_use]
 pub fn program_source(model: &TypeModel, id: TypeId) -> Option<ProgramSource> {
     let composite = model.composite(id)?;
@@ -25,10 +25,10 @@ pub fn is_patched(source: &ProgramSource) -> bool {
     source.language == Language::C.name()
 }
 
-/// A type that edits are about and that is not C's.
+/// A type in the edits that is not written in C.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotC {
-    /// What the edits call it.
+    /// Its name in the edits.
     pub subject: String,
     pub source: ProgramSource,
 }
@@ -46,7 +46,7 @@ pub fn not_c(model: &TypeModel, edits: &EditFile) -> Option<NotC> {
     })
 }
 
-/// Whether a patch can make the edits: they are about layouts alone, and of types of a kernel or of C.
+/// Whether a patch can make the edits: they concern only layouts, and types of a kernel or in C.
 #[must_use]
 pub fn takes(model: &TypeModel, edits: &EditFile) -> bool {
     wanted::check(edits).is_ok() && not_c(model, edits).is_none()

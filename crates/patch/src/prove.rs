@@ -1,4 +1,4 @@
-//! Both sides of each change, compiled and compared with what they have to be.
+//! Both sides of each change, compiled and compared with the expected layouts.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,16 +17,16 @@ use crate::error::{PatchError, ProofError};
 use crate::folder::{FolderError, cannot};
 use crate::together::{OtherConfig, StayTogether};
 
-/// A compiled type that is as it was to be.
+/// A compiled type with the expected layout.
 pub struct Proof {
     pub(crate) model: TypeModel,
     pub(crate) id: TypeId,
     pub(crate) compiler: String,
-    /// What it is like under other configs.
+    /// Its layout under other configs.
     pub(crate) others: Vec<OtherConfig>,
 }
 
-/// A patch whose layouts have come out of a compiler.
+/// A patch whose layouts a compiler has produced.
 pub struct Proven<'d> {
     pub(crate) draft: &'d Draft<'d>,
     /// In the order of the changes.
@@ -34,10 +34,11 @@ pub struct Proven<'d> {
 }
 
 impl Draft<'_> {
-    /// Compiles both sides of each change as the recorded kernel was, and with the other compilers that field groups stay together.
+    /// Compiles both sides of each change as the recorded kernel was, and checks with the other
+    /// compilers that field groups stay together.
     ///
     /// # Errors
-    /// When the tree is not the recorded kernel's, or the compiled layout is not the edit's.
+    /// If the tree is not the recorded kernel's, or the compiled layout is not the edit's.
     pub fn prove<C: Compiler>(&self, compilers: &Compilers<C>) -> Result<Proven<'_>, PatchError> {
         let tree = PatchedTree::new(self.request.tree.root(), &self.files)?;
         let mut proofs = Vec::new();
@@ -149,7 +150,8 @@ fn compiled<C: Compiler>(
     Ok((model, id))
 }
 
-/// The tree as it is, and as it is to be: a folder of links to it, with the changed files in place.
+/// The unpatched tree, and the patched one: a folder of links to it, with the changed files in
+/// place.
 pub(crate) struct PatchedTree {
     pub(crate) unpatched: PathBuf,
     pub(crate) patched: PathBuf,
@@ -164,7 +166,7 @@ impl PatchedTree {
         let unpatched =
             fs::canonicalize(root).map_err(cannot(|| format!("read {}", root.display())))?;
         let patched = folder.path().join("tree");
-        // Folders with a changed file below are made, all else is linked.
+        // Folders that contain a changed file are made, everything else is linked.
         let mut own: BTreeSet<PathBuf> = BTreeSet::from([PathBuf::new()]);
         for path in files.keys() {
             own.extend(Path::new(path).ancestors().skip(1).map(Path::to_path_buf));
@@ -188,7 +190,7 @@ impl PatchedTree {
     }
 }
 
-/// Links everything in `from` into the new folder `to`, but what `skips`.
+/// Links everything in `from` into the new folder `to`, except what `skips`.
 fn link(from: &Path, to: &Path, skips: impl Fn(&str) -> bool) -> Result<(), FolderError> {
     fs::create_dir_all(to).map_err(cannot(|| format!("make {}", to.display())))?;
     let read = || format!("read {}", from.display());

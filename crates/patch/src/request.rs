@@ -1,4 +1,4 @@
-//! What a patch is asked for, and which types of the recorded kernel that is about.
+//! The request for a patch, and the types of the recorded kernel that it is about.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,17 +12,17 @@ use linemate_types::{LineSize, TypeId, TypeModel};
 
 use crate::error::PatchError;
 
-/// What a patch is asked for.
+/// The request for a patch.
 #[derive(Clone, Copy)]
 pub struct Request<'r> {
-    /// What messages call the file of edits.
+    /// The name of the file of edits in messages.
     pub edit: &'r str,
     pub model: &'r TypeModel,
     pub tree: &'r SourceTree,
-    /// The file of the definition, where several match.
+    /// The file of the definition, if several match.
     pub file: Option<&'r Path>,
     pub line: LineSize,
-    /// Of comments, as [`crate::rewording`] gives them.
+    /// For comments, from [`crate::rewording`].
     pub rewordings: &'r [String],
     pub evidence: &'r PatchEvidence,
 }
@@ -35,7 +35,7 @@ impl<'r> Request<'r> {
         })
     }
 
-    /// What the plan wants of a subject; `None` when it leaves its members alone.
+    /// The requirements of the plan on a subject; `None` if it leaves its members alone.
     pub(crate) fn target(
         &self,
         plan: &mut Plan<'_>,
@@ -55,7 +55,7 @@ impl<'r> Request<'r> {
     }
 }
 
-/// A type of the recorded kernel, where to look for it and what is wanted of it.
+/// A type of the recorded kernel, where to search for it and the requirements.
 pub(crate) struct EditedType {
     pub(crate) id: TypeId,
     pub(crate) sought: Sought,
@@ -83,7 +83,8 @@ pub(crate) fn subjects(edits: &EditFile) -> Vec<&EditSubject> {
     found
 }
 
-/// A type's tag in its source: a program's whose name the kernel has, too, goes by its file, `node@server`.
+/// A type's tag in its source: a program's type whose name the kernel also has is called after its
+/// file, `node@server`.
 fn tag(name: &str) -> &str {
     name.split_once('@').map_or(name, |(tag, _)| tag)
 }

@@ -1,5 +1,5 @@
-//! Alignments as the source has them, and as every config has them: the definition says which members ask for their line, and a
-//! group starts with a member that no config removes.
+//! Alignments as in the source, and in every config: the definition shows which members request
+//! their line, and a group starts with a member that no config removes.
 
 use linemate_layout::plan::subject_name;
 use linemate_layout::{Edit, EditFile, EditSubject, LineStart, Position, Section, Statement};
@@ -10,8 +10,8 @@ use crate::change::lines;
 use crate::error::{PatchError, rewriting};
 use crate::request::{Request, subjects};
 
-/// The edits with a member first in each group that carries its alignment well: one that no condition is around, and that has a
-/// name of its own if there is one. The others keep their lines.
+/// The edits, with a first member in each group that carries its alignment well: one without a
+/// condition around it, and with a name of its own if there is one. The others keep their lines.
 pub(crate) fn settle(
     request: &Request<'_>,
     mut edits: EditFile,
@@ -45,7 +45,8 @@ pub(crate) fn settle(
     Ok(edits)
 }
 
-/// The edits, and for each member of `starts` of which the types do not say whether it asks for its line what the source says.
+/// The edits, and for each member of `starts` whose types do not show whether it requests its line,
+/// what the source says.
 fn with_line_starts(
     mut edits: EditFile,
     subject: &EditSubject,
@@ -117,8 +118,8 @@ fn groups_of(edits: &EditFile, subject: &EditSubject) -> Vec<GroupPlace> {
     found
 }
 
-/// The edits with the best member first that leaves all lines as they are; `None` where a condition is around the one that is first
-/// and no other can take its place.
+/// The edits with the best member first that leaves all lines unchanged; `None` if the first one is
+/// under a condition and no other can take its place.
 fn with_carrier(
     request: &Request<'_>,
     id: TypeId,

@@ -18,9 +18,9 @@ use crate::*;
 /// Compiles one struct of `long` members, of which some ask for an alignment and some are under `#ifdef`.
 #[derive(Clone, Default)]
 struct FakeCompiler {
-    /// What it is called, and which condition is true.
+    /// Its name, and the condition that is true.
     config: &'static str,
-    /// A member that it puts last whatever the source says, as a tree of another kernel would have it.
+    /// A member that it puts last whatever the source says, as if the tree were another kernel's.
     moves: Option<&'static str>,
     /// A file in the tree that it cannot compile without.
     needs: Option<&'static str>,
@@ -121,7 +121,7 @@ impl World {
         }
     }
 
-    /// What `ask` makes of the draft.
+    /// The draft for the edit `ask`.
     fn with_draft<T>(
         &self,
         rewordings: &[String],
@@ -198,7 +198,7 @@ fn a_patch_is_proven_on_both_sides_and_leaves_the_tree_as_it_was() {
         "{mail}"
     );
     assert_eq!(world.files(), before);
-    // The unpatched tree and a patched one, which is gone.
+    // The unpatched tree and a patched one, which is deleted.
     let trees = both.recorded.trees.into_inner();
     let tree = fs::canonicalize(world.folder.path()).unwrap();
     assert_eq!((trees.len(), trees.contains(&tree)), (2, true));
@@ -270,7 +270,7 @@ fn what_the_computer_lacks_is_no_fault_of_the_tree() {
     let refused = world.mail(&compilers(lacking.clone(), Vec::new()));
     let message = "cc is not installed, and the proof needs it: install one";
     assert_eq!(refused.unwrap_err(), message);
-    // The config that needs it is named where several were given.
+    // The config that needs it is named if several were given.
     let refused = world.mail(&compilers(stats(), vec![lacking]));
     assert_eq!(
         refused.unwrap_err(),
@@ -285,7 +285,7 @@ fn groups_and_new_neighbours_are_looked_at_under_every_config() {
         let world = World::new(&text, edits);
         world.mail(&compilers(stats(), vec![FakeCompiler::config("OTHER")]))
     };
-    // What the recorded kernel lacks goes with the member after it.
+    // What the recorded kernel lacks moves with the member after it.
     let refused = mail("group hot after a { seen d c }").unwrap_err();
     assert_eq!(
         refused,

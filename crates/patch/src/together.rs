@@ -1,4 +1,5 @@
-//! What holds under configs that were not recorded: there no layout is known, but field groups start cache lines and stay together.
+//! What holds under configs that were not recorded: no layout is known there, but field groups
+//! start cache lines and stay together.
 
 use linemate_layout::Layout;
 use linemate_source::Wanted;
@@ -12,7 +13,7 @@ use crate::change::{Change, lines};
 pub struct OtherConfig {
     /// What it was compiled with.
     pub compiler: String,
-    /// New neighbours outside of groups that are there.
+    /// New neighbours outside groups that exist there.
     pub neighbours: usize,
     /// Those of them that are on one line there, too.
     pub on_one_line: usize,
@@ -39,7 +40,7 @@ pub enum Fault {
     Shared,
 }
 
-/// What has to hold of a change under other configs.
+/// What has to hold for a change under other configs.
 pub(crate) struct StayTogether {
     groups: Vec<GroupLines>,
     neighbours: Vec<NeighbourPair>,
@@ -76,8 +77,9 @@ impl StayTogether {
         }
     }
 
-    /// Whether what is there of each group starts a line, with nothing else between and, where it has one line in the recorded kernel
-    /// and fits, on one line; and how many of the neighbours are on one line. `places` are the compiled members.
+    /// Checks that the existing members of each group start a line, with nothing else in between,
+    /// and are on one line if they are in the recorded kernel and fit; returns how many of the
+    /// neighbours are on one line. `places` are the compiled members.
     ///
     /// # Errors
     /// The first group that does not stay together.

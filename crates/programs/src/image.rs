@@ -1,4 +1,4 @@
-//! An ELF file as far as addresses go.
+//! An ELF file's address ranges.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use object::read::elf::{ElfFile64, ProgramHeader};
 use object::{LittleEndian, Object, ObjectSymbol, SymbolKind, elf};
 use thiserror::Error;
 
-/// Most symbols of a file that are read.
+/// The maximum number of symbols of a file that are read.
 const SYMBOLS_MAX: usize = 4 << 20;
 
 /// A file that cannot be read as a program.
@@ -18,7 +18,7 @@ pub enum ImageError {
     Elf {
         /// The file, as the guest has it.
         path: String,
-        /// What the reader says.
+        /// The reader's error message.
         reason: String,
     },
 }
@@ -40,7 +40,7 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Its addresses, as far as memory is its own.
+    /// Its addresses, if its memory is private.
     #[must_use]
     pub fn range(&self) -> Range<u64> {
         self.address.0..self.address.0.saturating_add(self.memory_bytes)
@@ -49,9 +49,9 @@ impl Segment {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Symbol {
-    /// Its first byte; of thread-local variables the offset in the file's thread storage.
+    /// Its first byte; for thread-local variables the offset in the file's thread storage.
     pub address: ElfAddr,
-    /// Bytes; 0 where the file does not say.
+    /// Bytes; 0 if the file does not say.
     pub size: u64,
     /// Its name, as the linker has it.
     pub name: String,
@@ -72,18 +72,18 @@ pub struct Image {
     pub path: String,
     /// Whether it is loaded where the linker put it (`ET_EXEC`).
     pub fixed: bool,
-    /// What is mapped, by address.
+    /// The mapped parts, by address.
     pub segments: Vec<Segment>,
     pub functions: Vec<Symbol>,
     pub variables: Vec<Symbol>,
     /// Thread-local variables, by offset.
     pub thread_locals: Vec<Symbol>,
-    /// The storage that they are in.
+    /// The storage that contains them.
     pub thread_storage: Option<ThreadStorage>,
 }
 
 impl Image {
-    /// Reads a file; `debug` is the file with its debug information, which has symbols that it may lack.
+    /// Reads a file; `debug` is the file with its debug information, whose symbols it may lack.
     ///
     /// # Errors
     /// [`ImageError::Elf`].
@@ -124,7 +124,7 @@ impl Image {
         }
         image.segments.sort_by_key(|segment| segment.address);
         image.take_symbols(&file);
-        // Damaged debug information costs names, nothing else.
+        // Damaged debug information costs only names.
         if let Some(debug) = debug.and_then(|b| ElfFile64::<LittleEndian>::parse(b).ok()) {
             image.take_symbols(&debug);
         }
@@ -169,7 +169,7 @@ impl Image {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 
-    /// The address of what is at `offset` of the file's code.
+    /// The address of `offset` in the file's code.
     #[must_use]
     pub fn code_at(&self, offset: u64) -> Option<ElfAddr> {
         let executable = self.segments.iter().filter(|segment| segment.executable);
@@ -182,7 +182,7 @@ impl Image {
             .next()
     }
 
-    /// Where in the file what is at `address` lies; `None` for what is not in the file.
+    /// The file offset of `address`; `None` if it is not in the file.
     #[must_use]
     pub fn offset_of(&self, address: ElfAddr) -> Option<u64> {
         self.segments.iter().find_map(|segment| {
@@ -192,7 +192,7 @@ impl Image {
         })
     }
 
-    /// Whether a mapped part holds the address.
+    /// Whether a mapped part contains the address.
     #[must_use]
     pub fn holds(&self, address: ElfAddr) -> bool {
         self.segments.iter().any(|s| s.range().contains(&address.0))
@@ -211,10 +211,11 @@ impl Image {
     }
 }
 
-/// Symbols may lie in one another or share an address: so many are looked at.
+/// Symbols may nest or share an address: this many are examined.
 const NEAR: usize = 16;
 
-/// The symbol that holds an address, of several at one address the last by name, as underscores come first. One without a size goes up to the next.
+/// The symbol that contains an address, of several at one address the last by name, because
+/// underscores come first. One without a size extends to the next.
 fn at(list: &[Symbol], address: ElfAddr) -> Option<&Symbol> {
     let after = list.partition_point(|symbol| symbol.address <= address);
     let near = list[after.saturating_sub(NEAR)..after].iter().rev();

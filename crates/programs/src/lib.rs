@@ -1,10 +1,11 @@
-//! The programs of a recording: what their files say of addresses, and what their instructions say of accesses.
+//! The programs of a recording: what their files say about addresses, and their instructions about
+//! accesses.
 //!
 //! * [`Image`]: an ELF file's segments and symbols;
-//! * [`UserInstruction`]: what an instruction reaches memory by;
-//! * [`Programs`]: all of a recording's, asked by code address.
+//! * [`UserInstruction`]: how an instruction addresses memory;
+//! * [`Programs`]: all programs of a recording, looked up by code address.
 //!
-//! Not here: types and lines of the source (debug information), processes, what an access is named.
+//! Not here: types and source lines (debug information), processes, names of accesses.
 
 mod image;
 mod operand;

@@ -1,20 +1,21 @@
-//! What an instruction of a program reaches memory by.
+//! How a program's instruction addresses memory.
 
 use linemate_insn::x86_64::{Flow, Instruction, Operand};
 use linemate_types::ElfAddr;
 
-/// What is known of an instruction of a program.
+/// What is known about an instruction of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UserInstruction {
     pub operand: Operand,
     /// Bytes of that.
     pub bytes: u16,
-    /// Whether it accesses the stack by itself: a push, pop, call or return.
+    /// Whether it accesses the stack implicitly: a push, pop, call or return.
     pub uses_stack: bool,
     pub calls: bool,
 }
 
-/// Decodes the instruction at `address`, which begins `bytes`. Bytes that are none give one without an operand.
+/// Decodes the instruction at `address`, at the start of `bytes`. Bytes that are no instruction
+/// give one without an operand.
 #[must_use]
 pub fn decode(bytes: &[u8], address: ElfAddr) -> UserInstruction {
     let instruction = Instruction::decode(bytes, address);

@@ -30,15 +30,15 @@ pub struct CodePlace {
 /// The programs of a recording.
 #[derive(Debug, Default)]
 pub struct Programs {
-    /// By the number of the file; none where a file only has debug information.
+    /// By file number; none for a file with only debug information.
     images: Vec<Option<Image>>,
     /// What each file holds.
     contents: Vec<Vec<u8>>,
-    /// What the other files have of each one's debug information.
+    /// What the other files contain of each one's debug information.
     attached: Vec<Attached>,
 }
 
-/// The files with what a file's own debug information lacks.
+/// The files with the missing parts of a file's own debug information.
 #[derive(Clone, Debug, Default)]
 struct Attached {
     debug: Option<u32>,
@@ -48,7 +48,7 @@ struct Attached {
 }
 
 impl Attached {
-    /// What file `of` has by the contents of those that are attached to it.
+    /// The parts of file `of` according to the contents of the files attached to it.
     fn add(&mut self, file: u32, contents: &[u8], of: &[u8]) {
         let elf = ElfFile64::<LittleEndian>::parse(contents).ok();
         if elf.is_some_and(|elf| SPLIT.iter().any(|name| elf.section_by_name(name).is_some())) {
@@ -76,10 +76,10 @@ const SPLIT: [&str; 4] = [
 ];
 
 impl Programs {
-    /// Reads all of a recording's; none if it has none.
+    /// Reads all programs of a recording; none if it has none.
     ///
     /// # Errors
-    /// A damaged chunk, or a file that is no program.
+    /// A damaged chunk, or a file that is not a program.
     pub fn of(recording: &Recording) -> Result<Self, ProgramsError> {
         let files = recording.programs().files();
         let contents = recording.program_files()?;
@@ -140,7 +140,7 @@ impl Programs {
         Some(self.contents(self.attached.get(file as usize)?.debug?))
     }
 
-    /// The bytes of the file that several files' debug information has in common (`dwz`), if the debug information has one.
+    /// The bytes of the file that several files' debug information shares (`dwz`), if there is one.
     #[must_use]
     pub fn alternate(&self, file: u32) -> Option<&[u8]> {
         let own = self.attached.get(file as usize)?;
@@ -159,7 +159,7 @@ impl Programs {
         split.iter().map(|split| self.contents(*split)).collect()
     }
 
-    /// Which program's code is at a code address, and where in it.
+    /// The program whose code is at a code address, and the offset in it.
     #[must_use]
     pub fn code(&self, recording: &Recording, pc: GuestAddr) -> Option<CodePlace> {
         let (file, offset) = recording.programs().place(pc)?;
@@ -167,7 +167,7 @@ impl Programs {
         Some(CodePlace { file, address })
     }
 
-    /// The function that holds a piece of code.
+    /// The function that contains a piece of code.
     #[must_use]
     pub fn function(&self, place: CodePlace) -> Option<&Symbol> {
         self.image(place.file)?.function_at(place.address)

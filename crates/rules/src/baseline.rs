@@ -1,4 +1,4 @@
-//! Findings that are known and accepted, so that an old tree can adopt rules and only get better.
+//! Known and accepted findings, so that an old tree can adopt rules and only get better.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::finding::Finding;
 /// Where a finding was made: versions and configurations of one architecture count as one place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Where {
-    /// As `uname -m` has it; `any` where the image does not tell.
+    /// As printed by `uname -m`; `any` if the image does not say.
     pub arch: String,
     /// The size of a line.
     pub line: LineSize,
@@ -19,7 +19,7 @@ pub struct Where {
 /// Why a text is not a baseline.
 #[derive(Debug, thiserror::Error)]
 pub enum BaselineError {
-    /// Something else than this JSON.
+    /// Not this kind of JSON.
     #[error("not a baseline: {0}")]
     Json(#[from] serde_json::Error),
     /// JSON of another kind or version.
@@ -38,7 +38,7 @@ pub enum BaselineError {
     },
 }
 
-/// What tells one finding from another: place, type, rule.
+/// What identifies a finding: place, type, rule.
 type FindingKey = (Where, String, String);
 
 /// How bad a finding was.
@@ -51,9 +51,9 @@ struct Known {
 /// What a baseline says about a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Not known.
+    /// A new finding, not in it.
     New,
-    /// Known, but not that bad.
+    /// Known, but now worse.
     Worse,
     /// Known, and no worse.
     Accepted,
@@ -67,7 +67,7 @@ pub struct Gone {
     pub rule: String,
 }
 
-/// Findings that are known and accepted.
+/// Known and accepted findings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Baseline {
     known: BTreeMap<FindingKey, Known>,
@@ -77,7 +77,7 @@ impl Baseline {
     /// Reads what [`Baseline::to_json`] wrote.
     ///
     /// # Errors
-    /// [`BaselineError`]: something else.
+    /// [`BaselineError`] for anything else.
     pub fn from_json(text: &str) -> Result<Baseline, BaselineError> {
         let document: BaselineDocument = serde_json::from_str(text)?;
         if document.schema != BaselineDocument::SCHEMA {
@@ -105,7 +105,7 @@ impl Baseline {
         Ok(baseline)
     }
 
-    /// The baseline as JSON, ended by a line end; the same findings give the same bytes.
+    /// The baseline as JSON, with a final newline; the same findings give the same bytes.
     pub fn to_json(&self) -> String {
         let entry = |((place, subject, rule), known): (&FindingKey, &Known)| BaselineEntry {
             arch: place.arch.clone(),
@@ -119,7 +119,7 @@ impl Baseline {
             schema: BaselineDocument::SCHEMA.to_owned(),
             findings: self.known.iter().map(entry).collect(),
         };
-        // Strings and numbers alone: nothing in it can fail to be written.
+        // Only strings and numbers: writing cannot fail.
         serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
     }
 
@@ -132,7 +132,8 @@ impl Baseline {
         self.known.is_empty()
     }
 
-    /// Takes up a finding. Of several of one rule at one place the worst counts, and everybody who is part of any.
+    /// Adds a finding. Of several for one rule at one place the worst counts, with the members of
+    /// all of them.
     pub fn add(&mut self, place: &Where, finding: &Finding) {
         let known = self.known.entry(key(place, finding)).or_default();
         known.measure = known.measure.max(finding.measure());
@@ -153,7 +154,7 @@ impl Baseline {
         }
     }
 
-    /// What is known of these places and no longer in `found`: mended, or no longer a rule.
+    /// Known findings at these places that are not in `found`: fixed, or no longer a rule.
     pub fn gone(&self, places: &BTreeSet<Where>, found: &Baseline) -> Vec<Gone> {
         let looked_at =
             |key: &&FindingKey| places.contains(&key.0) && !found.known.contains_key(*key);
@@ -166,7 +167,8 @@ impl Baseline {
         .collect()
     }
 
-    /// The baseline to go on with: at `places` what was found, as far as it was known and is no worse; elsewhere what was known.
+    /// The baseline to continue with: at `places` what was found, as far as it was known and is no
+    /// worse; elsewhere what was known.
     #[must_use]
     pub fn tightened(&self, places: &BTreeSet<Where>, found: &Baseline) -> Baseline {
         let mut known = BTreeMap::new();

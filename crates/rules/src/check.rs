@@ -22,14 +22,14 @@ pub struct CheckError {
     pub reason: CheckReason,
 }
 
-/// Why a rule means nothing for a kernel.
+/// Why a rule does not apply to a kernel.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CheckReason {
     /// The kernel has no such type.
     #[error("there is no type `{subject}`{}; if it may be missing, write `type? {subject}`", linemate_text::suggestion(.nearest))]
     NoType {
         subject: RuleSubject,
-        /// Names like it, best first.
+        /// The most similar names, best first.
         nearest: Vec<String>,
     },
     /// Something that has no members.
@@ -46,28 +46,28 @@ pub enum CheckReason {
     #[error("{error}; if it may be missing, write `{path}?`")]
     Missing {
         path: String,
-        /// What was looked for and what there is.
+        /// What was looked up and what there is.
         error: PathError,
     },
-    /// A path that leads nowhere.
+    /// A path that does not resolve.
     #[error(transparent)]
     Path(PathError),
-    /// A group that is called like a member.
+    /// A group with the name of a member.
     #[error("group `{0}` has the name of a member: give the group another name")]
     NameTaken(String),
-    /// A group that does not fit where it shall.
+    /// A group that does not fit on its lines.
     #[error("group `{group}` has {bytes} bytes, more than {lines} of {line} bytes can hold ({room})", lines = Limit::Lines(*.lines), room = .lines.saturating_mul(*.line))]
     CannotFit {
         group: String,
         bytes: u64,
-        /// The lines that it shall be on.
+        /// The lines that it must be on.
         lines: u64,
         /// Bytes of a line.
         line: u64,
     },
 }
 
-/// A rule that had nothing to look at.
+/// A rule without anything to check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skipped {
     /// The type, as the rules call it.
@@ -77,21 +77,21 @@ pub struct Skipped {
     pub at: Position,
 }
 
-/// What a kernel breaks, and what could not be looked at.
+/// What a kernel breaks, and what could not be checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
     /// In the order of the rules.
     pub findings: Vec<Finding>,
-    /// Rules all of whose members (or whose type) this kernel lacks, which they may.
+    /// Rules whose members (or type) are all missing in this kernel, but optional.
     pub skipped: Vec<Skipped>,
     /// Rules that were compared.
     pub compared: usize,
 }
 
-/// Compares `rules` with the types of a kernel whose lines are of that size.
+/// Compares `rules` with the types of a kernel with lines of that size.
 ///
 /// # Errors
-/// The first rule that means nothing for this kernel: see [`CheckReason`].
+/// The first rule that does not apply to this kernel: see [`CheckReason`].
 pub fn check(rules: &Rules, model: &TypeModel, line: LineSize) -> Result<Checked, CheckError> {
     let mut checked = Checked::default();
     for type_rules in &rules.types {
@@ -115,7 +115,7 @@ pub fn check(rules: &Rules, model: &TypeModel, line: LineSize) -> Result<Checked
     Ok(checked)
 }
 
-/// The struct that rules are about; `None` where the kernel may lack it and does.
+/// The struct that rules are about; `None` if it is optional and missing.
 fn resolve(model: &TypeModel, rules: &TypeRules) -> Result<Option<TypeId>, CheckError> {
     let subject = || rules.subject.clone();
     let fail = |reason| {
@@ -141,7 +141,7 @@ fn resolve(model: &TypeModel, rules: &TypeRules) -> Result<Option<TypeId>, Check
     }
 }
 
-/// Something that a rule names, with the members that this kernel has of it.
+/// Something that a rule names, with those of its members that this kernel has.
 struct Thing {
     members: Vec<(String, Span)>,
 }
@@ -188,7 +188,7 @@ impl View<'_> {
         Ok(())
     }
 
-    /// What a rule is called in findings; a separation from several counts as several.
+    /// The name of a rule in findings; a separation from several counts as several.
     fn names(&self, rule: &Rule) -> Vec<String> {
         match &rule.statement {
             Statement::Group { name, .. } => vec![format!("group {name}")],
@@ -237,7 +237,7 @@ impl View<'_> {
         Ok(Thing { members: found })
     }
 
-    /// A member's bytes; `None` when the kernel lacks it, as it may.
+    /// A member's bytes; `None` if it is optional and missing.
     fn member(&self, member: &RuleMember) -> Result<Option<Span>, CheckReason> {
         match member::find(self.model, self.id, &member.path, self.line) {
             Ok(span) => Ok(Some(span)),
@@ -263,7 +263,7 @@ impl View<'_> {
         })
     }
 
-    /// How the kernel keeps a rule; as many answers as [`View::names`] gives names.
+    /// Whether the kernel keeps a rule; one answer for each name from [`View::names`].
     fn rule(&self, rule: &Rule, groups: &GroupThings) -> Result<Vec<RuleOutcome>, CheckReason> {
         match &rule.statement {
             Statement::Group { name, lines, .. } => {
@@ -301,7 +301,8 @@ impl View<'_> {
         let spans = group.spans().map(|span| (span.start, span.end));
         let bytes = merged(spans).iter().map(|(start, end)| end - start).sum();
         let line = self.line.bytes();
-        // The sizes of C types are multiples of their alignments, so that any set of members can be packed without holes.
+        // The sizes of C types are multiples of their alignments, so any set of members can be
+        // packed without holes.
         let needed = u64::div_ceil(bytes, line).max(1);
         let enough = match wanted {
             Some(lines) if needed > lines => {
@@ -338,7 +339,7 @@ impl View<'_> {
         }))
     }
 
-    /// The lines of a thing as ranges, ascending, the last one of each not included.
+    /// The lines of a member or group as ranges, ascending, ends not included.
     fn lines(&self, thing: &Thing) -> Vec<(u64, u64)> {
         let ranges = thing.spans().filter_map(|span| span.lines(self.line));
         merged(ranges.map(|(first, last)| (first, last + 1)))
@@ -446,11 +447,11 @@ impl View<'_> {
     }
 }
 
-/// How a kernel keeps a rule.
+/// Whether a kernel keeps a rule.
 enum RuleOutcome {
     Kept,
     Broken(Fault),
-    /// All that the rule is about may be missing, and is.
+    /// Everything that the rule is about is optional and missing.
     Nothing,
 }
 
@@ -470,19 +471,20 @@ fn kind(statement: &Statement) -> RuleKind {
     }
 }
 
-/// Looks for what is on lines that are somebody's own.
+/// Searches for members on lines that must belong to one.
 struct Intruders<'a> {
     view: &'a View<'a>,
-    /// The owner's bytes: what shares them with it (another alternative of a union) is not an intruder.
+    /// The owner's bytes: what shares them (another alternative of a union) does not intrude.
     own: Vec<(u64, u64)>,
     lines: Vec<(u64, u64)>,
     found: Vec<String>,
-    /// Members looked at: hostile types can nest unions so that each level doubles them.
+    /// Members visited: hostile types can nest unions so that each level doubles them.
     visits: usize,
 }
 
 impl Intruders<'_> {
-    /// Looks through the members of `id`, which is at byte `base`. Recursion: at most MAX_DEPTH of the types.
+    /// Visits the members of `id`, which is at byte `base`. Recursion: at most MAX_DEPTH of the
+    /// types.
     fn look(
         &mut self,
         id: TypeId,
@@ -504,7 +506,7 @@ impl Intruders<'_> {
                 continue;
             }
             let path = format!("{prefix}{}", member.name);
-            // What holds the owner intrudes only with its other members.
+            // What contains the owner intrudes only with its other members.
             let whole = [(span.start, span.end)];
             let holds = !common(&self.own, &whole).is_empty();
             match holds && self.is_struct(&member) {
@@ -519,7 +521,7 @@ impl Intruders<'_> {
         self.view.model.composite(member.type_id).is_some()
     }
 
-    /// Whether some of these bytes are not the owner's, but on its lines.
+    /// Whether some of these bytes are on the owner's lines without being the owner's.
     fn intrudes(&self, span: Span) -> bool {
         let line = self.view.line.bytes();
         let on_lines = |(first, end): &(u64, u64)| (first * line, end.saturating_mul(line));

@@ -1,4 +1,4 @@
-//! What breaks a rule, as facts and as a sentence.
+//! What breaks a rule, as data and as a sentence.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -46,7 +46,7 @@ impl RuleKind {
         }
     }
 
-    /// What such a rule asks for.
+    /// What such a rule requires.
     pub fn asks(self) -> &'static str {
         match self {
             RuleKind::Group => "These members share lines.",
@@ -87,18 +87,18 @@ pub enum Fault {
         /// Which members are where, in the order of the lines.
         places: Vec<(Lines, Vec<String>)>,
     },
-    /// Two that shall be apart meet.
+    /// Two that must be apart share lines.
     Shared {
         /// How many lines they share.
         lines: u64,
         /// The first of these.
         first: u64,
-        /// The members on one side, as far as they are there.
+        /// The members on one side that exist.
         a: Vec<String>,
-        /// Those on the other.
+        /// Those on the other side.
         b: Vec<String>,
     },
-    /// Others on the lines of what shall be alone.
+    /// Other members on lines that must belong to one.
     Intruded {
         lines: Vec<Lines>,
         /// The other members there.
@@ -112,7 +112,7 @@ pub enum Fault {
         into: u64,
         line: u64,
     },
-    /// A type beyond its budget.
+    /// A type larger than its budget.
     TooLarge {
         /// Its size, in the unit of the limit.
         size: Limit,
@@ -132,8 +132,8 @@ pub struct Finding {
     /// The type, as the rules call it.
     pub subject: String,
     pub kind: RuleKind,
-    /// The rule without its list of members: `group clocks`, `apart rto_mask from cpupri`. The same in every version of the
-    /// rules in which it means the same.
+    /// The rule without its list of members: `group clocks`, `apart rto_mask from cpupri`. The same
+    /// in every version of the rules in which it means the same.
     pub rule: String,
     /// Where the rule is.
     pub at: Position,
@@ -142,8 +142,8 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// How bad it is, for comparing a finding with an older one of the same rule: lines too many, lines that are shared,
-    /// bytes too many.
+    /// How bad it is, to compare a finding with an older one of the same rule: lines too many,
+    /// lines that are shared, bytes too many.
     pub fn measure(&self) -> u64 {
         match &self.fault {
             Fault::Scattered { lines, enough, .. } => lines - enough.min(lines),
@@ -156,7 +156,8 @@ impl Finding {
         }
     }
 
-    /// Who is part of it: the members away from where most of a group is, those that share or intrude, those before holes.
+    /// The members involved: those away from where most of a group is, those that share or intrude,
+    /// those before holes.
     pub fn members(&self) -> BTreeSet<String> {
         match &self.fault {
             Fault::Scattered { places, .. } => {

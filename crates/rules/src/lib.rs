@@ -1,12 +1,15 @@
 //! Rules about which members of a type share cache lines, and what in a kernel breaks them.
 //!
-//! * [`Rules`] are what was asked for: groups, separations, starts of lines, budgets. They print as a file that reads back
-//!   the same; [`parse()`] reads it. The grammar is in `docs/reference/rules.md`.
-//! * [`check()`] compares them with the types of one kernel, for one size of line, and gives [`Finding`]s.
-//! * [`Baseline`] tells findings that are known and accepted from new, worse and mended ones.
+//! * [`Rules`] are the requirements: groups, separations, starts of lines, budgets. They print as a
+//!   file that reads back the same; [`parse()`] reads it. The grammar is in
+//!   `docs/reference/rules.md`.
+//! * [`check()`] compares them with the types of one kernel, for one line size, and returns
+//!   [`Finding`]s.
+//! * [`Baseline`] separates known and accepted findings from new, worse and fixed ones.
 //!
-//! Everything here is a pure function of what it is handed: no file is opened, nothing is printed. It knows layouts alone:
-//! not how often a member is used, and not where objects are. An object is taken to start at the start of a line.
+//! Everything here is a pure function of its inputs: no file is opened, nothing is printed. It
+//! knows only layouts: not how often a member is used, and not where objects are. An object is
+//! assumed to start at the start of a line.
 
 mod baseline;
 mod check;

@@ -23,7 +23,7 @@ impl Span {
     }
 }
 
-/// The bytes that a member takes; of a bit-field those that its bits touch.
+/// The bytes of a member; for a bit-field those that its bits touch.
 pub(crate) fn span(member: &NamedMember) -> Span {
     let place = member.place;
     match place.bits {
@@ -41,7 +41,7 @@ pub(crate) fn span(member: &NamedMember) -> Span {
     }
 }
 
-/// Why a path leads to no member.
+/// Why a path does not resolve.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
     /// The kernel has no such member.
@@ -50,7 +50,7 @@ pub enum PathError {
         /// The type that lacks it.
         owner: String,
         name: String,
-        /// Names like it, best first.
+        /// The most similar names, best first.
         nearest: Vec<String>,
     },
     /// Something after a dot that has no members.
@@ -82,7 +82,7 @@ pub enum PathError {
     /// Something that is not a path at all.
     #[error("`{0}` is not a member's path: names are separated by dots, indices are in [ ]")]
     Spelling(String),
-    /// Types too large to be looked through (hostile types only).
+    /// Types too large to search (hostile types only).
     #[error(transparent)]
     Flatten(#[from] FlattenError),
 }
@@ -105,7 +105,7 @@ fn step(text: &str) -> Option<(&str, Vec<u64>)> {
 /// The bytes of the member at `path` of the struct `id`.
 ///
 /// # Errors
-/// [`PathError`]: no such member, or an array or struct taken for something else.
+/// [`PathError`]: no such member, or an array or struct treated as something else.
 pub(crate) fn find(
     model: &TypeModel,
     id: TypeId,
@@ -141,7 +141,7 @@ pub(crate) fn find(
     Ok(found)
 }
 
-/// Makes sure that `owner`, which is at `path`, can have a member `name`.
+/// Checks that `owner`, which is at `path`, can have a member `name`.
 fn enter(model: &TypeModel, owner: TypeId, path: &str, name: &str) -> Result<(), PathError> {
     let (path, name) = (path.to_owned(), name.to_owned());
     match model.get(owner) {

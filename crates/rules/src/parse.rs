@@ -1,6 +1,7 @@
-//! Reads rules; their grammar is in `docs/reference/rules.md`, their words are [`linemate_text`]'s.
+//! Reads rules; their grammar is in `docs/reference/rules.md`, their tokens come from
+//! [`linemate_text`].
 //!
-//! What is read has been looked through for rules that cannot be kept together (`sanity.rs`): what comes out can be checked.
+//! Contradictory rules have been refused (`sanity.rs`): the result can be checked.
 
 use linemate_text::{Position, Token, WordError, Words};
 
@@ -10,7 +11,7 @@ use crate::sanity::{self, SanityError};
 /// Why a text is not a set of rules.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
-    /// Other words were expected.
+    /// Different words were expected.
     #[error(transparent)]
     Words(#[from] WordError),
     /// A rule that does not exist.
@@ -26,7 +27,7 @@ pub enum ParseError {
     NothingToExplain(Position),
     #[error("1:1: it has no rules")]
     Empty,
-    /// Rules that cannot be kept together.
+    /// Rules that contradict each other.
     #[error(transparent)]
     Sanity(#[from] SanityError),
 }

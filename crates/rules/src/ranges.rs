@@ -1,6 +1,7 @@
-//! Ranges of bytes and lines: `(start, end)`, the end not included. It knows no type and no rule.
+//! Ranges of bytes and lines: `(start, end)`, ends not included. It knows no type and no rule.
 
-/// Ranges in ascending order, those that touch or overlap joined, empty ones left out. Ends are not included.
+/// Ranges in ascending order; those that touch or overlap are joined, empty ones dropped. Ends are
+/// not included.
 pub(crate) fn merged(ranges: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
     let mut sorted: Vec<(u64, u64)> = ranges.filter(|(start, end)| start < end).collect();
     sorted.sort_unstable();

@@ -1,7 +1,9 @@
-//! What rules are made of, and their canonical spelling ([`std::fmt::Display`]); [`crate::parse()`] reads it back.
+//! The elements of rules, and their canonical spelling ([`std::fmt::Display`]); [`crate::parse()`]
+//! reads it back.
 //!
-//! Rules know no type: whether a member exists is for [`crate::check()`] to say. Names are written as they are, in quotes where
-//! it takes them: a name with a quote or a line end in it has no spelling (no name in C has).
+//! Rules know no type: [`crate::check()`] decides whether a member exists. Names are written bare,
+//! or in quotes if needed: a name with a quote or a newline in it has no spelling (no name in C
+//! has).
 //!
 //! ```
 //! use linemate_rules::{RuleMember, Reason, Rules, Statement, RuleSubject, TypeRules};
@@ -26,7 +28,8 @@ use linemate_types::TypeQuery;
 pub enum RuleSubject {
     /// The struct of that tag, or the target of the typedef of that name.
     Named(String),
-    /// The one struct that has all these members: how a struct without a tag is told (`nohz` of the scheduler).
+    /// The one struct that has all these members, to name a struct without a tag (the scheduler's
+    /// `nohz`).
     With(Vec<String>),
 }
 
@@ -62,7 +65,8 @@ impl RuleMember {
 pub struct Reason(String);
 
 impl Reason {
-    /// A reason of that text, on one line: what cannot be in quotes is replaced (line ends by spaces, `"` by `'`).
+    /// A reason with that text, on one line: characters that cannot be in quotes are replaced
+    /// (newlines by spaces, `"` by `'`).
     pub fn new(text: &str) -> Reason {
         let plain = |c: char| match c {
             '"' => '\'',
@@ -86,7 +90,7 @@ pub enum Limit {
     Lines(u64),
 }
 
-/// What must be so.
+/// What a rule requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Statement {
     /// `group NAME { F G… }`: the members are on as few lines as their bytes need, or on as many as are given.
@@ -114,13 +118,14 @@ pub enum Statement {
     Hole(u64),
 }
 
-/// A statement with its reason and its place. Two are equal when they say the same, wherever they are.
+/// A statement with its reason and its place. Two are equal if they say the same, wherever they
+/// are.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// What must be so.
+    /// What it requires.
     pub statement: Statement,
     pub reason: Option<Reason>,
-    /// Where it starts; the default for rules that were never text.
+    /// Where it starts; the default for rules without a text.
     pub at: Position,
 }
 
@@ -155,13 +160,13 @@ impl TypeRules {
         }
     }
 
-    /// These and another one.
+    /// Adds another rule.
     #[must_use]
     pub fn rule(self, statement: Statement) -> TypeRules {
         self.with(statement, None)
     }
 
-    /// These and another one, with the reason for it.
+    /// Adds another rule, with the reason for it.
     #[must_use]
     pub fn because(self, statement: Statement, reason: Reason) -> TypeRules {
         self.with(statement, Some(reason))
@@ -199,16 +204,17 @@ impl Rules {
         self.types.iter().map(|t| t.rules.len()).sum()
     }
 
-    /// Whether nothing is asked for.
+    /// Whether there are no requirements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Words that mean something where a name is possible too; what is so called is written in quotes.
+/// Keywords that can occur where a name is expected; a member with such a name is written in
+/// quotes.
 const KEYWORDS: [&str; 6] = ["because", "from", "lines", "on", "struct", "with"];
 
-/// A name in quotes where it would read as something else, for instance as an optional member.
+/// A name in quotes if it would be read as something else, for example as an optional member.
 fn name(text: &str) -> String {
     if text.ends_with('?') {
         format!("\"{text}\"")
@@ -230,7 +236,7 @@ impl fmt::Display for RuleMember {
 }
 
 impl RuleSubject {
-    /// What is looked for in a kernel.
+    /// What a kernel is searched for.
     pub fn query(&self) -> TypeQuery<'_> {
         match self {
             RuleSubject::Named(name) => TypeQuery::Named(name),

@@ -1,4 +1,4 @@
-//! Rules that cannot be kept together, and rules that say the same twice: told before any kernel is looked at.
+//! Contradictory and repeated rules, reported before any kernel is read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,16 +6,16 @@ use linemate_text::Position;
 
 use crate::rules::{RuleMember, RuleSubject, Rules, Statement, TypeRules};
 
-/// A rule that does not go with the others.
+/// A rule that conflicts with others.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{at}: {what}")]
 pub struct SanityError {
-    /// Where the rule is that came too much.
+    /// Where the conflicting rule is.
     pub at: Position,
     pub what: Contradiction,
 }
 
-/// Why rules do not go together.
+/// Why rules conflict.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Contradiction {
     /// A header without rules.
@@ -35,10 +35,10 @@ pub enum Contradiction {
     /// A member that is twice in a list.
     #[error("`{0}` is in the list twice")]
     Twice(String),
-    /// What a rule keeps together and another one apart.
+    /// Members that one rule keeps together and another apart.
     #[error("`{member}` is in `{other}`, which it must be apart from")]
     Within { member: String, other: String },
-    /// Members of one group that shall be apart.
+    /// Members of one group that must be apart.
     #[error("`{a}` and `{b}` must be apart, but group `{group}` (line {line}) has both")]
     Grouped {
         a: String,
@@ -54,7 +54,7 @@ pub enum Contradiction {
         b: String,
         member: String,
     },
-    /// A member that shall be alone and in company.
+    /// A member that must be both alone and in company.
     #[error("`{member}` must have its lines to itself, but is in group `{group}` (line {line})")]
     NotAlone {
         member: String,
@@ -64,7 +64,7 @@ pub enum Contradiction {
     },
 }
 
-/// Looks for rules that cannot be kept together.
+/// Searches for contradictory rules.
 ///
 /// # Errors
 /// The first of them in the order of the text.
@@ -129,7 +129,7 @@ fn check_type(rules: &TypeRules) -> Result<(), SanityError> {
     Ok(())
 }
 
-/// What a statement says, in words that are the same for every statement that says the same.
+/// A statement's meaning, in words that are equal for every statement with the same meaning.
 fn keys(statement: &Statement) -> Vec<String> {
     match statement {
         Statement::Group { name, .. } => vec![format!("group {name}")],

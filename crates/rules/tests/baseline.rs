@@ -1,4 +1,4 @@
-//! Baselines: what is known is accepted, what is new or worse is not, and what is mended stays so.
+//! Baselines: known findings are accepted, new or worse ones are not, and fixed ones stay fixed.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -97,7 +97,7 @@ fn a_baseline_only_gets_better() {
     assert_eq!(known.tightened(&places, &better), better);
     // Of b and c, which were away, b has come back.
     assert_eq!(baseline([0, 64, 128]).tightened(&places, &known), known);
-    // What is worse does not get in, and what was not looked at stays.
+    // Worse findings do not get in, and unchecked ones stay.
     assert_eq!(better.tightened(&places, &known), better);
     let elsewhere = BTreeSet::from([place("ppc64", LineSize::B128)]);
     assert_eq!(known.gone(&elsewhere, &better), []);

@@ -1,4 +1,4 @@
-//! Rules against types that are made here: exact findings.
+//! Rules against synthetic types: exact findings.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -89,7 +89,7 @@ fn a_member_grown_into_a_neighbours_line_is_found() {
     let rules = "apart lock from hot\ngroup hot on 1 line { a b }\nstart a\nisolate hot";
     let before = kernel(&[("lock", 40), ("-", 24), ("a", 8), ("b", 56)]);
     assert_eq!(findings(rules, &before, LineSize::B64), NONE);
-    // The lock grows over its line's end, and what was aligned is not any more.
+    // The lock extends over its line's end, and what was aligned is not any more.
     let after = kernel(&[("lock", 72), ("a", 8), ("b", 48)]);
     assert_eq!(
         findings(rules, &after, LineSize::B64),
@@ -275,7 +275,7 @@ fn paths_that_lead_nowhere_are_refused() {
         };
         let found = fails(&format!("type t\nstart {path}"), &model);
         assert_eq!(found, format!("2:1: {expected}"));
-        // A mark makes up for what is missing, not for what is misunderstood.
+        // A mark excuses what is missing, not what is misunderstood.
         let marked = parse(&format!("type t\nstart {path}?")).unwrap();
         let result = check(&marked, &model, LineSize::B64);
         assert_eq!(result.is_ok(), path == "two.fat", "{path}");

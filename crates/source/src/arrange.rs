@@ -1,7 +1,8 @@
 //! Brings the leaves of a definition into the wanted order, moving as little text as possible.
 //!
-//! The leaves that can stay are the heaviest increasing run; the others are cut out and put after their new neighbour, where the
-//! fewest conditions have to be opened or closed. What the recorded kernel lacks stays where it is.
+//! The leaves that can stay are the heaviest increasing run; the others are cut out and put after
+//! their new neighbour, where the fewest conditions have to be opened or closed. Members that the
+//! recorded kernel lacks stay where they are.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,8 +20,8 @@ pub(crate) fn arrange(items: &[OpenNode], wanted: &Wanted) -> Result<PieceRow, R
             *slot = rank;
         }
     }
-    // First with all blocks whose members stay together as one leaf each; those that turn out to stay are then taken apart, so that
-    // something can be put into them.
+    // First with each block whose members stay together as one leaf; blocks that turn out to stay
+    // are then taken apart, so that something can be inserted.
     let folded = flatten(items, wanted, &ranks, &BTreeSet::new())?;
     let staying = staying(&folded);
     let mut row = PieceRow::new(flatten(items, wanted, &ranks, &staying)?);
@@ -38,8 +39,8 @@ pub(crate) fn arrange(items: &[OpenNode], wanted: &Wanted) -> Result<PieceRow, R
     Ok(row)
 }
 
-/// What the recorded kernel lacks must not end up before everything because what it followed has moved: it follows that, or
-/// the end of its group.
+/// A member that the recorded kernel lacks must not end up before everything because its
+/// predecessor has moved: it follows that, or the end of its group.
 fn lower(
     row: &mut PieceRow,
     followers: &BTreeMap<usize, usize>,
@@ -145,7 +146,7 @@ impl Flattener<'_> {
         Ok(())
     }
 
-    /// The block as one leaf, when its members move and stay together in their order.
+    /// The block as one leaf, if its members move and stay together in their order.
     fn folded(&self, block: &OpenBlock) -> Option<Leaf> {
         let mut members = Vec::new();
         let mut line = u32::MAX;
@@ -222,7 +223,8 @@ fn to_nodes(item: &OpenNode) -> Vec<BodyNode> {
     }
 }
 
-/// The ranks of the members that stay: those of the increasing run of leaves with the most lines of text.
+/// The ranks of the members that stay: those of the increasing run of leaves with most lines of
+/// text.
 fn staying(pieces: &[TextPiece]) -> BTreeSet<usize> {
     let leaf = |piece: &TextPiece| match piece {
         TextPiece::Leaf(PlacedLeaf {
@@ -237,7 +239,8 @@ fn staying(pieces: &[TextPiece]) -> BTreeSet<usize> {
         _ => None,
     };
     let leaves: Vec<(usize, usize, usize)> = pieces.iter().filter_map(leaf).collect();
-    // For each leaf the heaviest run that ends with it: its weight, and the leaf before. Of equally heavy ones the first.
+    // For each leaf the heaviest run that ends with it: its weight, and the previous leaf. Of
+    // equally heavy ones the first.
     let mut best: Vec<(usize, Option<usize>)> = Vec::new();
     for (i, (rank, _, weight)) in leaves.iter().enumerate() {
         let before = (0..i).filter(|j| leaves[*j].0 < *rank);

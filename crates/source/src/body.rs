@@ -1,7 +1,8 @@
-//! Reads the members of a struct from its text: a tree of members, conditions and what is between them.
+//! Reads the members of a struct from its text: a tree of members, conditions and what is in
+//! between.
 //!
-//! Lossless: [`Body::print`] gives the text back byte for byte. Members are told apart, not understood (that is
-//! [`crate::declaration`]'s); conditions are kept, not evaluated.
+//! Lossless: [`Body::print`] returns the text byte for byte. Members are separated, not interpreted
+//! ([`crate::declaration`] does that); conditions are preserved, not evaluated.
 
 mod reader;
 
@@ -19,7 +20,7 @@ pub struct DeclaredMember {
     pub lead: String,
     /// From its first word to its `;`.
     pub text: String,
-    /// What is after it on its line: comments and the line's end.
+    /// The rest of its last line: comments and the line's end.
     pub trail: String,
     /// The line of its first word, counted from 0 at the start of the body.
     pub line: u32,
@@ -31,7 +32,7 @@ pub struct DeclaredMember {
 pub struct Arm {
     /// The preprocessor line with its end.
     pub directive: String,
-    /// When the alternative counts.
+    /// When the alternative is compiled.
     pub condition: Condition,
     /// What is in it.
     pub nodes: Vec<BodyNode>,
@@ -53,9 +54,9 @@ pub struct ConditionalBlock {
 /// A piece of a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BodyNode {
-    /// A line with nothing on it, or what is left of one.
+    /// A line with nothing on it, or the remainder of one.
     Blank(String),
-    /// Comments that stand apart, and preprocessor lines that are not conditions.
+    /// Comments that belong to no member, and preprocessor lines that are not conditions.
     Loose(String),
     Member(Box<DeclaredMember>),
     Block(ConditionalBlock),
@@ -96,7 +97,7 @@ pub enum BodyReason {
 /// Reads `text`, the inside of braces. `depth` counts the braces around it.
 ///
 /// # Errors
-/// When conditions or declarations do not end.
+/// If conditions or declarations do not end.
 pub fn read(text: &str, depth: usize) -> Result<Body, BodyError> {
     let nodes = Reader::new(text, depth).all()?;
     Ok(Body { nodes })
@@ -109,7 +110,7 @@ impl Body {
         text
     }
 
-    /// All members in the order of the text, each with the conditions around it.
+    /// All members in text order, each with the conditions around it.
     pub fn members(&self) -> Vec<(Vec<Condition>, &DeclaredMember)> {
         let mut found = Vec::new();
         collect(&self.nodes, &mut Vec::new(), &mut found);
@@ -204,7 +205,7 @@ mod tests {
             "\n\t/* A */\n\tint a;\n\tint b; /* B */\n\t       /* B2 */\n\n\t/* apart */\n\n\t/* C\n\t * C */\n\tint c;\n",
             "_ a(A) b(BB2) _ </* apart */> _ c(CC)",
         );
-        // What is further left below is about what comes next.
+        // A comment further to the left below is about what comes next.
         check(
             "\tint a;\t\t/* A */\n\t\t\t/* A2 */\n\t/* B */\n\tint b;\n",
             "a(AA2) b(B)",

@@ -2,7 +2,7 @@
 
 use crate::lex::{TokenKind, lex};
 
-/// What a preprocessor line means for the conditions around it.
+/// How a preprocessor line affects the conditions around it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConditionLine {
     /// `#if`, `#ifdef`, `#ifndef`
@@ -17,7 +17,8 @@ pub enum ConditionLine {
     Other,
 }
 
-/// A condition in one spelling: comments gone, blanks squeezed, `#if defined(X)` as `#ifdef X`.
+/// A condition in one spelling: without comments, with single blanks, `#if defined(X)` as
+/// `#ifdef X`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Condition {
     /// The macro is defined.
@@ -91,7 +92,7 @@ fn inside_negation(text: &str) -> Option<&str> {
     inner.filter(|inner| balanced(inner))
 }
 
-/// Whether no parenthesis closes that was not opened.
+/// Whether every closing parenthesis has an opening one.
 fn balanced(text: &str) -> bool {
     let mut depth = 0_i64;
     for c in text.chars() {

@@ -1,6 +1,7 @@
-//! Proves on the text that a rewritten definition holds what the old one held: members, their conditions, comments.
+//! Proves on the text that a rewritten definition has everything the old one had: members, their
+//! conditions, comments.
 //!
-//! Reads both texts again and compares; it knows nothing of how the new one came about.
+//! Reads both texts again and compares; it does not know how the new one was made.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +10,12 @@ use crate::condition::Condition;
 use crate::declaration::{DeclarationShape, alignments, joined};
 use crate::lex::{TokenKind, lex};
 
-/// A definition's inventory: how often each thing is there.
+/// A definition's inventory: how often each item occurs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inventory {
     /// Declarations without alignments, one for each name, with the conditions around them.
     pub members: BTreeMap<(Vec<Condition>, String), usize>,
-    /// Comments, those on lines of conditions left out.
+    /// Comments, except those on lines of conditions.
     pub comments: BTreeMap<String, usize>,
     /// Preprocessor lines that are not conditions.
     pub directives: BTreeMap<String, usize>,
@@ -77,7 +78,8 @@ impl Inventory {
         }
     }
 
-    /// What `after` lacks of this or has too much; `added` are the comments that it may have more. `None` when nothing.
+    /// What `after` lacks or has too often; `added` are the comments that it may have in addition.
+    /// `None` if nothing.
     pub fn difference(&self, after: &Inventory, added: &[String]) -> Option<String> {
         let mut comments = after.comments.clone();
         for comment in lex(&added.concat())
@@ -104,8 +106,9 @@ impl Inventory {
     }
 }
 
-/// A word, number or sign that `after` has less often than `before`: text that is no C can read differently after other text. Commas are
-/// not counted, for names that part need none; nor is anything where an alignment may have gone.
+/// A word, number or sign that occurs less often in `after` than in `before`: text that is not C
+/// can read differently next to other text. Commas are not counted, because splitting needs none;
+/// nor is anything where an alignment may have gone.
 pub(crate) fn lost_token(before: &str, after: &str) -> Option<String> {
     if before.contains("align") {
         return None;
@@ -136,7 +139,7 @@ fn differing<'a, K: Ord>(
     before.keys().chain(after.keys()).find(changed)
 }
 
-/// What is between the names that are declared together, and after the last: in none of their texts.
+/// What is between names that are declared together, and after the last: in none of their texts.
 fn gaps<'a>(text: &'a str, declaration: &crate::declaration::Declaration) -> Vec<&'a str> {
     let DeclarationShape::Plain(declarators) = &declaration.shape else {
         return Vec::new();
@@ -189,7 +192,7 @@ mod tests {
     use super::*;
     use crate::body::read;
 
-    /// What `after` is said to lack, when `added` is the comment that it may have more.
+    /// What `after` is reported to lack, if `added` is the comment that it may have in addition.
     fn lost(before: &str, after: &str, added: &str) -> Option<String> {
         let of = |text: &str| Inventory::of(&read(text, 0).unwrap());
         of(before).difference(&of(after), &[added.to_owned()])
@@ -216,13 +219,13 @@ mod tests {
                 "{old} -> {new}"
             );
         }
-        // One that belongs to no name of several stays too.
+        // A comment that belongs to none of several names stays too.
         let last = "int a, b /* c */;";
         assert_eq!(
             lost(last, "int a;\nint b;", ""),
             Some("the comment `/* c */` does not occur as often as before".to_owned())
         );
-        // A comment that comes in is not a comment of the old text.
+        // An added comment is not a comment of the old text.
         let twice = text.replace("/* a */", "/* a */ /* a */");
         assert_eq!(lost(text, &twice, "/* a */"), None);
         assert!(lost(&twice, text, "/* a */").is_some());

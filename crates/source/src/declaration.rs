@@ -1,8 +1,9 @@
-//! Reads one member declaration: which names it declares, where it can be split, which alignment it asks for.
+//! Reads one member declaration: which names it declares, where it can be split, which alignment it
+//! requests.
 //!
-//! Macros are not expanded, so what is a name and what an attribute is told by position and, where that does not decide, by
-//! spelling: attributes start with two underscores or are all capitals. What is read wrong is found out later, when the names are
-//! compared with the recorded kernel's, or by the compiler.
+//! Macros are not expanded, so position, and if needed spelling, decides what is a name and what an
+//! attribute: attributes start with two underscores or are all capitals. Mistakes are found later,
+//! when the names are compared with the recorded kernel's, or by the compiler.
 
 mod declarator;
 mod deep;
@@ -35,13 +36,14 @@ pub enum DeclarationShape {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declaration {
     pub shape: DeclarationShape,
-    /// One byte after the specifiers: `int` in `int a, b;`.
+    /// One past the specifiers: `int` in `int a, b;`.
     pub specifier: usize,
-    /// Whether the specifiers define a type in braces, or what is between commas is not understood: it cannot be parted then.
+    /// Whether the specifiers define a type in braces, or what is between commas is not understood:
+    /// then it cannot be split.
     pub defines_type: bool,
 }
 
-/// What asks for a start on a line of the machine.
+/// What requests a start on a line of the machine.
 pub const LINE_ALIGNMENTS: [&str; 4] = [
     "____cacheline_aligned",
     "____cacheline_aligned_in_smp",
@@ -53,7 +55,7 @@ impl Declaration {
     /// Reads the text of a declaration, from its first word to its `;`.
     ///
     /// # Errors
-    /// When there are braces in it whose inside is not a list of members.
+    /// If braces in it contain something other than a list of members.
     pub fn read(text: &str, depth: usize) -> Result<Declaration, BodyError> {
         let tokens = lex(text);
         let mut open = 0_i64;
@@ -74,7 +76,8 @@ impl Declaration {
         if let Some(words) = macro_words(&deep) {
             return Ok(Declaration::bare(DeclarationShape::Macro(words)));
         }
-        // Conditions within braces are the inner type's; within parentheses only a macro that moves whole can have them.
+        // Conditions within braces belong to the inner type; within parentheses only a macro that
+        // moves whole can have them.
         if has_inner_directive(&tokens) {
             return Ok(Declaration::bare(DeclarationShape::Torn));
         }
@@ -111,8 +114,8 @@ impl Declaration {
         }
     }
 
-    /// The names that it gives the enclosing type's members, those of anonymous structs and unions included; for a macro all
-    /// words in it.
+    /// The names that it gives the enclosing type's members, including those of anonymous structs
+    /// and unions; for a macro all words in it.
     pub fn names(&self) -> Vec<String> {
         match &self.shape {
             DeclarationShape::Plain(declarators) => {
@@ -124,7 +127,7 @@ impl Declaration {
         }
     }
 
-    /// Whether it is nothing but bit-fields, and nameless ones at that.
+    /// Whether it consists only of unnamed bit-fields.
     pub fn is_nameless_bits(&self) -> bool {
         match &self.shape {
             DeclarationShape::Plain(declarators) => {
@@ -134,7 +137,7 @@ impl Declaration {
         }
     }
 
-    /// Whether all it declares are bit-fields.
+    /// Whether everything it declares are bit-fields.
     pub fn is_bits(&self) -> bool {
         match &self.shape {
             DeclarationShape::Plain(declarators) => {
@@ -145,7 +148,7 @@ impl Declaration {
     }
 }
 
-/// Whether a preprocessor line is in parentheses that are not in braces.
+/// Whether a preprocessor line is in parentheses outside braces.
 fn has_inner_directive(tokens: &[Token<'_>]) -> bool {
     let (mut braces, mut parens) = (0_i64, 0_i64);
     tokens.iter().any(|token| {
@@ -171,7 +174,7 @@ fn has_tag(before: &[Deep<'_>]) -> bool {
         .any(|d| !is_attribute_like(d.token.text) && !is_call_word(d.token.text))
 }
 
-/// The words in a macro where a declaration should be; `None` when it is none.
+/// The words in a macro that replaces a declaration; `None` if it is not one.
 fn macro_words(deep: &[Deep<'_>]) -> Option<Vec<String>> {
     let first = deep.first()?.token;
     if !first.is_word() || is_type_word(first.text) || is_call_word(first.text) {
@@ -219,7 +222,8 @@ pub(crate) fn joined(specifier: &str, declarator: &str) -> String {
     format!("{specifier}{blank}{declarator};")
 }
 
-/// Where a declaration asks for an alignment, outside of braces: the attribute with the blanks before it.
+/// Where a declaration requests an alignment, outside braces: the attribute with the blanks before
+/// it.
 pub fn alignments(text: &str) -> Vec<Range<usize>> {
     let tokens = lex(text);
     let deep = deepen(&tokens);
@@ -250,7 +254,7 @@ pub fn alignments(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Whether a declaration asks to start on a line of the machine.
+/// Whether a declaration requests to start on a line of the machine.
 pub fn starts_line(text: &str) -> bool {
     alignments(text)
         .into_iter()

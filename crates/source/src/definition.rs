@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::lex::{Token, TokenKind, lex};
 
-/// Which definition is looked for.
+/// The definition to look for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sought {
     /// `struct TAG { … }`
@@ -16,7 +16,7 @@ pub enum Sought {
 }
 
 impl Sought {
-    /// A word that a file must have to be worth reading.
+    /// A word that a file must contain to be worth reading.
     pub fn needle(&self) -> &str {
         match self {
             Sought::Tag(name) | Sought::Typedef(name) => name,
@@ -45,7 +45,7 @@ pub fn line_of(text: &str, at: usize) -> u32 {
     u32::try_from(lines + 1).unwrap_or(u32::MAX)
 }
 
-/// All definitions in `text` that are sought, in its order.
+/// All matching definitions in `text`, in order.
 pub fn find(text: &str, sought: &Sought) -> Vec<Definition> {
     let tokens: Vec<Token<'_>> = lex(text)
         .into_iter()
@@ -131,11 +131,13 @@ fn closing(tokens: &[Token<'_>], open: usize) -> Option<usize> {
 pub struct InMacro {
     /// Its line, counted from 1.
     pub line: u32,
-    /// How many characters of the tag are in it: all, or the longest piece that is pasted to others.
+    /// How many characters of the tag it contains: all, or the longest piece that is pasted to
+    /// others.
     pub characters: usize,
 }
 
-/// The macros whose replacement defines `struct tag`, or that paste its name together in a struct's definition.
+/// The macros whose replacement defines `struct tag`, or that paste its name together in a struct's
+/// definition.
 pub fn in_macros(text: &str, tag: &str) -> Vec<InMacro> {
     let mut found = Vec::new();
     for token in lex(text).iter().filter(|t| t.kind == TokenKind::Directive) {

@@ -1,4 +1,4 @@
-//! The difference of two texts of one file, as git writes it.
+//! The difference between two texts of one file, in git's format.
 
 use std::fmt::Write as _;
 
@@ -29,7 +29,7 @@ fn blob(text: &str) -> String {
     format!("{:x}", hash.finalize())
 }
 
-/// From `old` to `new`; `heading` is printed after each `@@`. `None` when they are the same.
+/// From `old` to `new`; `heading` is printed after each `@@`. `None` if they are equal.
 pub fn file_diff(path: &str, old: &str, new: &str, heading: &str) -> Option<FileDiff> {
     if old == new {
         return None;
@@ -85,7 +85,7 @@ pub fn file_diff(path: &str, old: &str, new: &str, heading: &str) -> Option<File
 
 fn range(lines: &std::ops::Range<usize>) -> String {
     match lines.len() {
-        // Of nothing the line before counts.
+        // An empty range is numbered by the line before it.
         0 => format!("{},0", lines.start),
         1 => format!("{}", lines.start + 1),
         count => format!("{},{count}", lines.start + 1),

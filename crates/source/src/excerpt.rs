@@ -1,4 +1,5 @@
-//! What of a type's two layouts, in pahole's form, a commit message has room for: the members that are elsewhere on their lines now.
+//! Shortens the two layouts of a type, as pahole prints them, for a commit message: the members
+//! that are elsewhere on their lines now.
 
 use crate::rewrite::wrap;
 
@@ -8,13 +9,13 @@ use similar::{Algorithm, DiffOp, capture_diff_slices};
 const WIDTH: usize = 75;
 /// Blanks before every line of a message.
 const MARGIN: &str = "  ";
-/// How many members that are as before are shown beside those that do not.
+/// How many unchanged members are shown next to changed ones.
 const CONTEXT: usize = 2;
 
 /// A member, with the notes (holes, boundaries) before it.
 struct ExcerptMember<'t> {
     notes: Vec<&'t str>,
-    /// Several for a struct or union that is printed with its inside.
+    /// Several for a struct or union that is printed with its contents.
     lines: Vec<&'t str>,
 }
 
@@ -22,12 +23,12 @@ struct ExcerptMember<'t> {
 struct Printed<'t> {
     head: &'t str,
     items: Vec<ExcerptMember<'t>>,
-    /// What is after the last member: notes, sums, the brace.
+    /// Everything after the last member: notes, sums, the brace.
     tail: Vec<&'t str>,
 }
 
-/// `before` and `after` (pahole's form of one type, for lines of `line` bytes) without the runs of members that keep their order and
-/// their places on their lines, in at most 75 columns.
+/// `before` and `after` (one type as pahole prints it, for lines of `line` bytes) without the runs
+/// of members that keep their order and their places on their lines, in at most 75 columns.
 pub fn excerpt(before: &str, after: &str, line: u64) -> (String, String) {
     let (old, new) = (read(before), read(after));
     let keys = |printed: &Printed<'_>| -> Vec<String> {
@@ -48,7 +49,8 @@ pub fn excerpt(before: &str, after: &str, line: u64) -> (String, String) {
     (print(&old, &in_old), print(&new, &in_new))
 }
 
-/// Of pahole's form of a type only the members with these names; of an anonymous one its inside, too.
+/// Only the members with these names, as pahole prints them; for an anonymous one its contents,
+/// too.
 pub fn only(printed: &str, names: &[&str]) -> String {
     let mut text = String::new();
     for item in read(printed).items {
@@ -72,7 +74,8 @@ fn declared_name(declared: &str) -> Option<&str> {
     front.rsplit([' ', '\t', '*']).next()
 }
 
-/// Hides a run of equal members but for some at its ends; a run that would hide but one or two is shown.
+/// Hides a run of equal members except for some at its ends; a run that would hide only one or two
+/// is shown.
 fn hide(hidden: &mut [bool], from: usize, length: usize) {
     let start = if from == 0 { 0 } else { from + CONTEXT };
     let end = match from + length {
@@ -114,7 +117,7 @@ fn read(text: &str) -> Printed<'_> {
     printed
 }
 
-/// What is the same for members that are declared alike and start at the same place of a line.
+/// Equal for members that are declared alike and start at the same place of a line.
 fn key(item: &ExcerptMember<'_>, line: u64) -> String {
     let mut key = String::new();
     for text in &item.lines {
@@ -129,7 +132,7 @@ fn key(item: &ExcerptMember<'_>, line: u64) -> String {
     key
 }
 
-/// A member's declaration, and the comment that tells its place.
+/// A member's declaration, and the comment with its place.
 fn parted(line: &str) -> (&str, &str) {
     match line.find("/*") {
         Some(at) if !line.trim_start().starts_with("/*") => (line[..at].trim_end(), &line[at..]),
@@ -168,7 +171,8 @@ fn omission(text: &mut String, skipped: &mut usize) {
     }
 }
 
-/// Adds a line; one that is too wide loses the blanks of its columns, and where that is not enough its place is below.
+/// Adds a line; if it is too wide, it loses the blanks of its columns, and if that is not enough,
+/// its place goes below.
 fn put(text: &mut String, line: &str) {
     let tabs = line.len() - line.trim_start_matches('\t').len();
     let indentation = format!("{MARGIN}{}", "    ".repeat(tabs));
@@ -176,7 +180,7 @@ fn put(text: &mut String, line: &str) {
     let fits = |line: &str| indentation.len() + line.chars().count() <= WIDTH;
     let (declared, place) = parted(line);
     if line.is_empty() {
-        // A blank line never doubles.
+        // Blank lines are never doubled.
         if !text.ends_with("\n\n") {
             text.push('\n');
         }
@@ -202,7 +206,7 @@ fn put(text: &mut String, line: &str) {
     }
 }
 
-/// Columns for text whose further lines hang by up to four.
+/// Columns for text whose continuation lines are indented by up to four.
 fn room_for(indentation: &str) -> usize {
     WIDTH.saturating_sub(indentation.len() + 4).max(20)
 }
@@ -239,7 +243,7 @@ mod tests {
              \x20     /* size: 1 */\n  };\n"
         );
         assert!(old.contains(" x;") && old.contains("... 7 members"));
-        // Elsewhere on their lines, all of them.
+        // All of them are elsewhere on their lines.
         let (_, new) = excerpt(
             &members("a; b; c; d; e; f; g;", 0),
             &members("a; b; c; d; e; f; g;", 8),

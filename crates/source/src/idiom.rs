@@ -4,15 +4,15 @@ use crate::body::DeclaredMember;
 use crate::declaration::{DeclarationShape, alignments, starts_line};
 use crate::wanted::Align;
 
-/// The longest line that the kernel's coding style checks let pass.
+/// The longest line that passes the kernel's coding style checks.
 const MAX_COLUMNS: usize = 100;
 
-/// The way of a tree.
+/// The style of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Idiom {
     /// Linux: `____cacheline_aligned` or, where the definition uses that, another of its family; `__aligned(n)`.
     Kernel {
-        /// What stands for "to a line".
+        /// The attribute for "to a line".
         line: String,
     },
     /// C11: `alignas(64)` before it, under the name that the file uses.
@@ -60,7 +60,8 @@ impl Idiom {
         }
     }
 
-    /// Makes a member ask for an alignment; what it asked for before goes. `None` when its text has no place for that.
+    /// Makes a member request an alignment; an earlier request goes. `None` if its text has no
+    /// place for that.
     pub(crate) fn apply(&self, member: &mut DeclaredMember, align: Align) -> Option<()> {
         if matches!(align, Align::Own(_)) && alignments(&member.text).is_empty() {
             return Some(());
@@ -68,7 +69,7 @@ impl Idiom {
         if align == Align::Line && starts_line(&member.text) {
             return Some(());
         }
-        // What a macro without arguments stands for need not end where its name does.
+        // What a macro without arguments expands to need not end where its name does.
         if matches!(member.declaration.shape, DeclarationShape::Macro(_))
             && !member.text.contains('(')
         {
@@ -103,7 +104,8 @@ impl Idiom {
         Some(())
     }
 
-    /// For members without a name: an attribute after their brace would be their type's, and make that longer.
+    /// For members without a name: an attribute after their brace would apply to their type, and
+    /// make that longer.
     fn before(&self, align: Align) -> String {
         match (self, align) {
             (Idiom::Kernel { .. }, Align::Line) => "_Alignas(SMP_CACHE_BYTES) ".to_owned(),
@@ -127,8 +129,8 @@ impl Idiom {
     }
 }
 
-/// Keeps the comment after a member in its column where there is room, and puts it before the member where the line would be
-/// longer than [`MAX_COLUMNS`].
+/// Keeps the comment after a member in its column if there is room, and puts it before the member
+/// if the line would be longer than [`MAX_COLUMNS`].
 fn keep_column(member: &mut DeclaredMember, old: &str) {
     let comment = member.trail.trim_start_matches([' ', '\t']);
     let blanks = &member.trail[..member.trail.len() - comment.len()];

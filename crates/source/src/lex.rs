@@ -1,7 +1,7 @@
 //! Cuts C text into tokens without losing a byte.
 //!
-//! The tokens' texts, one after the other, are the text again, whatever it is: there is no error here. Preprocessor lines are
-//! single tokens; nothing is expanded and nothing is evaluated.
+//! The concatenated tokens give the text again, whatever it is: there is no error here.
+//! Preprocessor lines are single tokens; nothing is expanded or evaluated.
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,7 +141,7 @@ fn block_comment(rest: &str) -> usize {
     rest[2..].find("*/").map_or(rest.len(), |end| end + 4)
 }
 
-/// To the end of the line or, where it is spliced, of the last line that belongs to it.
+/// To the end of the line or, if it is spliced, of the last line that belongs to it.
 fn logical_line(rest: &str) -> usize {
     let mut at = 0;
     while let Some(end) = rest[at..].find('\n') {
@@ -154,14 +154,15 @@ fn logical_line(rest: &str) -> usize {
     rest.len()
 }
 
-/// A string or character constant; one that is not closed ends with its line.
+/// A string or character constant; an unclosed one ends with its line.
 fn quoted(rest: &str, quote: u8) -> usize {
     let bytes = rest.as_bytes();
     let mut at = 1;
     while let Some(byte) = bytes.get(at) {
         match byte {
             b'\\' if splice(&rest[at..]) > 0 => at += splice(&rest[at..]),
-            // What is escaped can be a character of several bytes: its first is skipped, the others end nothing.
+            // An escaped character may have several bytes: its first is skipped, the others end
+            // nothing.
             b'\\' if bytes.get(at + 1).is_some_and(u8::is_ascii) => at += 2,
             b'\n' => return at,
             byte if *byte == quote => return at + 1,

@@ -1,15 +1,19 @@
-//! C struct definitions in real source trees: members move, everything else stays, and a patch says so.
+//! C struct definitions in real source trees: members move, everything else stays, and a patch says
+//! so.
 //!
-//! * [`wanted`] puts a checked plan of edits into words about members: order, alignments, groups;
-//! * [`definition`] finds definitions in a file, [`body`] reads their inside without losing a byte;
+//! * [`wanted`] turns a checked plan of edits into requirements on members: order, alignments,
+//!   groups;
+//! * [`definition`] finds definitions in a file, [`body`] reads their contents without losing a
+//!   byte;
 //! * [`tree`] finds the definition of a recorded type in a tree;
-//! * [`proof`] says what to compile, and compares what came out with the layout that was wanted;
+//! * [`proof`] says what to compile, and compares the result with the wanted layout;
 //! * [`diff`], [`message`], [`excerpt`] and [`mail`] make the patch;
 //! * [`remarks`] finds comments about cache lines that a new layout contradicts;
 //! * [`rewrite()`] moves members with their comments and conditions, and proves on the text that none is lost.
 //!
-//! A token reader of its own instead of a C parser: definitions in real trees are full of conditions and macros that no parser
-//! accepts before the preprocessor has run, and what counts here is the text before it. The compiler has the last word.
+//! It uses a token reader instead of a C parser: definitions in real trees are full of conditions
+//! and macros that no parser accepts before the preprocessor has run, and the text before it is
+//! what matters. The compiler has the last word.
 //!
 //! Nothing here prints, runs a program or writes a file; [`tree`] reads files.
 

@@ -1,10 +1,10 @@
-//! The patch as a mail that `git am` takes. The same values give the same bytes: there is no clock here.
+//! The patch as a mail for `git am`. The same values give the same bytes: there is no clock here.
 
 use std::fmt::Write as _;
 
 use crate::diff::FileDiff;
 
-/// A date that mail readers do not understand.
+/// A date that mail readers cannot parse.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not an RFC 2822 date: write it as `Thu, 1 Jan 1970 00:00:00 +0000`, as `date -R` does")]
 pub struct BadDate;
@@ -78,7 +78,7 @@ pub struct Mail {
     pub subject: String,
     /// The message, without the subject.
     pub body: String,
-    /// What reviewers may want to see and the commit does not keep: goes below the `---`.
+    /// What reviewers may want to see but the commit does not keep: goes below the `---`.
     pub notes: String,
     /// Whether the message ends with the author's sign-off.
     pub signoff: bool,
@@ -146,7 +146,7 @@ fn author(author: &str) -> String {
     }
 }
 
-/// RFC 2047's Q encoding, where there is more than ASCII.
+/// RFC 2047's Q encoding, for anything beyond ASCII.
 fn encoded(text: &str) -> String {
     if text.is_ascii() {
         return text.to_owned();

@@ -1,7 +1,7 @@
-//! Finds the recorded kernel's members in a definition's text, and says where the two disagree.
+//! Finds the recorded kernel's members in a definition's text, and reports where the two disagree.
 //!
-//! The result is a tree like the body's, whose leaves are what moves as one. What was not compiled into the recorded kernel has
-//! leaves without members: it keeps its place.
+//! The result is a tree like the body's, whose leaves move as one. Members that were not compiled
+//! into the recorded kernel are leaves without members: they keep their place.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::condition::Condition;
 use crate::declaration::DeclarationShape;
 use crate::wanted::{Align, Wanted};
 
-/// The most members a definition may have: the largest in Linux has a few hundred.
+/// The maximum number of members of a definition: the largest in Linux has a few hundred.
 pub const MAX_LEAVES: usize = 4096;
 
 /// What moves as one.
@@ -42,7 +42,7 @@ pub(crate) enum OpenNode {
 /// Why a definition cannot be rewritten.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// A recorded member is not there.
+    /// A recorded member is missing.
     #[error(
         "the recorded kernel's member `{0}` is not in this definition: the tree is not that kernel's, or a macro hides it"
     )]
@@ -54,7 +54,7 @@ pub enum Refusal {
         "`{later}` is after `{earlier}` here, but before it in the recorded kernel: the tree is not that kernel's"
     )]
     OtherOrder {
-        /// The one that is before the other here.
+        /// The one that precedes the other here.
         earlier: String,
         later: String,
     },
@@ -64,10 +64,10 @@ pub enum Refusal {
     )]
     Twice {
         name: String,
-        /// The other line, counted as the place of the refusal is.
+        /// The other line, counted like the error's own.
         other: u32,
     },
-    /// Members that cannot part.
+    /// Members that cannot be separated.
     #[error("`{first}` and `{second}` are declared together here ({what}) and cannot be separated")]
     Tied {
         first: String,
@@ -86,12 +86,12 @@ pub enum Refusal {
         "`{0}` would have to go between alternatives of one #if/#elif chain, which cannot be split"
     )]
     Tears(String),
-    /// Over a barrier.
+    /// Across a barrier.
     #[error("`{0}` would cross this line, which bounds the members that are laid out at random")]
     Barrier(String),
     #[error("the definition has {0} members: {max} at most", max = MAX_LEAVES)]
     TooMany(usize),
-    /// The result does not hold what was there. A bug, or a definition that is read wrong: never written.
+    /// The result does not contain what was there. A bug, or a misread definition: never written.
     #[error("after the move {0}: this definition cannot be moved safely")]
     Lost(String),
 }
@@ -199,7 +199,7 @@ impl Matcher<'_> {
         Ok(OpenNode::Block(OpenBlock { lead, arms, end }))
     }
 
-    /// A declaration, cut where its names part.
+    /// A declaration, split into its names.
     fn leaves(&self, member: &DeclaredMember, conditional: bool) -> Result<Vec<Leaf>, Refused> {
         let members = self.members(member);
         let line = member.line;
@@ -257,7 +257,8 @@ impl Matcher<'_> {
         }
     }
 
-    /// Two neighbours among `members` that the wanted order parts, or of which the second wants an alignment.
+    /// Two neighbours among `members` that the wanted order separates, or the second of which wants
+    /// an alignment.
     fn parting(&self, members: &[usize]) -> Option<(usize, usize)> {
         let rank = |member: usize| self.wanted.order.iter().position(|m| *m == member);
         let aligned = |member: usize| {
@@ -273,7 +274,8 @@ impl Matcher<'_> {
             })
     }
 
-    /// Puts bit-fields in a row into one leaf, with what is between them; those without a name belong to the one before.
+    /// Puts adjacent bit-fields into one leaf, with what is in between; unnamed ones belong to the
+    /// one before.
     fn join_bit_fields(&self, items: Vec<OpenNode>) -> Vec<OpenNode> {
         let mut joined: Vec<OpenNode> = Vec::new();
         for item in items {
@@ -308,7 +310,7 @@ impl Matcher<'_> {
         joined
     }
 
-    /// Every recorded member is there once, in the recorded order.
+    /// Checks that every recorded member occurs once, in the recorded order.
     fn check(&self, items: &[OpenNode]) -> Result<(), Refused> {
         let mut found: Vec<(usize, u32)> = Vec::new();
         each_leaf(items, &mut |leaf| {

@@ -1,4 +1,4 @@
-//! The message of a patch: what is known about why, put into words. What is not known is left out.
+//! The message of a patch: why, from the known facts. Unknown parts are left out.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::wanted::{Recorded, Wanted};
 /// The width of running text in a commit message.
 const WIDTH: usize = 72;
 
-/// What the patch does to one type, as far as its layout goes.
+/// What the patch does to one type's layout.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TypeChange {
     /// `struct rq`
@@ -19,12 +19,12 @@ pub struct TypeChange {
     pub summary: String,
     /// For each line size: bytes of a line, then size and lines before and after.
     pub sizes: Vec<SizeChange>,
-    /// pahole's lines of what is moved or aligned, as they are after.
+    /// pahole's lines of what is moved or aligned, after the patch.
     pub moved: String,
-    /// pahole's form before, cut for a message (see [`crate::excerpt`]); empty when it is not known.
+    /// pahole's listing before, shortened for a message (see [`crate::excerpt`]); empty if unknown.
     pub before: String,
     pub after: String,
-    /// What was compiled to prove the layout; empty when nothing was.
+    /// What was compiled to prove the layout; empty if nothing was.
     pub proof: String,
 }
 
@@ -86,7 +86,7 @@ pub fn body(evidence: &PatchEvidence, types: &[TypeChange], tool: &str) -> Strin
     parts.join("\n\n") + "\n"
 }
 
-/// What reviewers may look at and no commit has to keep: pahole's forms before and after.
+/// What reviewers may look at but no commit has to keep: pahole's listings before and after.
 pub fn below(types: &[TypeChange]) -> String {
     let mut parts = Vec::new();
     for change in types {
@@ -174,7 +174,7 @@ fn recorded(evidence: &PatchEvidence) -> String {
     lines.join("\n")
 }
 
-/// The sentence for each group's comment in the source: the evidence's, else what the edit itself says.
+/// The sentence for each group's comment in the source: the evidence's, else the edit's own.
 pub fn intents(evidence: &PatchEvidence, wanted: &Wanted) -> Vec<String> {
     let numbered = wanted.groups.iter().enumerate();
     numbered
@@ -208,7 +208,8 @@ pub fn intents(evidence: &PatchEvidence, wanted: &Wanted) -> Vec<String> {
         .collect()
 }
 
-/// The subject of a patch of these types, in the manner of the tree: `sched: Group members of struct rq by use`.
+/// The subject of a patch of these types, in the tree's style:
+/// `sched: Group members of struct rq by use`.
 pub fn subject(types: &[(String, &Wanted)], path: &str, is_kernel: bool) -> String {
     let names: Vec<&str> = types.iter().map(|(name, _)| name.as_str()).collect();
     let moved = |w: &Wanted| !w.order.iter().copied().eq(0..w.members.len());
@@ -222,7 +223,7 @@ pub fn subject(types: &[(String, &Wanted)], path: &str, is_kernel: bool) -> Stri
     let what = what.replace("{}", &names.join(" and "));
     let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
     let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
-    // In Linux the folder tells the subsystem, but not that of the common headers.
+    // In Linux the folder shows the subsystem, except for the common headers.
     let area = match folder.rsplit('/').next().unwrap_or("") {
         "linux" | "net" | "asm" | "include" | "" => stem,
         last if is_kernel => last,

@@ -1,6 +1,6 @@
-//! What has to be compiled to prove a patch, and what has to come out of it.
+//! What has to be compiled to prove a patch, and the expected result.
 //!
-//! Gives texts and compares types; the compiling is for the caller.
+//! Builds texts and compares types; the caller compiles.
 
 use linemate_layout::Layout;
 use linemate_types::{BitOffset, ByteSize, Composite, Member, Type, TypeId, TypeModel};
@@ -36,20 +36,21 @@ pub fn unit_after_basics(path: &str, sought: &Sought) -> String {
     text + &unit(path, sought)
 }
 
-/// A translation unit that has the type. `path` is the file of the definition, as it is to be included; a variable of a struct without
-/// a tag keeps the type alive by itself.
+/// A translation unit that contains the type. `path` is the file of the definition, as it is
+/// included; a variable of an untagged struct keeps the type alive by itself.
 pub fn unit(path: &str, sought: &Sought) -> String {
     let variable = match sought {
         Sought::Tag(tag) => format!("struct {tag} *{VARIABLE};\n"),
         Sought::Typedef(name) => format!("{name} *{VARIABLE};\n"),
-        // Nothing can name it: the compiler has to be told to describe what is not used.
+        // Nothing can name it: the compiler has to be told to describe unused types.
         Sought::Members(_) => String::new(),
     };
     format!("#include \"{path}\"\n{variable}")
 }
 
-/// The compiler's flags for a unit of a Linux tree, as its own Makefiles set them where they matter for layouts. `tree` is the sources'
-/// root, `build` a folder with `include/generated` and `arch/ARCH/include/generated`.
+/// The compiler's flags for a unit of a Linux tree, as its own Makefiles set them if they matter
+/// for layouts. `tree` is the sources' root, `build` a folder with `include/generated` and
+/// `arch/ARCH/include/generated`.
 pub fn kernel_flags(tree: &str, build: &str, arch: &str) -> Vec<String> {
     let mut flags: Vec<String> = [
         "-nostdinc",
@@ -103,7 +104,7 @@ pub fn kernel_flags(tree: &str, build: &str, arch: &str) -> Vec<String> {
     flags
 }
 
-/// Where a compiled struct differs from what it was to be.
+/// Where a compiled struct differs from the expected one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Mismatch {
     /// The object has no such type.
@@ -114,14 +115,14 @@ pub enum Mismatch {
         /// Counted from 0.
         index: usize,
         compiled: String,
-        /// What was to be.
+        /// The expected member.
         wanted: String,
     },
     #[error("`{name}` is at {compiled} in the compiled unit, not at {wanted}")]
     Offset {
         name: String,
         compiled: String,
-        /// Where it was to be.
+        /// The expected offset.
         wanted: String,
     },
     /// Another width or size.
@@ -129,13 +130,13 @@ pub enum Mismatch {
     Width {
         name: String,
         compiled: String,
-        /// What it was to have.
+        /// The expected value.
         wanted: String,
     },
     #[error("the struct has {compiled} bytes in the compiled unit, not {wanted}")]
     Size {
         compiled: u64,
-        /// What it was to have.
+        /// The expected size.
         wanted: u64,
     },
 }
@@ -143,7 +144,7 @@ pub enum Mismatch {
 /// The type in a compiled unit.
 ///
 /// # Errors
-/// When it is not there.
+/// If it is missing.
 pub fn compiled_type(model: &TypeModel, sought: &Sought) -> Result<TypeId, Mismatch> {
     let id = match sought {
         Sought::Tag(tag) => model.struct_named(tag),
@@ -194,8 +195,8 @@ pub fn places(model: &TypeModel, id: TypeId) -> Vec<CompiledMember> {
     members.iter().filter_map(place).collect()
 }
 
-/// Whether `compiled` (a type of `model`) has exactly the members, places and sizes of `wanted`, a layout of a type of `recorded`, in
-/// the order `order`.
+/// Checks that `compiled` (a type of `model`) has exactly the members, places and sizes of
+/// `wanted`, a layout of a type of `recorded`, in the order `order`.
 ///
 /// # Errors
 /// The first difference.
@@ -286,7 +287,7 @@ fn compare_member(
             wanted: byte(asked.place),
         });
     }
-    // A struct inside can have been edited, too: where its neighbours are tells its size.
+    // A struct inside can have been edited, too: the places of its neighbours show its size.
     let is_struct = asked.model.composite(asked.member.type_id).is_some();
     let same_size = is_struct || there.bytes() == asked.bytes();
     if there.member.bits == asked.member.bits && same_size {

@@ -1,4 +1,5 @@
-//! Comments that say which members share a cache line: found, held against the new layout, and reworded.
+//! Comments that say which members share a cache line: found, compared with the new layout, and
+//! reworded.
 
 use crate::body::{BodyNode, DeclaredMember};
 use crate::definition::{Definition, line_of};
@@ -6,11 +7,11 @@ use crate::lex::{TokenKind, lex};
 use crate::rewrite::{Parts, RewriteError, comment};
 use crate::wanted::Wanted;
 
-/// What a comment about cache lines has in it, in lower case.
+/// Marks of a comment about cache lines, in lower case.
 const TELLING: [&str; 4] = ["cache line", "cacheline", "cache-line", "false sharing"];
 
-/// A comment about cache lines, and the members that it is about: those that it names, else those after it up to the next blank line
-/// or comment.
+/// A comment about cache lines, and the members it is about: those it names, else those after it up
+/// to the next blank line or comment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
     /// Its line in the file, counted from 1.
@@ -23,7 +24,7 @@ pub struct Remark {
 /// The comments about cache lines in a definition.
 ///
 /// # Errors
-/// When its inside is not understood.
+/// If its contents are not understood.
 pub fn remarks(
     file: &str,
     definition: &Definition,
@@ -55,7 +56,7 @@ impl Finder<'_> {
     fn nodes(&mut self, nodes: &[BodyNode]) {
         for node in nodes {
             match node {
-                // A comment that stands apart is about the next paragraph.
+                // A separate comment is about the next paragraph.
                 BodyNode::Blank(_) => {
                     let remarks = &self.remarks;
                     self.open = self.open.filter(|open| remarks[*open].members.is_empty());
@@ -72,7 +73,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Comments before something: they end what an earlier remark is about.
+    /// Comments before something: they end the scope of an earlier remark.
     fn leads(&mut self, text: &str) {
         if !text.contains("/*") && !text.contains("//") {
             return;
@@ -124,7 +125,7 @@ fn comments(text: &str) -> impl Iterator<Item = String> {
         .into_iter()
 }
 
-/// A comment without its signs, on one line.
+/// A comment without its delimiters, on one line.
 fn words(comment: &str) -> String {
     let inside = comment.trim_start_matches(['/', '*']);
     let inside = inside.strip_suffix("*/").unwrap_or(inside);
@@ -151,16 +152,18 @@ const APART: [&str; 9] = [
 ];
 
 impl Remark {
-    /// Whether it may no longer be true. `before` and `after` give, by member in the recorded order, the line that it starts on.
+    /// Whether it may no longer be true. `before` and `after` give, by member in the recorded
+    /// order, the line it starts on.
     ///
-    /// A comment whose words do not tell whether its members are together or apart may mean both.
+    /// A comment whose words do not say whether its members are together or apart may mean either.
     pub fn is_stale<L: PartialEq>(&self, before: &[L], after: &[L]) -> bool {
         let (together, apart) = (says(&self.text, &TOGETHER), says(&self.text, &APART));
         ((together || !apart) && self.parted(before, after))
             || ((apart || !together) && self.joined(before, after))
     }
 
-    /// A comment that names other members is about its first one and those: `nr_running` or `@pgd`, no words that are others, too.
+    /// A comment that names other members is about its first one and those: `nr_running` or `@pgd`,
+    /// not names that are also plain words.
     fn narrow(&mut self, wanted: &Wanted) {
         let marked = self.text.split_whitespace().flat_map(|word| {
             let inside = word.trim_start_matches(|c: char| !c.is_alphanumeric() && c != '@');
@@ -180,7 +183,8 @@ impl Remark {
         }
     }
 
-    /// Whether members that shared a line do not any more: of several those of the comment, of a single one its company.
+    /// Whether members that shared a line no longer do: for several, those of the comment; for a
+    /// single one, its company.
     fn parted<L: PartialEq>(&self, before: &[L], after: &[L]) -> bool {
         let single = self.members.len() == 1;
         self.members.iter().any(|member| {
@@ -190,8 +194,8 @@ impl Remark {
         })
     }
 
-    /// Whether others are on the lines of its members that were not there. Where others after them were there already, the comment
-    /// can only have meant that they are apart from those before them.
+    /// Whether new members are on its members' lines. If there were already others after them, the
+    /// comment can only have meant that they are apart from those before them.
     fn joined<L: PartialEq>(&self, before: &[L], after: &[L]) -> bool {
         let others = |lines: &[L]| -> Vec<usize> {
             let all = self.members.iter().flat_map(|m| company(lines, *m));
@@ -208,14 +212,15 @@ impl Remark {
     }
 }
 
-/// Whether one of the words is in a text, in whatever case.
+/// Whether one of the words is in a text, ignoring case.
 fn says(text: &str, words: &[&str]) -> bool {
     let text = text.to_lowercase();
     let mut all = text.split(|c: char| !c.is_alphanumeric());
     all.any(|word| words.contains(&word))
 }
 
-/// Whether comments before a member are about those after it, too: "These ...", or that they share a line.
+/// Whether comments before a member are about those after it, too: "These ...", or that they share
+/// a line.
 pub(crate) fn is_about_several(lead: &str) -> bool {
     comments(lead).any(|words| {
         let first = words.split(' ').next().unwrap_or("");
@@ -230,8 +235,8 @@ fn company<L: PartialEq>(lines: &[L], member: usize) -> Vec<usize> {
     (0..lines.len()).filter(same).collect()
 }
 
-/// The file's text with another comment instead of the one that has the words `old`; without `new` it goes. `None` when there is no
-/// such comment.
+/// The file's text with another comment instead of the one with the words `old`; without `new` it
+/// goes. `None` if there is no such comment.
 pub fn reword(file: &str, definition: &Definition, old: &str, new: &str) -> Option<String> {
     let body = &file[definition.body.clone()];
     let token = lex(body)
@@ -366,7 +371,8 @@ mod tests {
             own.is_stale(&before, &[1, 1, 1, 1, 2]),
             "one from before it"
         );
-        // Where one before it was there too, the comment says something else than the layout does: whoever comes is told.
+        // If one before it was there too, the comment disagrees with the layout anyway: any
+        // newcomer is reported.
         let before = [1, 1, 1, 2, 2];
         assert!(own.is_stale(&before, &[1, 1, 1, 1, 2]));
     }

@@ -1,5 +1,5 @@
-//! Rewrites a definition in the text of its file: the wanted order, alignments, a comment for each group. Nothing outside of its
-//! braces changes.
+//! Rewrites a definition in the text of its file: the wanted order, alignments, a comment for each
+//! group. Nothing outside its braces changes.
 
 use std::collections::BTreeSet;
 
@@ -29,12 +29,12 @@ pub enum RewriteReason {
     /// The text between the braces is not understood.
     #[error(transparent)]
     Body(#[from] body::BodyReason),
-    /// It does not fit the recorded kernel, or cannot be moved.
+    /// It does not match the recorded kernel, or cannot be moved.
     #[error(transparent)]
     Refused(#[from] Refusal),
 }
 
-/// Whether the definition has the members of the recorded kernel, in their order.
+/// Checks that the definition has the members of the recorded kernel, in their order.
 ///
 /// # Errors
 /// The first disagreement.
@@ -44,11 +44,11 @@ pub fn check(file: &str, definition: &Definition, wanted: &Wanted) -> Result<(),
     Ok(())
 }
 
-/// The file's text with the definition as wanted. `intents` has a sentence for each group of [`Wanted::groups`]. The very same text
-/// when there is nothing to change.
+/// The file's text with the definition as wanted. `intents` has a sentence for each group of
+/// [`Wanted::groups`]. The very same text if there is nothing to change.
 ///
 /// # Errors
-/// When the definition does not fit the recorded kernel, or the change cannot be made safely.
+/// If the definition does not match the recorded kernel, or the change cannot be made safely.
 pub fn rewrite(
     file: &str,
     definition: &Definition,
@@ -102,18 +102,19 @@ pub fn rewrite(
 /// How well members carry a group's alignment, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Carriers {
-    /// Those that a config can take away: under a condition.
+    /// Those that a config can remove: under a condition.
     pub conditional: Vec<String>,
-    /// Members of anonymous structs and unions, whose alignment is written before them and not as the tree writes it.
+    /// Members of anonymous structs and unions, whose alignment is written before them and not in
+    /// the tree's style.
     pub anonymous: Vec<String>,
-    /// Those whose declaration asks for an alignment.
+    /// Those whose declaration requests an alignment.
     pub aligned: Vec<String>,
 }
 
 /// Which members carry a group's alignment less well than others.
 ///
 /// # Errors
-/// When the inside of the definition is not understood.
+/// If the contents of the definition are not understood.
 pub fn carriers(file: &str, definition: &Definition) -> Result<Carriers, RewriteError> {
     let parts = Parts::new(file, definition)?;
     let mut found = Carriers::default();
@@ -132,7 +133,7 @@ pub fn carriers(file: &str, definition: &Definition) -> Result<Carriers, Rewrite
     Ok(found)
 }
 
-/// What a definition that is as wanted has: the members in the wanted order, with nothing left to do.
+/// A definition that is as wanted: the members in the wanted order, with nothing left to do.
 fn reached(wanted: &Wanted) -> Wanted {
     let members = wanted.order.iter().filter_map(|m| wanted.members.get(*m));
     let members: Vec<_> = members
@@ -150,7 +151,7 @@ fn reached(wanted: &Wanted) -> Wanted {
     }
 }
 
-/// A definition's inside: what is on the line of its brace, and the rest.
+/// A definition's contents: the rest of its brace's line, and the rest.
 pub(crate) struct Parts<'f> {
     head: &'f str,
     pub(crate) body: body::Body,
@@ -220,7 +221,8 @@ impl<'f> Parts<'f> {
     }
 }
 
-/// Adds the alignments; `changed` gets the members whose text has changed. Recursion: as deep as conditions nest.
+/// Adds the alignments; `changed` gets the members whose text has changed. Recursion: as deep as
+/// conditions nest.
 fn align(
     items: &mut [OpenNode],
     wanted: &Wanted,
@@ -259,7 +261,7 @@ fn align(
     Ok(())
 }
 
-/// The declaration of a member among nodes; `None` inside of a block that moves as one.
+/// The declaration of a member among nodes; `None` inside a block that moves as one.
 fn declaring<'a>(nodes: &'a mut [BodyNode], names: &[String]) -> Option<&'a mut DeclaredMember> {
     nodes.iter_mut().find_map(|node| match node {
         BodyNode::Member(member)
@@ -273,7 +275,7 @@ fn declaring<'a>(nodes: &'a mut [BodyNode], names: &[String]) -> Option<&'a mut 
 
 /// A comment in kernel style, at most 80 columns wide.
 pub(crate) fn comment(intent: &str, indentation: &str) -> String {
-    // What would end the comment is not part of a sentence.
+    // Text that would end the comment is not part of a sentence.
     let intent = intent.replace("*/", "* /").replace("/*", "/ *");
     let width = indentation
         .chars()
@@ -311,7 +313,8 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// The place before the piece at `first` and of the conditions that open with it; whether a paragraph starts there already.
+/// The place before the piece at `first` and of the conditions that open with it; whether a
+/// paragraph already starts there.
 fn front(row: &PieceRow, first: usize) -> (usize, bool) {
     let mut at = first;
     while at > 0 && matches!(&row.pieces[at - 1], TextPiece::Open { lead, .. } if lead.is_empty()) {
@@ -326,7 +329,7 @@ fn front(row: &PieceRow, first: usize) -> (usize, bool) {
     (at, starts)
 }
 
-/// Puts a comment after the one that a member has before it; false when it has none.
+/// Puts a comment after the one that precedes a member; false if it has none.
 fn add_to_comment(nodes: &mut [BodyNode], comment: &str) -> bool {
     let Some(BodyNode::Member(member)) = nodes.first_mut() else {
         return false;
@@ -339,7 +342,8 @@ fn add_to_comment(nodes: &mut [BodyNode], comment: &str) -> bool {
     has
 }
 
-/// Puts a blank line before what starts a line of the cache now, unless its group's comment is there: a paragraph of its own.
+/// Puts a blank line before what starts a cache line now, unless its group's comment is there: a
+/// paragraph of its own.
 fn set_apart(row: &mut PieceRow, aligned: &BTreeSet<usize>) {
     let mut at = 0;
     while at < row.pieces.len() {
@@ -403,7 +407,7 @@ fn annotate(row: &mut PieceRow, wanted: &Wanted, comments: &[String]) {
             pieces.push(TextPiece::Blank("\n".to_owned()));
         }
         pieces.push(TextPiece::Loose(comment.clone()));
-        // A comment of the member itself is not part of the group's.
+        // A comment of the member itself does not belong to the group's.
         let own = match &row.pieces[at] {
             TextPiece::Leaf(placed) => crate::row::lead(&placed.leaf).contains("/*"),
             _ => false,

@@ -1,6 +1,7 @@
 //! A definition as a row of pieces: conditions that open and close, and leaves between them.
 //!
-//! Knows how to take leaves out and put them in such that each keeps the conditions around it; not which ones, nor where to.
+//! Takes out leaves and inserts them such that each keeps its conditions; it does not decide which,
+//! nor where.
 
 mod heading;
 mod merge;
@@ -15,7 +16,7 @@ use crate::wanted::Wanted;
 /// A piece of the definition's text.
 #[derive(Clone, Debug)]
 pub(crate) enum TextPiece {
-    /// `#if`, with the comments before it. `made`: it was not in the text before.
+    /// `#if`, with the comments before it. `made`: it was not in the old text.
     Open {
         lead: String,
         text: String,
@@ -32,7 +33,7 @@ pub(crate) enum TextPiece {
     Blank(String),
     /// Comments and other preprocessor lines.
     Loose(String),
-    /// Here was the leaf of that rank.
+    /// The leaf with that rank was here.
     Gone(usize),
 }
 
@@ -40,29 +41,30 @@ pub(crate) enum TextPiece {
 #[derive(Clone, Debug)]
 pub(crate) struct PlacedLeaf {
     pub(crate) leaf: Leaf,
-    /// Place of its first member in the wanted order; `None` for what the recorded kernel lacks.
+    /// Place of its first member in the wanted order; `None` if the recorded kernel lacks it.
     pub(crate) rank: Option<usize>,
     /// The conditions around it.
     pub(crate) conditions: Vec<Condition>,
     /// Its number in the old text.
     pub(crate) number: usize,
-    /// Whether it was apart from what was before it in the old text.
+    /// Whether it was separated from what preceded it in the old text.
     pub(crate) apart: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct PieceRow {
     pub(crate) pieces: Vec<TextPiece>,
-    /// How the old text wrote the first and the last line of each condition, where it is one that can be written again.
+    /// How the old text wrote the first and the last line of each condition, if it can be written
+    /// again.
     lines: BTreeMap<Condition, (String, String)>,
 }
 
-/// What has to be around a leaf at a place.
+/// What a leaf needs around it at a place.
 struct Gap {
     at: usize,
     /// How many of the leaf's conditions are open there.
     shared: usize,
-    /// The conditions open there that are not the leaf's, outermost first: they are torn.
+    /// The open conditions that are not the leaf's, outermost first: they are split.
     torn: Vec<Condition>,
 }
 
@@ -81,7 +83,7 @@ impl PieceRow {
         PieceRow { pieces, lines }
     }
 
-    /// Takes the leaves out whose members do not stay.
+    /// Takes out the leaves whose members do not stay.
     pub(crate) fn cut(&mut self, staying: &BTreeSet<usize>) -> Vec<PlacedLeaf> {
         self.leave_headings(staying);
         let mut moving = Vec::new();
@@ -100,7 +102,7 @@ impl PieceRow {
         moving
     }
 
-    /// Removes what the leaves that were taken out leave behind: empty conditions, double blank lines.
+    /// Removes what the removed leaves left behind: empty conditions, double blank lines.
     pub(crate) fn clean(&mut self, moving: &mut [PlacedLeaf]) {
         while let Some((open, close)) = self.empty_block() {
             let gone = self.pieces[open..=close].iter().find_map(|p| match p {
@@ -177,7 +179,7 @@ impl PieceRow {
                 .all(|p| matches!(p, TextPiece::Gone(_) | TextPiece::Blank(_)))
     }
 
-    /// The `#if` and the `#endif` of the `#else` at `at`, when there are no other alternatives.
+    /// The `#if` and the `#endif` of the `#else` at `at`, if there are no other alternatives.
     fn two_arms(&self, at: usize) -> Option<(usize, usize)> {
         let mut depth = 0;
         let open = (0..at).rev().find(|i| match &self.pieces[*i] {
@@ -216,7 +218,8 @@ impl PieceRow {
         })
     }
 
-    /// Where blank lines were on both sides of what was taken out, keeps those of one side; at the edges of a condition none.
+    /// If blank lines were on both sides of what was taken out, keeps those of one side; at the
+    /// edges of a condition none.
     fn drop_blanks(&mut self) {
         let mut kept: Vec<TextPiece> = Vec::new();
         let mut pieces = std::mem::take(&mut self.pieces).into_iter().peekable();
@@ -248,7 +251,7 @@ impl PieceRow {
             }
             let sides = run.split(|p| matches!(p, TextPiece::Gone(_)));
             let blanks = sides.max_by_key(|side| side.len()).unwrap_or_default();
-            // What meets here for the first time can be joined.
+            // Pieces that are adjacent for the first time can be joined.
             if let (true, Some(TextPiece::Close { made, .. })) =
                 (blanks.is_empty(), kept.last_mut())
             {
@@ -259,7 +262,8 @@ impl PieceRow {
         self.pieces = kept;
     }
 
-    /// For each leaf that the recorded kernel lacks, by its number, the rank of the last member before it.
+    /// For each leaf that the recorded kernel lacks, by number, the rank of the last member before
+    /// it.
     pub(crate) fn followers(&self) -> BTreeMap<usize, usize> {
         let mut last = None;
         let mut found = BTreeMap::new();
@@ -278,7 +282,8 @@ impl PieceRow {
         found
     }
 
-    /// Takes out the leaves of `followers` that are before all members. Each gets a rank of its own, for [`PieceRow::clean`].
+    /// Takes out the leaves of `followers` that precede all members. Each gets a rank of its own,
+    /// for [`PieceRow::clean`].
     pub(crate) fn cut_leading(&mut self, followers: &BTreeMap<usize, usize>) -> Vec<PlacedLeaf> {
         let mut leading = Vec::new();
         for piece in &mut self.pieces {
@@ -300,7 +305,8 @@ impl PieceRow {
         leading
     }
 
-    /// Puts a leaf between the last one of at most the first of these ranks, and the first of at least the other.
+    /// Puts a leaf between the last one of at most the first of these ranks, and the first of at
+    /// least the other.
     pub(crate) fn insert(
         &mut self,
         placed: PlacedLeaf,
@@ -366,7 +372,7 @@ impl PieceRow {
         Ok(())
     }
 
-    /// Whether what is at `at` has comments of its own, and nothing was before it.
+    /// Whether the piece at `at` has comments of its own, and nothing preceded it.
     fn starts_paragraph(&self, at: usize) -> bool {
         match self.pieces.get(at) {
             Some(TextPiece::Loose(text)) => text.contains("/*"),
@@ -377,7 +383,8 @@ impl PieceRow {
         }
     }
 
-    /// The place between `from` and `to` where the fewest conditions have to be torn, then opened; of several the first.
+    /// The place between `from` and `to` where the fewest conditions have to be split, then opened;
+    /// of several the first.
     fn best_gap(&self, placed: &PlacedLeaf, from: usize, to: usize) -> Option<Gap> {
         let mut open: Vec<(Condition, bool)> = Vec::new();
         let mut best: Option<((usize, usize), Gap)> = None;
@@ -389,7 +396,8 @@ impl PieceRow {
                     .take_while(|((condition, _), own)| condition == *own)
                     .count();
                 let torn = &open[shared..];
-                // The rest of an alternative after the first cannot be opened again before a further one.
+                // The rest of an alternative after the first cannot be reopened before a further
+                // one.
                 let chain = torn.iter().any(|(_, chained)| *chained);
                 let cost = (
                     if chain { usize::MAX } else { torn.len() },
@@ -453,7 +461,7 @@ impl PieceRow {
         Ok(())
     }
 
-    /// The text; what shared a line with something that is no longer its neighbour gets a line of its own.
+    /// The text; what shared a line with a former neighbour gets a line of its own.
     pub(crate) fn print(&self, indentation: &str) -> String {
         let mut text = String::new();
         let mut last = None;
@@ -501,7 +509,8 @@ impl TextPiece {
     }
 }
 
-/// Takes blanks before tabs away, which style checks complain about in every line that a patch adds; the columns stay.
+/// Removes blanks before tabs, which style checks complain about in every line that a patch adds;
+/// the columns stay.
 fn tidy(nodes: &mut [BodyNode]) {
     for node in nodes {
         let BodyNode::Member(member) = node else {
@@ -533,13 +542,13 @@ fn tidy(nodes: &mut [BodyNode]) {
     }
 }
 
-/// What is before a member on its own line, if those are blanks.
+/// The text before a member on its own line, if it is blank.
 fn indentation(lead: &str) -> &str {
     let last = lead.rsplit('\n').next().unwrap_or(lead);
     if last.trim().is_empty() { last } else { "" }
 }
 
-/// What is before a leaf: comments and indentation.
+/// The text before a leaf: comments and indentation.
 pub(crate) fn lead(leaf: &Leaf) -> &str {
     match leaf.nodes.first() {
         Some(BodyNode::Member(member)) => &member.lead,
@@ -571,7 +580,7 @@ mod tests {
         for (old, new) in [
             ("\tunsigned long \t\tn;\n", "\tunsigned long\t\tn;\n"),
             ("\tlong a;\n", "\tlong a;\n"),
-            // Nine columns: the blanks alone pass a tab's stop.
+            // Nine columns: the blanks alone pass a tab stop.
             ("\tint         \ta;\n", "\tint         \ta;\n"),
         ] {
             let mut body = body::read(old, 0).unwrap();

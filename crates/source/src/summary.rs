@@ -66,7 +66,7 @@ fn capital(text: &str) -> String {
     })
 }
 
-/// How many members start a line that are in no group and not merely after one.
+/// How many members start a line, without being in a group or merely after one.
 fn aligned_alone(wanted: &Wanted) -> usize {
     let (mut previous, mut aligned) = (None, 0);
     for member in wanted.order.iter().filter_map(|m| wanted.members.get(*m)) {
@@ -80,7 +80,7 @@ fn aligned_alone(wanted: &Wanted) -> usize {
 /// The members that leave their order, as few as explain it, in the wanted order.
 fn moved(wanted: &Wanted) -> Vec<usize> {
     let order = &wanted.order;
-    // By place: the longest run that rises to it, and the place before it there.
+    // By place: the longest run that rises to it, and the previous place in it.
     let mut runs: Vec<(usize, Option<usize>)> = Vec::with_capacity(order.len());
     for (place, member) in order.iter().enumerate() {
         let before = (0..place).filter(|p| order[*p] < *member);

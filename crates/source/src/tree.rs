@@ -1,7 +1,7 @@
 //! Finds the definition of a recorded type in a source tree.
 //!
-//! Reads files below the tree's root and nothing else; follows no links. In a Linux tree it leaves out what is not compiled into the
-//! kernel: other architectures, tools, samples, documentation.
+//! Reads only files below the tree's root; follows no links. In a Linux tree it skips what is not
+//! compiled into the kernel: other architectures, tools, samples, documentation.
 
 use std::fs;
 use std::io;
@@ -22,9 +22,10 @@ const NOT_KERNEL: [&str; 8] = [
     "tools",
     "usr",
 ];
-/// The largest file that is read, in bytes: what is larger is generated (lists of registers), and holds no hand-laid struct.
+/// The largest file that is read, in bytes: larger ones are generated (lists of registers), and
+/// contain no hand-written struct.
 const MAX_FILE: u64 = 4 << 20;
-/// The most places that an error names.
+/// The maximum number of places that an error names.
 const MAX_PLACES: usize = 4;
 
 #[derive(Clone, Debug)]
@@ -44,7 +45,7 @@ pub struct FoundDefinition {
     pub definition: Definition,
 }
 
-/// Why a definition is not found, or cannot be told from others.
+/// Why a definition is not found, or not unique.
 #[derive(Debug, thiserror::Error)]
 pub enum TreeError {
     /// A file or folder that cannot be read.
@@ -53,10 +54,10 @@ pub enum TreeError {
     /// Not in the tree.
     #[error("no definition of {what} in {}{hint}", root.display())]
     NotFound {
-        /// What was looked for.
+        /// The definition sought.
         what: String,
         root: PathBuf,
-        /// Where a macro may make it.
+        /// Where a macro may generate it.
         hint: String,
     },
     /// Made by a macro.
@@ -64,34 +65,34 @@ pub enum TreeError {
     InMacro {
         /// File and line.
         place: String,
-        /// What was looked for.
+        /// The definition sought.
         what: String,
     },
     #[error(
         "{what} is defined in several places that all fit the recorded kernel: {places}; name the file (--file)"
     )]
     Several {
-        /// What was looked for.
+        /// The definition sought.
         what: String,
         /// Files and lines.
         places: String,
     },
-    /// One, which does not fit.
+    /// One, which does not match.
     #[error("{path}:{error}")]
     Unfit {
         path: String,
         /// Line and reason.
         error: RewriteError,
     },
-    /// Several, of which none fits.
+    /// Several, none of which matches.
     #[error("none of the definitions of {what} fits the recorded kernel: {places}")]
     NoneFits {
-        /// What was looked for.
+        /// The definition sought.
         what: String,
         /// Files, lines and reasons.
         places: String,
     },
-    /// A file that git would change on its way.
+    /// A file that git would change in transit.
     #[error("{place}: the line ends with CR LF, which git am would change")]
     CarriageReturn {
         /// File and line.
@@ -155,11 +156,11 @@ impl SourceTree {
         &self.root
     }
 
-    /// The one definition of what is `sought` that has the members of the recorded kernel. With `only`, looks in that file (relative to
-    /// the root) alone.
+    /// The one definition matching `sought` that has the members of the recorded kernel. With
+    /// `only`, searches only that file (relative to the root).
     ///
     /// # Errors
-    /// When there is none, or several.
+    /// If there is none, or several.
     pub fn find(
         &self,
         sought: &Sought,
@@ -168,7 +169,8 @@ impl SourceTree {
     ) -> Result<FoundDefinition, TreeError> {
         let what = describe(sought);
         let (mut fitting, mut unfit) = (Vec::new(), Vec::new());
-        // Headers first: what is in one that fits is not in a .c file too, or its units could not be compiled.
+        // Headers first: a matching one in a header is not in a .c file too, or its units could not
+        // be compiled.
         for files in self.order(only) {
             for path in files {
                 for found in self.search_file(&path, sought)? {
@@ -243,7 +245,7 @@ impl SourceTree {
         Ok(definitions.into_iter().map(found).collect())
     }
 
-    /// The text of a file that has `needle` in it; `None` when it has not, or is no UTF-8.
+    /// The text of a file that contains `needle`; `None` if it does not, or is not UTF-8.
     fn text(&self, path: &Path, needle: &str) -> Result<Option<String>, TreeError> {
         let read = |source| TreeError::Read {
             path: path.to_owned(),
@@ -267,7 +269,7 @@ impl SourceTree {
         parts.join("/")
     }
 
-    /// The error for what is nowhere defined: looks whether a macro does it.
+    /// The error for an undefined type: checks whether a macro defines it.
     fn not_found(&self, sought: &Sought, what: String) -> Result<TreeError, TreeError> {
         let mut best: Option<(usize, String)> = None;
         if let Sought::Tag(tag) = sought {

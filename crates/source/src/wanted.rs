@@ -1,36 +1,38 @@
-//! What a definition shall become, in the words of the recorded kernel's types: the order of members, their alignments, groups.
+//! The target of a definition, in terms of the recorded kernel's types: the order of members, their
+//! alignments, groups.
 //!
-//! Made from a checked plan of edits; knows nothing of source text.
+//! Made from a checked plan of edits; knows nothing about source text.
 
 use linemate_layout::{Edit, EditFile, EditSubject, Plan, Position, Slot, origin::Forced};
 use linemate_types::{Composite, LineSize, TypeId, TypeModel};
 
-/// An alignment that the definition has to ask for.
+/// An alignment that the definition has to request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
     /// To a line of the machine that the code is compiled for.
     Line,
     /// To that many bytes.
     Bytes(u64),
-    /// To that many bytes, which the type has by itself: written only in the place of another alignment.
+    /// To that many bytes, which the type has by itself: only written in place of another
+    /// alignment.
     Own(u64),
 }
 
-/// A member as the recorded kernel has it.
+/// A member as in the recorded kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded {
-    /// Its name; of an anonymous struct or union the names of its members, and theirs.
+    /// Its name; for an anonymous struct or union the names of its members, and theirs.
     pub names: Vec<String>,
-    /// What must be at it, if anything.
+    /// Its required alignment, if any.
     pub align: Option<Align>,
     /// Index in [`Wanted::groups`].
     pub group: Option<usize>,
-    /// Members with the same number, bit-fields in a row, move as one.
+    /// Members with the same number, adjacent bit-fields, move as one.
     pub unit: usize,
 }
 
 impl Recorded {
-    /// What messages call it.
+    /// Its name in messages.
     pub fn first_name(&self) -> String {
         self.names.first().cloned().unwrap_or_default()
     }
@@ -55,7 +57,7 @@ pub struct Wanted {
     pub line: LineSize,
 }
 
-/// Why an edit is not a patch of a definition.
+/// Why an edit cannot be a patch of a definition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WantedError {
     /// Edits that change more than an order.
@@ -63,7 +65,7 @@ pub enum WantedError {
         "{at}: `{statement}` changes code beyond the definition, which a patch of the definition cannot do: leave it out"
     )]
     Code { at: Position, statement: String },
-    /// Edits that have no C of their own.
+    /// Edits that C cannot express.
     #[error("{at}: `{statement}` cannot be written as C that follows the machine: {instead}")]
     NoIdiom {
         at: Position,
@@ -117,7 +119,7 @@ pub fn check(file: &EditFile) -> Result<(), WantedError> {
 }
 
 impl Wanted {
-    /// What `plan` wants of struct `id`; `None` when it leaves its members alone.
+    /// The requirements of `plan` on struct `id`; `None` if it leaves its members alone.
     ///
     /// # Errors
     /// When `id` is not a struct.
@@ -186,7 +188,7 @@ impl Wanted {
     }
 }
 
-/// The members of a struct, before anything is wanted of them.
+/// The members of a struct, before any requirement.
 fn recorded(model: &TypeModel, composite: &Composite) -> Vec<Recorded> {
     let members = composite.members.iter().map(|m| Recorded {
         names: match m.name.is_empty() {
@@ -200,7 +202,7 @@ fn recorded(model: &TypeModel, composite: &Composite) -> Vec<Recorded> {
     members.collect()
 }
 
-/// What must be at a member that it does not have from before.
+/// The alignment that a member requires and did not have before.
 fn alignment(
     slot: &Slot,
     old: Option<Forced>,

@@ -1,4 +1,5 @@
-//! Definitions rewritten: golden texts of awkward C, refusals with their lines, and what no order can lose.
+//! Definitions rewritten: golden texts of awkward C, errors with their lines, and what no order can
+//! lose.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -7,8 +8,9 @@ use linemate_source::{Align, Group, Idiom, Recorded, Wanted, check, rewrite};
 use linemate_types::LineSize;
 use proptest::prelude::*;
 
-/// Members by name (`a+b` for the names of one anonymous member or the bit-fields of one run), in the recorded order.
-/// In `order` the same; `>` before a name asks for a line, `(` and `)` are around a group.
+/// Members by name (`a+b` for the names of one anonymous member or the bit-fields of one run), in
+/// the recorded order. In `order` the same; `>` before a name requests a line, `(` and `)` surround
+/// a group.
 fn wanted(recorded: &str, order: &str) -> Wanted {
     let mut members: Vec<Recorded> = Vec::new();
     for (unit, words) in recorded.split_whitespace().enumerate() {
@@ -180,7 +182,7 @@ fn a_comment_about_several_stays_with_those_that_stay() {
             ),
         );
     }
-    // What is about the first alone goes along with it, and so does what is about nobody else.
+    // What is about the first alone moves with it, and so does what is about nobody else.
     for comment in [
         "/* a is on its own cache line */",
         "/* guards those below */",
@@ -513,8 +515,9 @@ fn made(pieces: &[(u8, u8)]) -> Made {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
-    /// Whatever the order: it is reached, and members, comments and conditions are still there (`rewrite` proves that itself and
-    /// refuses with "after the move"). Going back gives a definition of the old order; doing nothing changes nothing.
+    /// Any order can be reached, and members, comments and conditions are still there (`rewrite`
+    /// proves that itself and refuses with "after the move"). Going back gives a definition of the
+    /// old order; doing nothing changes nothing.
     #[test]
     fn any_order_can_be_reached(
         pieces in proptest::collection::vec((0..9_u8, 0..8_u8), 1..16),

@@ -1,9 +1,10 @@
-//! What users read and write, whatever it is about.
+//! Text that users read and write, on any subject.
 //!
-//! * [`shown()`], [`shown_lines`] and [`json_escaped`] make text from files safe to print, [`has_unsafe`] finds what is not;
+//! * [`shown()`], [`shown_lines`] and [`json_escaped`] make text from files safe to print,
+//!   [`has_unsafe`] finds what is not;
 //! * [`nearest()`] and [`suggestion`] offer the names that a user may have meant;
-//! * [`parse_size`] reads `1.5G`;
-//! * [`Words`] are the words, quotes and positions that edits and rules are made of.
+//! * [`parse_size`] reads sizes such as `1.5G`;
+//! * [`Words`] are the words, quotes and positions of edits and rules.
 
 mod nearest;
 mod short;

@@ -8,11 +8,12 @@ const OFFERED: usize = 3;
 /// Longer names are not compared: the time is the product of the lengths, and nobody misspells names of that length.
 const LONGEST: usize = 256;
 
-/// From this length on, a name that contains what was written is offered too.
+/// From this length on, a name that contains the given text is offered too.
 const PART: usize = 3;
 
-/// The at most three of `known` that are most like `name`, best first: the same but for case, then misspelt by at most a third of the
-/// name's letters (one, for short names), then names that contain it, as `root_domain` does `domain`.
+/// At most three of `known` that are closest to `name`, best first: equal except for case, then
+/// misspelt by at most a third of the name's letters (one, for short names), then names that
+/// contain it, as `root_domain` does `domain`.
 pub fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Vec<String> {
     if name.is_empty() || name.len() > LONGEST {
         return Vec::new();

@@ -1,14 +1,15 @@
 //! Text from files, made safe to print.
 //!
-//! A recording, a kernel or a BTF blob can hold any text as a name. Printed as it is, an escape sequence in it would change the
-//! terminal's title or colours, and a newline would forge a line of output. So every name is printed by [`shown`], all
-//! text output passes [`shown_lines`], and all JSON [`json_escaped`].
+//! A recording, a kernel or a BTF blob can have any text as a name. Printed unescaped, an escape
+//! sequence in it would change the terminal's title or colours, and a newline would forge a line of
+//! output. So every name is printed with [`shown`], all text output passes [`shown_lines`], and all
+//! JSON [`json_escaped`].
 
 use std::borrow::Cow;
 use std::fmt::{self, Display, Formatter, Write};
 
-/// Whether a character changes how the text around it is displayed: C0, DEL, C1, line and paragraph separators, and what changes the
-/// direction of writing.
+/// Whether a character changes how the text around it is displayed: C0, DEL, C1, line and paragraph
+/// separators, and controls of the writing direction.
 fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(
@@ -21,16 +22,17 @@ fn is_unsafe(c: char) -> bool {
         )
 }
 
-/// Whether a text holds characters that change how it is displayed; newlines and tabs are among them.
+/// Whether a text contains characters that change how it is displayed, including newlines and tabs.
 pub fn has_unsafe(text: &str) -> bool {
     text.contains(is_unsafe)
 }
 
-/// One line of text that comes from a file; see [`shown`].
+/// One line of text from a file; see [`shown`].
 #[derive(Clone, Copy, Debug)]
 pub struct Shown<'a>(&'a str);
 
-/// Displays `text` in one line, each unsafe character as `\n`, `\x1b` or `\u{202e}`. Other text stays as it is.
+/// Displays `text` in one line, with each unsafe character as `\n`, `\x1b` or `\u{202e}`. Other
+/// text is unchanged.
 pub fn shown(text: &str) -> Shown<'_> {
     Shown(text)
 }
@@ -41,7 +43,8 @@ impl Display for Shown<'_> {
     }
 }
 
-/// Escapes as [`shown`] does, but lets newlines and tabs through: for a whole output whose lines are our own.
+/// Escapes like [`shown`], but lets newlines and tabs through: for a whole output whose lines are
+/// our own.
 pub fn shown_lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| matches!(c, '\n' | '\t'))
 }
@@ -66,7 +69,8 @@ fn escaped(text: &str, is_kept: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The same JSON without unsafe characters but newlines: in JSON they occur inside of strings only, where `\u` says the same.
+/// The same JSON without unsafe characters other than newlines: in JSON they occur only inside
+/// strings, where `\u` means the same.
 pub fn json_escaped(json: &str) -> Cow<'_, str> {
     let is_escaped = |c: char| is_unsafe(c) && c != '\n';
     if !json.contains(is_escaped) {

@@ -11,11 +11,12 @@ pub struct SizeError {
     pub text: String,
 }
 
-/// Digits after the point that are read: more than a terabyte has.
+/// Digits read after the point: more than a terabyte has.
 const DECIMALS: usize = 18;
 
-/// The bytes that a size means. K, M, G and T (in either case, `B` or `iB` may follow) are powers of 1024; with one of them the number may have a decimal
-/// point. Parts of a byte are dropped.
+/// The number of bytes of a size. K, M, G and T (in either case, optionally with `B` or `iB`) are
+/// powers of 1024; with one of them the number may have a decimal point. Fractions of a byte are
+/// dropped.
 ///
 /// # Errors
 /// Anything else, and sizes of 2^64 bytes and more.

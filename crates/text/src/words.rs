@@ -1,12 +1,13 @@
-//! The words that linemate's small languages are made of: what edits and rules have in common before they mean anything.
+//! The tokens of linemate's small languages: what edits and rules share before they mean anything.
 //!
-//! A statement ends with its line or with `;`, but what is in braces may take several lines. `#` starts a comment that ends with the line. What
-//! is in `"quotes"` is never a keyword. Every refusal tells line and column and what would have been right there.
-//! It knows no statement and no type, and opens no file.
+//! A statement ends with its line or with `;`, but braces may span several lines. `#` starts a
+//! comment that ends with the line. Text in `"quotes"` is never a keyword. Every error has line and
+//! column and what would have been right there. It knows no statement and no type, and opens no
+//! file.
 
 use std::fmt;
 
-/// The longest text that is read, in bytes: what people write by hand is a thousand times shorter.
+/// The longest text that is read, in bytes: hand-written ones are a thousand times shorter.
 pub const MAX_TEXT: usize = 1 << 20;
 
 /// Where a word starts in its text, both counted from 1. Columns count characters.
@@ -23,7 +24,7 @@ impl fmt::Display for Position {
     }
 }
 
-/// Why a text is not made of the words that were expected.
+/// Why a text does not have the expected words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WordError {
     /// Something else was expected.
@@ -37,7 +38,7 @@ pub enum WordError {
     /// A quote that is not closed on its line.
     #[error("{0}: the quote is not closed")]
     OpenQuote(Position),
-    /// Something that no person wrote.
+    /// Text that no person wrote.
     #[error("{length} bytes are too many to read ({MAX_TEXT} at most)")]
     TooLong {
         /// Bytes.
@@ -50,7 +51,7 @@ pub enum WordError {
 pub enum Token {
     /// A bare word: a keyword or a name.
     Word(String),
-    /// What was in quotes: never a keyword.
+    /// Text in quotes: never a keyword.
     Quoted(String),
     /// `{`
     Open,
@@ -82,7 +83,7 @@ fn is_special(c: char) -> bool {
     matches!(c, '{' | '}' | '#' | '"' | ';')
 }
 
-/// A name as it is written: in quotes where a bare word would read as something else, which `keywords` do.
+/// A name as written: in quotes if a bare word would be read as something else, as `keywords` are.
 pub fn written(text: &str, keywords: &[&str]) -> String {
     let bare = !text.is_empty()
         && !keywords.contains(&text)
@@ -116,7 +117,7 @@ impl Words {
         })
     }
 
-    /// Whether all have been read.
+    /// Whether all words have been read.
     pub fn is_done(&self) -> bool {
         self.next >= self.tokens.len()
     }
@@ -128,12 +129,13 @@ impl Words {
             .map_or(&Token::End, |(token, _)| token)
     }
 
-    /// Goes past the next word.
+    /// Advances past the next word.
     pub fn skip(&mut self) {
         self.next += 1;
     }
 
-    /// Goes past the ends of statements, to the first word of the next one or the end of the text.
+    /// Advances past the ends of statements, to the first word of the next one or the end of the
+    /// text.
     pub fn skip_ends(&mut self) {
         while !self.is_done() && *self.peek() == Token::End {
             self.next += 1;
@@ -162,14 +164,14 @@ impl Words {
         Err(error.into())
     }
 
-    /// Reads `keyword` if it comes next, and says whether it did.
+    /// Reads `keyword` if it comes next, and returns whether it did.
     pub fn accept(&mut self, keyword: &str) -> bool {
         let found = self.peek().is(keyword);
         self.next += usize::from(found);
         found
     }
 
-    /// Reads these keywords, each with what to say where it is missing.
+    /// Reads these keywords, each with the text for the error if it is missing.
     ///
     /// # Errors
     /// Another word.
@@ -209,7 +211,8 @@ impl Words {
         Ok(names)
     }
 
-    /// Reads one or more of what `item` reads, in braces and over as many lines as they take; the opening brace comes next.
+    /// Reads one or more of what `item` reads, in braces and over any number of lines; the opening
+    /// brace comes next.
     ///
     /// # Errors
     /// Something else than a brace (`before` says what would be right there), no closing brace, or what `item` refuses.

@@ -1,6 +1,7 @@
 //! Reads a body's nodes from its tokens.
 //!
-//! Decides what belongs together: comments with members, lines with blocks, the end of a declaration or of a macro that stands for one.
+//! Decides what belongs together: comments with members, lines with blocks, the end of a
+//! declaration or of a macro that replaces one.
 
 use super::{Arm, BodyError, BodyNode, BodyReason, ConditionalBlock, DeclaredMember, MAX_DEPTH};
 use crate::condition::{self, Condition, ConditionLine};
@@ -16,7 +17,7 @@ pub(super) struct Reader<'t> {
 }
 
 impl<'t> Reader<'t> {
-    /// At the start of `text`, which `depth` braces are around.
+    /// At the start of `text`, inside `depth` braces.
     pub(super) fn new(text: &'t str, depth: usize) -> Reader<'t> {
         Reader {
             text,
@@ -57,7 +58,7 @@ impl<'t> Reader<'t> {
         self.text[start..end.max(start)].to_owned()
     }
 
-    /// Everything up to the end, or to a line that ends or changes the condition around it.
+    /// Everything up to the end, or to a line that ends or changes the enclosing condition.
     fn nodes(&mut self, nesting: usize) -> Result<Vec<BodyNode>, BodyError> {
         let mut nodes = Vec::new();
         loop {
@@ -86,8 +87,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Reads blanks and comments. Blank lines and the comments before them become nodes; comments that directly precede what
-    /// comes next are given back, with its indentation.
+    /// Reads blanks and comments. Blank lines and the comments before them become nodes; comments
+    /// directly before the next item are returned, with its indentation.
     fn trivia(&mut self, nodes: &mut Vec<BodyNode>) -> String {
         let (mut pending, mut line) = (String::new(), String::new());
         while let Some(token) = self.peek() {
@@ -109,7 +110,7 @@ impl<'t> Reader<'t> {
         pending + &line
     }
 
-    /// Gives the blanks before the current directive back, and keeps the comments as a node.
+    /// Returns the blanks before the current directive, and stores the comments as a node.
     fn unread_indentation(&mut self, nodes: &mut Vec<BodyNode>, lead: String) {
         let kept = lead.trim_end_matches([' ', '\t']).len();
         let indented = kept < lead.len() && (kept == 0 || lead[..kept].ends_with('\n'));
@@ -215,8 +216,8 @@ impl<'t> Reader<'t> {
         })))
     }
 
-    /// One after the `;` of the current declaration; `None` when it does not end. Where conditions cut through it, all that
-    /// is between its first and last is part of it.
+    /// One past the `;` of the current declaration; `None` if it does not end. If conditions cut
+    /// through it, everything between the first and last is part of it.
     fn declaration_end(&self) -> Option<usize> {
         let (mut depth, mut conditions, mut ended) = (0_i64, 0_i64, false);
         for (i, token) in self.tokens.iter().enumerate().skip(self.at) {
@@ -241,7 +242,8 @@ impl<'t> Reader<'t> {
         None
     }
 
-    /// One after a macro that stands for a declaration but has no `;`: alone on its line, and what follows does not continue it.
+    /// One past a macro that replaces a declaration but has no `;`: alone on its line, and not
+    /// continued by what follows.
     fn bare_macro(&self) -> Option<usize> {
         let first = self.peek()?;
         if !first.is_word() || is_type_word(first.text) || is_call_word(first.text) {
@@ -311,7 +313,7 @@ impl<'t> Reader<'t> {
         })
     }
 
-    /// What is after a declaration on its line, and the comments that go on below in the same column.
+    /// The rest of a declaration's line, and the comments that continue below in the same column.
     fn trail(&mut self) -> String {
         let from = self.at;
         let mut comment = None;
@@ -333,7 +335,7 @@ impl<'t> Reader<'t> {
         self.slice(from, self.at)
     }
 
-    /// Skips lines that hold nothing but a comment that starts in `column` or right of it.
+    /// Skips lines with only a comment that starts in `column` or to the right of it.
     fn continued(&mut self, column: usize) {
         loop {
             let mut ahead = self.tokens[self.at..].iter();

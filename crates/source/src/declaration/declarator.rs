@@ -22,7 +22,8 @@ pub(super) struct Declarators {
     pub(super) specifier: usize,
     /// In the order of the text.
     pub(super) found: Vec<Declarator>,
-    /// Whether something between commas declares nothing that is understood: what is in no declarator must not get lost.
+    /// Whether something between commas declares nothing that is understood: text in no declarator
+    /// must not get lost.
     pub(super) unread: bool,
 }
 
@@ -54,12 +55,12 @@ pub(super) fn declarators(deep: &[Deep<'_>], after: usize) -> Declarators {
     }
 }
 
-/// A stretch between commas.
+/// The text between two commas.
 struct Stretch<'a, 't> {
     tokens: &'a [Deep<'t>],
-    /// Whether a type is before it, in braces or before a comma.
+    /// Whether a type precedes it, in braces or before a comma.
     typed: bool,
-    /// Whether it has the specifiers in it.
+    /// Whether the specifiers are in it.
     first: bool,
 }
 
@@ -148,7 +149,7 @@ impl<'a, 't> Stretch<'a, 't> {
         self.last_name(head)
     }
 
-    /// The last word, attributes after it left out.
+    /// The last word, without trailing attributes.
     fn last_name(&self, head: &[Deep<'_>]) -> Option<usize> {
         let mut end = head.len();
         loop {
@@ -180,7 +181,7 @@ impl<'a, 't> Stretch<'a, 't> {
         }
     }
 
-    /// Whether these tokens end in something that can be a name, with a type before it.
+    /// Whether these tokens end in something that can be a name, preceded by a type.
     fn has_name(&self, head: &[Deep<'_>]) -> bool {
         let outer: Vec<&Deep<'_>> = head.iter().filter(|d| d.depth == 0).collect();
         let Some((last, before)) = outer.split_last() else {

@@ -2,7 +2,7 @@
 
 use crate::lex::{Token, TokenKind};
 
-/// A significant token with the depth of brackets that it is in; brackets themselves are outside of what they enclose.
+/// A significant token with its bracket depth; brackets themselves are outside what they enclose.
 pub(super) struct Deep<'t> {
     pub(super) token: Token<'t>,
     pub(super) depth: usize,
@@ -25,7 +25,7 @@ pub(super) fn deepen<'t>(tokens: &[Token<'t>]) -> Vec<Deep<'t>> {
     deep
 }
 
-/// The index after the bracket that closes the one at `open`.
+/// The index past the bracket that closes the one at `open`.
 pub(super) fn close(deep: &[Deep<'_>], open: usize) -> usize {
     let inside = deep[open + 1..]
         .iter()

@@ -17,7 +17,7 @@ const TYPE_WORDS: [&str; 14] = [
     "typeof",
 ];
 pub(super) const TAG_WORDS: [&str; 3] = ["struct", "union", "enum"];
-/// Words that neither make a type nor are a name.
+/// Words that neither form a type nor are a name.
 pub(super) const QUALIFIERS: [&str; 16] = [
     "const",
     "volatile",
@@ -54,7 +54,7 @@ pub(crate) fn is_type_word(word: &str) -> bool {
     TYPE_WORDS.contains(&word) || TAG_WORDS.contains(&word) || QUALIFIERS.contains(&word)
 }
 
-/// Whether a parenthesis after `word` does not make it a macro that declares something.
+/// Whether a parenthesis after `word` does not make it a declaring macro.
 pub(crate) fn is_call_word(word: &str) -> bool {
     CALL_WORDS.contains(&word)
 }

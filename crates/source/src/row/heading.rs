@@ -1,4 +1,5 @@
-//! Comments about several members: they stay with those that stay, and what is put after those stands apart.
+//! Comments about several members: they stay with those that stay, and what is put after those
+//! becomes separate.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +8,8 @@ use crate::body::BodyNode;
 use crate::remarks;
 
 impl PieceRow {
-    /// Gives a comment about several members to the next one of its paragraph that stays, where the first does not.
+    /// Gives a comment about several members to the next one of its paragraph that stays, if the
+    /// first does not.
     pub(super) fn leave_headings(&mut self, staying: &BTreeSet<usize>) {
         let stays = |placed: &PlacedLeaf| placed.rank.is_none_or(|rank| staying.contains(&rank));
         for at in 0..self.pieces.len() {
@@ -34,7 +36,7 @@ impl PieceRow {
         }
     }
 
-    /// Whether a comment about several members is about what would be put at `at`.
+    /// Whether a comment about several members covers what would be put at `at`.
     pub(super) fn is_headed(&self, at: usize) -> bool {
         let before = self.pieces[..at].iter().rev();
         let paragraph = before.map_while(|piece| match piece {
@@ -45,14 +47,14 @@ impl PieceRow {
         comments.next().is_some_and(remarks::is_about_several)
     }
 
-    /// Whether that comment is about what is at `at`, too.
+    /// Whether that comment also covers what is at `at`.
     pub(super) fn is_headed_after(&self, at: usize) -> bool {
         let next = self.pieces.get(at);
         matches!(next, Some(TextPiece::Leaf(placed)) if !lead(&placed.leaf).contains("/*"))
     }
 }
 
-/// Takes the lines of comments before the first member or condition.
+/// Takes out the lines of comments before the first member or condition.
 fn take_comments(nodes: &mut [BodyNode]) -> String {
     let lead = match nodes.first_mut() {
         Some(BodyNode::Member(member)) => &mut member.lead,

@@ -1,4 +1,4 @@
-//! Joins the conditions that leaves brought along with those beside them, and writes their ends.
+//! Joins the conditions that leaves brought with them with adjacent ones, and writes their ends.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,8 @@ use crate::condition::Condition;
 const SHORT_BLOCK: usize = 4;
 
 impl PieceRow {
-    /// Joins a condition that closes with the same condition opening directly after, where one of them was made here.
+    /// Joins a condition that closes with the same condition opening directly after, if one of them
+    /// was made here.
     pub(crate) fn merge(&mut self) {
         self.unfold();
         let mut at = 0;
@@ -27,13 +28,13 @@ impl PieceRow {
         self.name_ends();
     }
 
-    /// Gives long blocks that close here again the comment on their `#endif` that the old text had.
+    /// Restores the comment on the `#endif` of long blocks that the old text had.
     fn name_ends(&mut self) {
         let mut open: Vec<(Option<Condition>, usize)> = Vec::new();
         for at in 0..self.pieces.len() {
             match &mut self.pieces[at] {
                 TextPiece::Open { condition, .. } => {
-                    // What nests is not told at a glance either.
+                    // Nesting is not visible at a glance either.
                     for (_, lines) in &mut open {
                         *lines += SHORT_BLOCK;
                     }
@@ -64,7 +65,8 @@ impl PieceRow {
         }
     }
 
-    /// Where the block that opens after the `#endif` at `at` ends without a comment, it ends as that one did.
+    /// If the block that opens after the `#endif` at `at` ends without a comment, it gets that
+    /// one's end.
     fn keep_end(&mut self, at: usize) {
         let TextPiece::Close { text: kept, .. } = self.pieces[at].clone() else {
             return;
@@ -78,7 +80,7 @@ impl PieceRow {
         }
     }
 
-    /// Takes blocks that moved as one apart again where they landed beside their own condition.
+    /// Takes blocks that moved as one apart again if they landed next to their own condition.
     fn unfold(&mut self) {
         let mut at = 0;
         while at < self.pieces.len() {
@@ -90,7 +92,8 @@ impl PieceRow {
         }
     }
 
-    /// The block at `at` as its directives and what is between them; `None` where it is not to be taken apart.
+    /// The block at `at` as its directives and what is in between; `None` if it must not be taken
+    /// apart.
     fn unfolded(&self, at: usize) -> Option<[TextPiece; 3]> {
         let TextPiece::Leaf(placed) = &self.pieces[at] else {
             return None;
@@ -155,7 +158,7 @@ impl PieceRow {
         same && (*first || *second) && lead.is_empty()
     }
 
-    /// Tearing at the edge of a condition leaves an empty one.
+    /// Splitting at the edge of a condition leaves an empty one.
     fn drop_made_empties(&mut self) {
         let mut at = 0;
         while at + 1 < self.pieces.len() {
@@ -175,7 +178,8 @@ impl PieceRow {
     }
 }
 
-/// The first and the last line of blocks without alternatives, the first of each condition; only such as fill one line.
+/// The first and the last line of blocks without alternatives, the first of each condition; only
+/// those that fill one line.
 pub(super) fn spellings(pieces: &[TextPiece]) -> BTreeMap<Condition, (String, String)> {
     let (mut open, mut found) = (Vec::new(), BTreeMap::new());
     for piece in pieces {
