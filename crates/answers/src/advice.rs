@@ -18,7 +18,7 @@ pub struct AdviceDocument {
     pub schema: Cow<'static, str>,
     /// The version of linemate.
     pub tool: String,
-    /// What the advice rests on.
+    /// The recordings that the advice is based on.
     pub recordings: Vec<AdvisedRecording>,
     /// The machines' names.
     pub machines: Vec<String>,
@@ -29,40 +29,40 @@ pub struct AdviceDocument {
     /// The type's name.
     #[serde(rename = "type")]
     pub type_name: String,
-    /// Only of a type of a program: what it is written in, and where.
+    /// Only for a type of a program: its language, and where it is declared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "ProgramSource"))]
     pub source: Option<ProgramSource>,
-    /// Members that were to stay.
+    /// Members that must stay.
     pub pins: Vec<String>,
     /// Bytes by which the type may grow.
     pub max_growth: u64,
     /// The first interleaving's seed.
     pub seed: u64,
-    /// The most; each effect has how many were replayed.
+    /// The maximum; each effect has the number actually replayed.
     pub interleavings: usize,
     /// Why the first member stays, if it does.
     pub first_stays: Option<String>,
-    /// Members whose line start the recommended layout keeps or ends, though the types do not say whether they
-    /// ask for it; absent without any.
+    /// Members whose line start the recommended layout keeps or ends, although the types do not
+    /// show whether they ask for it; absent without any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub line_starts: Vec<KeptLineStart>,
-    /// Accesses that the fast model worked on, by recording.
+    /// Accesses that the fast model used, by recording.
     pub events: Vec<usize>,
-    /// Whether a recording had more of them than are kept.
+    /// Whether a recording had more of them than are stored.
     pub cut: bool,
     /// Layouts that the search found.
     pub found: usize,
     /// Moves against gain, the fewest moves first.
     pub front: Vec<FrontPoint>,
-    /// The layout; null: replay confirmed none.
+    /// The layout; null if replay confirmed none.
     pub recommended: Option<AdvisedLayout>,
-    /// What else was replayed, best first.
+    /// The other layouts that were replayed, best first.
     pub others: Vec<AdvisedLayout>,
-    /// Only where `max_growth` is 0 and one more line gains noticeably more, confirmed by replay.
+    /// Only if `max_growth` is 0 and one more line gains noticeably more, confirmed by replay.
     #[serde(default)]
     pub with_growth: Option<GrownLayout>,
-    /// Only where objects do not start lines and aligning them gains, confirmed by replay.
+    /// Only if objects do not start lines and aligning them gains, confirmed by replay.
     #[serde(default)]
     pub aligned: Option<AlignedObjects>,
     /// Advice other than reordering members, for the first recording and machine.
@@ -74,27 +74,27 @@ impl AdviceDocument {
     pub const SCHEMA: &str = "linemate.advise/2";
 }
 
-/// A recording that advice rests on.
+/// A recording that advice is based on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct AdvisedRecording {
     /// Kernel, command, CPUs, seed, …
     pub description: BTreeMap<String, String>,
-    /// Its checksum; null when it is cut.
+    /// Its checksum; null if it is truncated.
     pub checksum: Option<String>,
-    /// With `--event`: what figures can be divided by; absent without it.
+    /// With `--event`: the calls to divide figures by; absent without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "EventCount"))]
     pub event: Option<EventCount>,
 }
 
-/// What a program's type is written in, and where.
+/// The language of a program's type, and where it is declared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ProgramSource {
     /// `C`, `C++` or `Rust`.
     pub language: String,
-    /// `FILE:LINE`; null where the debug information does not say it.
+    /// `FILE:LINE`; null if the debug information does not say.
     pub declared: Option<String>,
 }
 
@@ -102,11 +102,11 @@ pub struct ProgramSource {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FrontPoint {
-    /// Members that leave their order, and groups.
+    /// Members that leave their position, and groups.
     pub moves: usize,
     /// The type's cost by the fast model, relative to the recorded order's.
     pub model: f64,
-    /// The same by replay, where it was replayed.
+    /// The same by replay, if it was replayed.
     pub replayed: Option<f64>,
     /// Whether it is the recommended layout.
     pub recommended: bool,
@@ -118,14 +118,14 @@ pub struct FrontPoint {
 pub struct AdvisedLayout {
     /// The edit (docs/reference/edits.md).
     pub edits: String,
-    /// Members that leave their order, and groups.
+    /// Members that leave their position, and groups.
     pub moves: usize,
     /// The type's cost by the fast model, relative to the recorded order's.
     pub model: f64,
     /// Whether replay confirms a gain.
     pub confirmed: bool,
-    /// Whether its objects start lines, which the recorded layout does not request: a part of the gain can be
-    /// that, whatever the order.
+    /// Whether its objects start lines, which the recorded layout does not request: part of the
+    /// gain can come from that, whatever the order.
     #[serde(default)]
     pub starts_lines: bool,
     /// By recording and then machine.
@@ -140,11 +140,11 @@ pub struct AdvisedLayout {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LayoutEffect {
-    /// How many were replayed.
+    /// Number of interleavings replayed.
     pub interleavings: usize,
     /// Cycles of the type's accesses that left their core.
     pub types: Measure,
-    /// Cycles of everything's.
+    /// Cycles of all accesses that left their core.
     pub whole: Measure,
     /// Cycles from the replay's start to its end.
     pub duration: Measure,
@@ -154,7 +154,7 @@ pub struct LayoutEffect {
     pub under: Option<Measure>,
 }
 
-/// What a layout takes, before and after.
+/// The size of a layout, before and after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FootprintChange {
@@ -180,23 +180,23 @@ pub struct Footprint {
     pub hole_bytes: u64,
     /// Lines that are touched at all, over all objects of the recordings.
     pub touched: u64,
-    /// Of those: lines that one CPU alone touches.
+    /// Of those: lines that only one CPU touches.
     pub alone: u64,
 }
 
-/// A group of an advised layout, and why.
+/// A group of an advised layout, with reasons.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct GroupReasons {
-    /// Its name in the edit; of the one that shares its last line with the rest, its first member.
+    /// Its name in the edit; for the one that shares its last line with the rest, its first member.
     pub name: String,
     /// Whether nothing else is on its lines.
     pub sealed: bool,
-    /// Its members that are used, in order.
+    /// Its members that are accessed, in order.
     pub members: Vec<MemberUse>,
-    /// Members that only fill its last line: they are seldom used.
+    /// Members that only fill its last line: they are rarely used.
     pub fills: Vec<String>,
-    /// Loads for each store or atomic; null: never written.
+    /// Loads per store or atomic; null if never written.
     pub loads_per_write: Option<f64>,
     /// Functions that read it most, most first.
     pub read_in: Vec<String>,
@@ -204,7 +204,7 @@ pub struct GroupReasons {
     pub written_in: Vec<String>,
     /// What its members save by sharing a line, as a share of the type's cost, by the fast model.
     pub saves: f64,
-    /// Members it is kept from, most costly first.
+    /// Members it is kept from, most expensive first.
     pub kept_from: Vec<KeptApart>,
 }
 
@@ -220,9 +220,9 @@ pub struct MemberUse {
     pub stores: u64,
     /// Atomic read-modify-writes in the recordings.
     pub rmws: u64,
-    /// CPUs that read it: the most in any recording.
+    /// CPUs that read it: the maximum over the recordings.
     pub readers: u32,
-    /// CPUs that write it, likewise.
+    /// CPUs that write it: the maximum over the recordings.
     pub writers: u32,
 }
 
@@ -232,7 +232,7 @@ pub struct MemberUse {
 pub struct KeptApart {
     /// The member's name.
     pub name: String,
-    /// What one line with it would cost, as a share of the type's cost, by the fast model.
+    /// The cost of sharing one line with it, as a share of the type's cost, by the fast model.
     pub share: f64,
 }
 
@@ -254,9 +254,9 @@ pub struct AlignedObjects {
     pub edits: String,
     /// How to align them, in one line.
     pub advice: String,
-    /// Objects with accesses that a layout can change.
+    /// Objects with accesses that a layout can affect.
     pub objects: usize,
-    /// Those of them that do not start a line as recorded.
+    /// Those of them that do not start a line in the recording.
     pub astray: usize,
     /// By recording and then machine.
     pub effects: Vec<Vec<LayoutEffect>>,

@@ -1,4 +1,4 @@
-//! What `linemate case run` writes: what an experiment showed.
+//! What `linemate case run` writes: the results of an experiment.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::case_compared::Rebuilt;
 use crate::measure::Measure;
 
-/// What an experiment showed (docs/guide/cases.md). There is no time and no path of the computer in it: the
-/// same inputs give the same bytes.
+/// The results of an experiment (docs/guide/cases.md). They contain no time and no path of the
+/// computer: the same inputs give the same bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CaseResults {
@@ -19,24 +19,24 @@ pub struct CaseResults {
     pub tool: String,
     /// The case's name.
     pub case: String,
-    /// What it is about.
+    /// A summary of the case.
     pub summary: String,
     /// `quick`, `predicted` (`--predict`) or `full`.
     pub mode: Cow<'static, str>,
     /// How it was replayed.
     #[serde(default)]
     pub replay: ReplayedAs,
-    /// What was recorded of the unmodified kernel.
+    /// The recording of the unmodified kernel.
     pub inputs: CaseInputs,
-    /// By type: what the unmodified kernel shows.
+    /// By type: the findings on the unmodified kernel.
     pub found: Vec<FoundType>,
-    /// By edit and machine: what it would change on the unmodified kernel.
+    /// By edit and machine: the predicted change on the unmodified kernel.
     pub predicted: Vec<Predicted>,
-    /// By edit with patches and machine: the prediction and the kernel that was built.
+    /// By edit with patches and machine: the prediction and the rebuilt kernel.
     pub rebuilt: Vec<Rebuilt>,
     /// Checks passed by the patched kernels.
     pub checked: Vec<Checked>,
-    /// The published figures and ours.
+    /// The published figures next to linemate's.
     pub published: Vec<PublishedRow>,
 }
 
@@ -49,13 +49,13 @@ impl CaseResults {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ReplayedAs {
-    /// Whether the caches were empty in the beginning.
+    /// Whether replays started with empty caches.
     pub cold: bool,
     /// The machines' mechanisms that were replayed, by their keys in a description.
     pub mechanisms: Vec<String>,
     /// Whether the CPUs had only their share of each cache, in predictions.
     pub llc_share: bool,
-    /// With `--cpus`: on how many CPUs.
+    /// With `--cpus`: the number of CPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "usize"))]
     pub cpus: Option<usize>,
@@ -72,7 +72,7 @@ impl Default for ReplayedAs {
     }
 }
 
-/// What was recorded of the unmodified kernel.
+/// The recording of the unmodified kernel.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CaseInputs {
@@ -118,14 +118,14 @@ pub struct FoundGroup {
     pub fields: Vec<String>,
     /// Their share of the type's accesses.
     pub share: f64,
-    /// Loads for each store; null without stores.
+    /// Loads per store; null without stores.
     pub loads_per_store: Option<f64>,
     /// The lines that they are on.
     pub lines: Vec<u64>,
 }
 
 impl FoundGroup {
-    /// The lines as a table has them: `0, 3`.
+    /// The lines as a table prints them: `0, 3`.
     #[must_use]
     pub fn line_list(&self) -> String {
         let words: Vec<String> = self.lines.iter().map(u64::to_string).collect();
@@ -145,13 +145,13 @@ pub struct Contended {
     pub loads: u64,
     /// Stores and atomics.
     pub stores: u64,
-    /// Modified lines that came from other cores.
+    /// Modified lines fetched from other cores.
     pub hitm: u64,
-    /// Average cycles of a load that left its core, in lines that went between cores.
+    /// Average cycles of a load that left its core, in lines that moved between cores.
     pub cycles_per_load: Option<f64>,
 }
 
-/// What an edit would change.
+/// The predicted change by an edit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Predicted {
@@ -174,7 +174,7 @@ pub struct Predicted {
     /// The loads among them.
     #[serde(default)]
     pub llc_load_misses: Measured,
-    /// Cycles by function, for the functions that published figures are about.
+    /// Cycles by function, for the functions in published figures.
     pub functions: BTreeMap<String, Measured>,
     /// Accesses that would not happen.
     pub skipped: u64,
@@ -183,7 +183,7 @@ pub struct Predicted {
     pub accesses: u64,
 }
 
-/// Two sides of a what-if.
+/// Both sides of a what-if.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Measured {
@@ -220,7 +220,8 @@ impl Measured {
         }
     }
 
-    /// Difference and confidence interval in per cent of the side without the edit; `None` when that is nothing.
+    /// Difference and confidence interval in per cent of the side without the edit; null if that is
+    /// 0.
     #[must_use]
     pub fn relative(&self) -> Option<(f64, f64)> {
         let percent = |figure: f64| 100.0 * figure / self.without;
@@ -228,7 +229,7 @@ impl Measured {
     }
 }
 
-/// A check that a kernel with patches has passed: a case whose check fails has no results.
+/// A check that a patched kernel has passed: a case whose check fails has no results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Checked {
@@ -236,13 +237,13 @@ pub struct Checked {
     pub edit: String,
     /// The check's name.
     pub check: String,
-    /// Fragments that were laid over the configuration for it.
+    /// Fragments added to the configuration for it.
     pub config: Vec<String>,
     /// The last line of its output.
     pub said: String,
 }
 
-/// A published figure and ours.
+/// A published figure and linemate's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PublishedRow {
@@ -252,10 +253,10 @@ pub struct PublishedRow {
     pub published: String,
     /// Where it is from.
     pub source: String,
-    /// Ours on the unmodified kernel.
+    /// linemate's on the unmodified kernel.
     pub found: Option<String>,
-    /// Ours, predicted for the unmodified kernel.
+    /// linemate's, predicted for the unmodified kernel.
     pub predicted: Option<String>,
-    /// Ours of the rebuilt kernel, for each event if there is one.
+    /// linemate's for the rebuilt kernel, per event if there is one.
     pub rerecorded: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Of a case: predictions beside what a rebuilt kernel showed.
+//! Results of a case: predictions next to the rebuilt kernel.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::measure::Change;
 
-/// From this many times as many accesses on, what a type costs in two kernels is not the same thing: a patch changes what an access costs and
-/// spares some, but does not double them. A name does: an object of before the recording has a type only where its slab cache is of one type, and the kernel
-/// merges caches of one size, which a patch may change.
+/// From this ratio of accesses on, the cost of a type in two kernels is not the cost of the same
+/// thing: a patch changes the cost of an access and saves some, but does not double them. A name
+/// does: an object from before the recording has a type only if its slab cache is of one type, and
+/// the kernel merges caches of one size, which a patch may change.
 const RENAMED: f64 = 2.0;
 
-/// What became of an edit in the kernel that was built with its patches.
+/// The result of an edit in the kernel built with its patches.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Rebuilt {
@@ -23,12 +24,11 @@ pub struct Rebuilt {
     pub types: Vec<String>,
     /// How often each of both kernels was recorded.
     pub runs: usize,
-    /// What figures are also given for each of; null without `[event]`.
+    /// The event for figures per event; null without `[event]`.
     pub event: Option<EventRuns>,
     /// Cycles of the types.
     pub cost: Figure,
-    /// Accesses to the types that were recorded: where there are far more in one kernel, costs are not
-    /// compared.
+    /// Recorded accesses to the types: if one kernel has far more, costs are not compared.
     #[serde(default)]
     pub accesses: Figure,
     /// Cycles of everything.
@@ -38,29 +38,31 @@ pub struct Rebuilt {
     /// The loads among them.
     #[serde(default)]
     pub llc_load_misses: Figure,
-    /// Cycles by function, for the functions that published figures are about; one that is inlined in either
+    /// Cycles by function, for the functions in published figures; a function inlined in either
     /// kernel has none.
     pub functions: BTreeMap<String, Figure>,
 }
 
-/// A figure of whole recordings, and for each event.
+/// A figure of whole recordings, and per event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Figure {
     /// Of whole recordings.
     pub sum: Compared,
-    /// For each event; null without `[event]`.
+    /// Per event; null without `[event]`.
     pub per_event: Option<Compared>,
 }
 
 impl Figure {
-    /// What a change is read from: events where there are any, for the course of a workload is not in them.
+    /// The figure to read a change from: per event if there are any, because they do not depend on
+    /// the course of the workload.
     #[must_use]
     pub fn best(&self) -> &Compared {
         self.per_event.as_ref().unwrap_or(&self.sum)
     }
 
-    /// Of a figure that counts accesses to types: whether there are so many more in one kernel that not the same objects have the types' names in both.
+    /// For a figure that counts accesses to types: whether one kernel has so many more that the
+    /// types' names do not mean the same objects in both.
     #[must_use]
     pub fn is_renamed(&self) -> bool {
         let compared = self.best();
@@ -68,7 +70,7 @@ impl Figure {
         without.max(rerecorded) >= RENAMED * without.min(rerecorded) && without != rerecorded
     }
 
-    /// The same figure, of which no verdict is to be read.
+    /// The same figure, without a verdict.
     #[must_use]
     pub fn not_comparable(mut self) -> Figure {
         for compared in self.per_event.iter_mut().chain([&mut self.sum]) {
@@ -78,8 +80,8 @@ impl Figure {
     }
 }
 
-/// A figure of the kernel without patches, predicted from it, and of the kernel with them; each run's is the
-/// mean over its interleavings.
+/// A figure of the kernel without patches, predicted from it, and of the kernel with them; each
+/// run's is the mean over its interleavings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Compared {
@@ -89,16 +91,17 @@ pub struct Compared {
     pub predicted: Spread,
     /// The kernel with the patches.
     pub rerecorded: Spread,
-    /// From the first to the second: of the same recordings, run by run; null where there is nothing to change.
+    /// From the first to the second: for the same recordings, run by run; null if there is nothing
+    /// to change.
     pub predicted_change: Option<Change>,
-    /// From the first to the third: of recordings of two kernels.
+    /// From the first to the third: between recordings of two kernels.
     pub recorded_change: Option<Change>,
-    /// Whether the second fits the third.
+    /// Whether the second agrees with the third.
     pub verdict: Option<Verdict>,
 }
 
 impl Compared {
-    /// How far the predicted figure is from the re-recorded one, in per cent of the re-recorded.
+    /// Predicted minus recorded figure, in per cent of the recorded one.
     #[must_use]
     pub fn error(&self) -> Option<f64> {
         let (predicted, rerecorded) = (self.predicted.mean, self.rerecorded.mean);
@@ -106,7 +109,7 @@ impl Compared {
     }
 }
 
-/// Whether a prediction fits what the rebuilt kernel cost (docs/guide/cases.md).
+/// Whether a prediction agrees with the cost of the rebuilt kernel (docs/guide/cases.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum Verdict {
@@ -119,13 +122,14 @@ pub enum Verdict {
     /// They do, but no change at all would fit as well; or there are no intervals.
     #[serde(rename = "inconclusive")]
     Inconclusive,
-    /// The types are accessed so much more often in one of the kernels that they are not the same objects there.
+    /// One of the kernels accesses the types so much more often that they are not the same objects
+    /// there.
     #[serde(rename = "not comparable")]
     NotComparable,
 }
 
 impl Verdict {
-    /// As tables have it.
+    /// As printed in tables.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -150,7 +154,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of the runs' figures.
+    /// Over the runs' figures.
     #[must_use]
     pub fn of(figures: &[f64]) -> Spread {
         let end = |pick: fn(f64, f64) -> f64| figures.iter().copied().reduce(pick).unwrap_or(0.0);
@@ -166,13 +170,13 @@ impl Spread {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct EventRuns {
-    /// What it is called.
+    /// The event's name.
     pub name: String,
-    /// The function whose calls it is.
+    /// The function whose calls are counted.
     pub function: String,
-    /// The symbols that were counted in the kernel without patches: `f`, `f.isra.0`.
+    /// The symbols counted in the kernel without patches: `f`, `f.isra.0`.
     pub copies: Vec<String>,
-    /// The symbols that were counted in the one with them.
+    /// The symbols counted in the kernel with them.
     pub patched_copies: Vec<String>,
     /// Calls in recordings of the kernel without patches.
     pub without: Spread,

@@ -12,10 +12,10 @@ pub struct CheckDocument {
     pub schema: Cow<'static, str>,
     /// The file of rules.
     pub rules: String,
-    /// Findings that the baseline does not accept; all without a baseline. Exit code 1 when it is not 0 (but
-    /// with `--write-baseline` alone, which accepts all).
+    /// Findings that the baseline does not accept; all without a baseline. Exit code 1 if it is not
+    /// 0 (except with only `--write-baseline`, which accepts all).
     pub failing: usize,
-    /// One for each `--kernel`, then for each `--program`, in that order.
+    /// One per `--kernel`, then per `--program`, in that order.
     pub kernels: Vec<CheckedKernel>,
     /// Findings of the baseline that are gone.
     pub mended: Vec<MendedRule>,
@@ -35,9 +35,9 @@ pub struct CheckedKernel {
     /// Whether it is a program: `release` and `arch` are null then.
     #[serde(default)]
     pub program: bool,
-    /// `uname -r` of the kernel, where the file says it.
+    /// `uname -r` of the kernel, if the file says so.
     pub release: Option<String>,
-    /// As `uname -m` has it, where the file says it.
+    /// As printed by `uname -m`, if the file says so.
     pub arch: Option<Cow<'static, str>>,
     /// Bytes of a line, 64 or 128.
     pub line: u64,
@@ -45,12 +45,12 @@ pub struct CheckedKernel {
     pub compared: usize,
     /// Rules that are broken, in their order.
     pub findings: Vec<BrokenRule>,
-    /// Rules all of whose members this kernel lacks, as it may.
+    /// Rules whose members are all missing in this kernel, but optional.
     pub skipped: Vec<SkippedRule>,
 }
 
 impl CheckedKernel {
-    /// What messages call it: the release, else the file.
+    /// Its name in messages: the release, else the file.
     #[must_use]
     pub fn title(&self) -> &str {
         self.release.as_ref().unwrap_or(&self.path)
@@ -74,12 +74,13 @@ pub struct BrokenRule {
     pub message: String,
     /// The rule's `because`.
     pub reason: Option<String>,
-    /// How bad: `group` lines too many, `apart` lines that are shared, `size` the size in its unit, `hole`
-    /// bytes of the largest, else 1.
+    /// How bad: `group` lines too many, `apart` lines that are shared, `size` the size in its unit,
+    /// `hole` bytes of the largest, else 1.
     pub measure: u64,
-    /// Members away from where most of the group is, those that share or intrude, those before holes.
+    /// Members away from where most of the group is, those that share or intrude, those before
+    /// holes.
     pub members: Vec<String>,
-    /// What the baseline says: `new`, `worse`, `accepted`; null without one.
+    /// The baseline's verdict: `new`, `worse`, `accepted`; null without one.
     pub verdict: Option<Cow<'static, str>>,
 }
 
@@ -87,7 +88,7 @@ impl BrokenRule {
     /// The verdict on a finding that the baseline has.
     pub const ACCEPTED: &str = "accepted";
 
-    /// Whether the baseline has it as bad as it is.
+    /// Whether the baseline has it at least as bad.
     #[must_use]
     pub fn is_accepted(&self) -> bool {
         self.verdict.as_deref() == Some(Self::ACCEPTED)
@@ -111,7 +112,7 @@ pub struct SkippedRule {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MendedRule {
-    /// As `uname -m` has it; `any` where the image does not say it.
+    /// As printed by `uname -m`; `any` if the image does not say.
     pub arch: String,
     /// Bytes of a line.
     pub line: u64,
@@ -132,14 +133,14 @@ pub struct RulePosition {
     pub column: u32,
 }
 
-/// Findings that are accepted (`linemate check --baseline`), sorted.
+/// Accepted findings (`linemate check --baseline`), sorted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct BaselineDocument {
     /// The schema's name and version.
     pub schema: String,
-    /// The accepted findings; of several kernels the worst measure and the members of all.
+    /// The accepted findings; for several kernels the worst measure and the members of all.
     pub findings: Vec<BaselineEntry>,
 }
 
@@ -153,7 +154,7 @@ impl BaselineDocument {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct BaselineEntry {
-    /// As `uname -m` has it; `any` for a BTF blob.
+    /// As printed by `uname -m`; `any` for a BTF blob.
     pub arch: String,
     /// Bytes of a line.
     pub line: u64,
@@ -164,6 +165,6 @@ pub struct BaselineEntry {
     pub rule: String,
     /// How bad it is, as in a finding.
     pub measure: u64,
-    /// The members that are part of it.
+    /// The members involved.
     pub members: Vec<String>,
 }

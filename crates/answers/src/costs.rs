@@ -1,4 +1,4 @@
-//! What `linemate report --machine` writes: what a recording costs on a machine, as it is.
+//! What `linemate report --machine` writes: the cost of a recording on a machine, without edits.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,9 +12,10 @@ use crate::lines::LineCost;
 use crate::replayed::{MachinePlaces, WarmUp};
 use crate::sets::TypeSets;
 
-/// Costs of a recording on a machine. *Cycles* are core cycles of latency, waiting included, of accesses that
-/// left their core: hits in L1 and L2 are what every layout has. One replay under one interleaving, everything
-/// where it was recorded: no confidence intervals, which belong to differences (`whatif`).
+/// Costs of a recording on a machine. *Cycles* are core cycles of latency, waiting included, of
+/// accesses that left their core: hits in L1 and L2 are the same in every layout. One replay under
+/// one interleaving, of the recorded layout: no confidence intervals, which belong to differences
+/// (`whatif`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CostsDocument {
@@ -24,10 +25,10 @@ pub struct CostsDocument {
     pub tool: String,
     /// The recording's description: kernel, command, CPUs, seed, …
     pub recording: BTreeMap<String, String>,
-    /// Of the recording; null when it is cut.
+    /// Of the recording; null if it is truncated.
     pub checksum: Option<String>,
-    /// The type of `--type`: `fields`, `lines`, `places`, `sets` and `potential` are then of it, wherever it
-    /// is: in objects of its own and inside other types.
+    /// The type given with `--type`: `fields`, `lines`, `places`, `sets` and `potential` are then
+    /// about it, wherever it is: in objects of its own and inside other types.
     #[serde(rename = "type")]
     pub type_name: Option<String>,
     /// Where each replayed CPU is, in the order of the recorded CPUs and then their copies.
@@ -35,16 +36,16 @@ pub struct CostsDocument {
     pub cpus: Vec<CpuPlace>,
     /// The answer.
     pub costs: Costs,
-    /// With several `--machine`: the answers on those after the first; absent without any.
+    /// With several `--machine`: the answers for those after the first; absent without any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<MachineCosts>,
-    /// With `--event`: what figures can be divided by; absent without it.
+    /// With `--event`: the calls to divide figures by; absent without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "EventCount"))]
     pub event: Option<EventCount>,
 }
 
-/// What a recording costs on another machine.
+/// The cost of a recording on another machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MachineCosts {
@@ -58,7 +59,7 @@ impl CostsDocument {
     /// The schema's name and version.
     pub const SCHEMA: &str = "linemate.costs/5";
 
-    /// The documents of one question on several machines as one.
+    /// Merges the documents of one question on several machines.
     #[must_use]
     pub fn with_others(mut self, others: impl IntoIterator<Item = CostsDocument>) -> CostsDocument {
         let others = others.into_iter().map(|other| MachineCosts {
@@ -99,7 +100,7 @@ pub struct CpuPlace {
     pub socket: u16,
 }
 
-/// What costs how much.
+/// The costs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Costs {
@@ -113,7 +114,7 @@ pub struct Costs {
     pub recorded_cpus: usize,
     /// The interleaving's seed.
     pub seed: u64,
-    /// Over how many interleavings the figures are a mean: 1.
+    /// The number of interleavings averaged over: 1.
     pub interleavings: usize,
     /// Accesses in the recording.
     pub accesses: u64,
@@ -121,80 +122,82 @@ pub struct Costs {
     pub device_accesses: u64,
     /// What filled the caches before counting began; null with `--cold`.
     pub warm_up: Option<WarmUp>,
-    /// The machine's mechanisms that were replayed (`--mechanisms`, docs/model/replay.md), by their keys in its
-    /// description.
+    /// The machine's mechanisms that were replayed (`--mechanisms`, docs/model/replay.md), by their
+    /// keys in its description.
     pub mechanisms: Vec<String>,
     /// Cycles that no CPU waited because misses overlapped; they are in no row.
     pub overlapped: u64,
     /// Cycles from the replay's start to its end.
     pub duration: u64,
-    /// Why the type costs what it does, or everything without `--type`.
+    /// The causes of the type's cost, or of all cost without `--type`.
     pub potential: Potential,
-    /// The cost of everything.
+    /// The total cost.
     pub whole: Cost,
-    /// Where the first of `types`, or the type of `--type`, costs most; absent without lines that went between
-    /// cores, and with `under`.
+    /// Where the first of `types`, or the type given with `--type`, costs most; absent without
+    /// lines that moved between cores, and with `under`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "HotPlace"))]
     pub hottest: Option<HotPlace>,
-    /// How the lines of the type of `--type` fall into the caches' sets; null without a type.
+    /// How the lines of the type given with `--type` map to the caches' sets; null without a type.
     pub sets: Option<TypeSets>,
-    /// By type and variable, and all that is neither; most cycles first, as everywhere. What is inside an
-    /// object of another type counts for that one, the outermost: a row `cfs_rq` has none of what is inside
-    /// `rq`. Memory of a slab cache whose objects' type is not known is `slab(CACHE)`. All rows add up to
-    /// `whole`.
+    /// By type and variable, and everything that is neither; most cycles first, as everywhere. What
+    /// is inside an object of another type counts for that one, the outermost: a row `cfs_rq` has
+    /// nothing of what is inside `rq`. Memory of a slab cache with an unknown object type is
+    /// `slab(CACHE)`. All rows add up to `whole`.
     pub types: Vec<Cost>,
-    /// By field: those of the type of `--type`, wherever it is, or of all by the outermost type; these add up
-    /// to `whole`.
+    /// By field: those of the type given with `--type`, wherever it is, or all by outermost type;
+    /// these add up to `whole`.
     pub fields: Vec<Cost>,
-    /// Of the type of `--type`: the row with its name is objects of its own, the row `rq.cfs` what is inside
-    /// that member of `rq`. Together all that the type costs; absent without a type.
+    /// For the type given with `--type`: the row with its name is objects of its own, the row
+    /// `rq.cfs` what is inside that member of `rq`. Together they are the type's total cost; absent
+    /// without a type.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub places: Vec<Cost>,
     /// By function. All rows add up to `whole`.
     pub functions: Vec<Cost>,
-    /// With `--by source`: by line of programs' source and the functions there, by function where no line is
-    /// known; adds up to `whole`.
+    /// With `--by source`: by line of programs' source and the functions there, by function if no
+    /// line is known; adds up to `whole`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Cost>,
     /// By pair of CPUs, most cycles first.
     pub pairs: Vec<PairCost>,
-    /// What the numbers in a line's `pairs` are.
+    /// What the numbers in a line's `pairs` refer to.
     #[serde(default)]
     pub pairs_by: MachinePlaces,
-    /// What `times` of cells has counts for.
+    /// The grid of `times` of cells.
     #[serde(default)]
     pub time: TimeGrid,
-    /// Lines by type and place. A type's lines add up to the type, all lines to `whole`, a line's cells to the
-    /// line.
+    /// Lines by type and place. A type's lines add up to the type, all lines to `whole`, a line's
+    /// cells to the line.
     pub lines: Vec<LineCost>,
-    /// What groups of CPUs do together; only with more CPUs than were recorded (docs/model/scaling.md).
+    /// Interactions of CPU groups; only with more CPUs than were recorded (docs/model/scaling.md).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "GroupCosts"))]
     pub groups: Option<GroupCosts>,
-    /// With `--under F` (docs/guide/under.md): `types`, `fields`, `functions` and `potential` are then of what
-    /// is accessed while F is on the stack, `whole` stays everything, `pairs` and `lines` are empty, `sets` is
-    /// null.
+    /// With `--under F` (docs/guide/under.md): `types`, `fields`, `functions` and `potential` then
+    /// cover accesses while F is on the stack, `whole` still covers everything, `pairs` and `lines`
+    /// are empty, `sets` is null.
     #[serde(default)]
     pub under: Option<UnderCost>,
 }
 
-/// Why a type costs what it does without edits. The shares are from 0 to 1; a layout changes `true_sharing`
-/// only where words that are exchanged together share a line.
+/// The causes of a type's cost without edits. The shares are from 0 to 1; a layout changes
+/// `true_sharing` only if words that are exchanged together share a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Potential {
     /// The cost in cycles.
     pub cost: f64,
-    /// Words that cores really exchange. Writing less helps, or fetching several of them with one line.
+    /// Words that cores really exchange. Writing less helps, or fetching several of them with one
+    /// line.
     pub true_sharing: f64,
-    /// Lines that are taken away though no word is exchanged.
+    /// Lines taken away although no word is exchanged.
     pub false_sharing: f64,
     /// Lines fetched for the first time.
     pub cold: f64,
-    /// Lines that did not fit the caches.
+    /// Lines evicted for lack of room.
     pub capacity: f64,
-    /// Permission to write requested without another holder.
+    /// Upgrades although no other core had a copy.
     pub unshared: f64,
 }
 
@@ -202,24 +205,24 @@ pub struct Potential {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct HotPlace {
-    /// The row in `types`, or the type of `--type`.
+    /// The row in `types`, or the type given with `--type`.
     pub name: String,
-    /// The function with the most cycles of it.
+    /// The function with most of its cycles.
     pub function: String,
-    /// The line of a program's source and the functions there; absent where no line is known.
+    /// The line of a program's source and the functions there; absent if no line is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "String"))]
     pub source: Option<String>,
 }
 
 impl HotPlace {
-    /// The line, or where none is known the function.
+    /// The line, or the function if none is known.
     pub fn at(&self) -> &str {
         self.source.as_deref().unwrap_or(&self.function)
     }
 }
 
-/// A row of costs, of all replayed CPUs.
+/// A row of costs, over all replayed CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Cost {
@@ -233,11 +236,11 @@ pub struct Cost {
     pub misses: u64,
     /// The cycles of those: the sum of `causes`.
     pub cycles: u64,
-    /// The part of the cycles spent waiting until others had done with the line.
+    /// The part of the cycles spent waiting for others to be done with the line.
     pub waited: u64,
     /// Modified lines fetched from a core of the domain, of the socket, of another socket.
     pub hitm: [u64; 3],
-    /// Requests for permission to write.
+    /// Requests for write permission.
     pub upgrades: u64,
     /// Clean lines fetched from the domain's last-level cache, or from another core of the domain.
     pub llc: u64,
@@ -294,9 +297,9 @@ pub struct Causes {
     pub capacity: u64,
     /// Words that are exchanged between cores.
     pub true_sharing: u64,
-    /// The line is exchanged, no word of it.
+    /// The line is exchanged, but no word of it.
     pub false_sharing: u64,
-    /// Permission requested without another holder.
+    /// Write permission requested although no other core had a copy.
     pub unshared: u64,
 }
 
@@ -310,7 +313,7 @@ pub struct PairCost {
     pub to: (usize, usize),
     /// The number of modified lines.
     pub hitm: u64,
-    /// What they cost in cycles.
+    /// Their cost in cycles.
     pub cycles: u64,
 }
 
@@ -326,7 +329,7 @@ pub struct UnderCost {
     pub cycles: Cycles,
     /// All cycles of the recording.
     pub all_cycles: Cycles,
-    /// How well the calls and returns of the recording fit.
+    /// How well the calls and returns of the recording match.
     pub balance: Balance,
 }
 
@@ -336,7 +339,7 @@ pub struct UnderCost {
 pub struct Cycles {
     /// Instructions of all replayed CPUs: one cycle each, which is also what a hit in L1 takes.
     pub instructions: u64,
-    /// Cycles that accesses take longer than a hit in L1.
+    /// Cycles that accesses take beyond a hit in L1.
     pub stalls: u64,
 }
 

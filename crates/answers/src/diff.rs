@@ -15,23 +15,25 @@ pub struct DiffDocument {
     pub schema: Cow<'static, str>,
     /// The version of linemate.
     pub tool: String,
-    /// The type; null: every type, and fields are called `TYPE.PATH`, variables without a type by their names.
+    /// The type; null: every type, and fields are called `TYPE.PATH`, variables without a type by
+    /// their names.
     #[serde(rename = "type")]
     pub type_name: Option<String>,
     /// The machine; null: no costs, `misses` to `sharing_cycles` are 0.
     pub machine: Option<String>,
     /// The interleaving's seed.
     pub seed: u64,
-    /// Over how many interleavings costs are a mean: 1.
+    /// The number of interleavings averaged over: 1.
     pub interleavings: usize,
     /// The first recording.
     pub a: DiffSide,
     /// The second recording.
     pub b: DiffSide,
-    /// With several `--machine`: the same on those after the first; absent without any.
+    /// With several `--machine`: the same for those after the first; absent without any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<MachineDiff>,
-    /// With `--under F`: the function while which on the stack the figures are counted; absent without it.
+    /// With `--under F`: the function that must be on the stack for an access to count; absent
+    /// without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "String"))]
     pub under: Option<String>,
@@ -82,7 +84,7 @@ pub struct DiffSide {
     pub cpus: usize,
     /// All accesses, as recorded.
     pub accesses: u64,
-    /// With `--event`: what figures can be divided by.
+    /// With `--event`: the calls to divide figures by.
     pub event: Option<EventCount>,
     /// The figures by path.
     pub fields: BTreeMap<String, DiffFigures>,

@@ -1,4 +1,4 @@
-//! What costs can be counted per.
+//! The event for costs per event.
 
 use serde::{Deserialize, Serialize};
 

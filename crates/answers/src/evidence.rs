@@ -1,21 +1,21 @@
-//! What speaks for a patch: `linemate advise --evidence` writes it, `linemate patch` reads it.
+//! The evidence for a patch: `linemate advise --evidence` writes it, `linemate patch` reads it.
 
 use serde::{Deserialize, Serialize};
 
-/// What speaks for a patch. Everything can be missing.
+/// The evidence for a patch. All keys are optional.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct PatchEvidence {
-    /// The edit that it speaks for.
+    /// The edit that it supports.
     pub edit: Option<String>,
-    /// What is wrong with the layout, in running text.
+    /// What is wrong with the layout, in prose.
     pub problem: Option<String>,
     /// The recorded kernel's release.
     pub kernel: Option<String>,
     /// The recorded command.
     pub workload: Option<String>,
-    /// The machine that the replay was for.
+    /// The machine of the replay.
     pub machine: Option<String>,
     /// The recording's seed.
     pub seed: Option<String>,
@@ -42,7 +42,7 @@ pub struct GroupEvidence {
     pub read: Option<AccessSummary>,
     /// Who writes it.
     pub written: Option<AccessSummary>,
-    /// What else there is to say: one line each.
+    /// Further reasons, one line each.
     pub reasons: Vec<String>,
 }
 
@@ -82,7 +82,7 @@ pub struct EditEvidence {
     pub part: String,
     /// The change with its confidence interval when only it is made.
     pub alone: String,
-    /// The change with its confidence interval when all but it is made.
+    /// The change with its confidence interval when everything except it is made.
     #[serde(default)]
     pub without: String,
 }

@@ -1,4 +1,4 @@
-//! What counts over time are kept for.
+//! The grid for counts over time.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,14 +12,14 @@ pub struct TimeGrid {
     pub step: u64,
     /// The number of parts, at most 64.
     pub bins: u16,
-    /// Consecutive CPUs of a row: more than one of more than 16 CPUs.
+    /// Consecutive CPUs per row: several with more than 16 CPUs.
     pub cpus_per_row: u16,
     /// The number of rows, at most 16.
     pub rows: u16,
 }
 
 impl Default for TimeGrid {
-    /// One part, one row: of documents that have no counts over time.
+    /// One part, one row: for documents without counts over time.
     fn default() -> TimeGrid {
         TimeGrid {
             start: 0,

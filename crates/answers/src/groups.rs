@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::replayed::Mixing;
 
-/// What groups of CPUs, each as large as the recording, do together.
+/// Interactions between groups of CPUs, each as large as the recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct GroupCosts {
@@ -12,7 +12,7 @@ pub struct GroupCosts {
     pub groups: usize,
     /// Which CPUs meet where they touch another one's memory.
     pub mixing: Mixing,
-    /// Accesses of one group to lines that groups share: all groups were replayed with those.
+    /// Accesses of one group to lines that groups share: all groups were replayed on those.
     pub accesses: u64,
     /// Time spent waiting for locks, most cycles first; in no other figure.
     pub locks: Vec<LockCost>,
@@ -21,15 +21,15 @@ pub struct GroupCosts {
     /// With `under`: the cycles of `locks` while the function is on the stack; absent when 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub locks_under: u64,
-    /// True for recordings of format 1, which mark no turns: groups meet more often than they would. Else
-    /// absent.
+    /// True for recordings of format 1, which do not mark turns: groups meet more often than they
+    /// should. Else absent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_think_time: bool,
-    /// Locks let go where the recorded turn ended.
+    /// Locks released where the recorded turn ended.
     pub unreleased: u64,
 }
 
-/// What waiting for a lock took.
+/// The waiting for a lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LockCost {
@@ -37,13 +37,13 @@ pub struct LockCost {
     pub name: String,
     /// The function that acquires it.
     pub function: String,
-    /// How often it had to be waited for.
+    /// How often it was waited for.
     pub waits: u64,
-    /// For how many cycles in all.
+    /// The total number of cycles.
     pub cycles: u64,
 }
 
-// serde hands over a reference.
+// serde passes a reference.
 #[allow(clippy::trivially_copy_pass_by_ref)]
 fn is_zero(cycles: &u64) -> bool {
     *cycles == 0

@@ -16,17 +16,17 @@ pub struct GrowthDocument {
     pub kernel: String,
     /// The series, by number of CPUs.
     pub recordings: Vec<GrowthRecording>,
-    /// What rows are.
+    /// The kind of rows.
     pub by: GrowthBy,
-    /// The number of CPUs that is predicted.
+    /// The number of CPUs to predict for.
     pub cpus: usize,
-    /// The noise that all rows have.
+    /// The noise common to all rows.
     pub noise: Noise,
-    /// How many times as wide as noise alone makes them intervals are; 1 in a series of three.
+    /// How many times wider intervals are than from noise alone; 1 for a series of three.
     pub stretch: f64,
     /// All rows; those that gain most accesses per CPU from the largest recording to `cpus` first.
     pub rows: Vec<GrowthRow>,
-    /// With `--against`: how well a recording is predicted that the series does not have.
+    /// With `--against`: how well a recording outside the series is predicted.
     pub against: Option<HeldOutCheck>,
 }
 
@@ -53,7 +53,7 @@ pub struct GrowthRecording {
 pub struct GrowthRow {
     /// The function; empty for all functions.
     pub function: String,
-    /// `TYPE.PATH`, a variable, or what else the memory is; empty for all fields.
+    /// `TYPE.PATH`, a variable, or another kind of memory; empty for all fields.
     pub field: String,
     /// Accesses per CPU, in the order of `recordings`.
     pub recorded: Vec<f64>,
@@ -63,31 +63,32 @@ pub struct GrowthRow {
     pub b: f64,
     /// Its exponent: -1, 0, 0.5 or 1.
     pub c: f64,
-    /// The curve's share of the prediction; all curves' shares are 1.
+    /// The curve's share of the prediction; all curves' shares add up to 1.
     pub share: f64,
-    /// Root mean square of the distances between curve and recorded rates, in parts of the mean rate.
+    /// Root mean square of the distances between curve and recorded rates, relative to the mean
+    /// rate.
     pub residual: f64,
     /// Accesses per CPU on `cpus` CPUs.
     pub predicted: Prediction,
-    /// `predicted.mean` divided by the rate of the largest recording; null where that has none.
+    /// `predicted.mean` divided by the rate of the largest recording; null if that has none.
     pub times: Option<f64>,
 }
 
-/// How well a series predicts a recording that it does not have.
+/// How well a series predicts a recording outside it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct HeldOutCheck {
     /// That recording.
     pub recording: GrowthRecording,
-    /// What rows are.
+    /// The kind of rows.
     pub by: GrowthBy,
-    /// For the 20, 100, 1000 rows with most accesses in the recording, and for all that have any.
+    /// For the 20, 100, 1000 rows with most accesses in the recording, and for all with any.
     pub largest: Vec<HeldOutShare>,
     /// All rows, those with most accesses first.
     pub rows: Vec<HeldOutRow>,
 }
 
-/// How well the rows with most accesses are predicted. Errors are in parts of the real count.
+/// How well the rows with most accesses are predicted. Errors are relative to the real count.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct HeldOutShare {
@@ -99,9 +100,9 @@ pub struct HeldOutShare {
     pub mean_error: f64,
     /// The largest of those.
     pub largest_error: f64,
-    /// The mean error of taking the largest recording's rate as it is.
+    /// The mean error of assuming the largest recording's rate.
     pub mean_error_without: f64,
-    /// The share of rows whose interval holds the real count.
+    /// The share of rows whose interval contains the real count.
     pub covered: f64,
 }
 
@@ -117,15 +118,15 @@ pub struct HeldOutRow {
     pub real: f64,
     /// What the series predicts.
     pub predicted: Prediction,
-    /// Predicted less real, in parts of the real count; null where that is 0.
+    /// Predicted minus real, relative to the real count; null if that is 0.
     pub error: Option<f64>,
-    /// Whether the interval holds the real count.
+    /// Whether the interval contains the real count.
     pub covered: bool,
     /// Accesses per CPU in the largest recording of the series.
     pub last: f64,
 }
 
-/// What a row is.
+/// The kind of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -138,13 +139,14 @@ pub enum GrowthBy {
     Function,
 }
 
-/// The noise that all rows of a series have.
+/// The noise common to all rows of a series.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Noise {
-    /// The standard deviation of a large count, in parts of it.
+    /// The standard deviation of a large count, relative to it.
     pub relative: f64,
-    /// How many degrees of freedom of a row's own noise that is worth; 0: nothing is known from other rows.
+    /// How many degrees of freedom of a row's own noise that is worth; 0 if nothing is known from
+    /// other rows.
     pub freedom: f64,
 }
 

@@ -4,19 +4,19 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-/// Where the members of a type are, in one kernel or in several. Offsets and sizes are bytes unless said
-/// otherwise; lines are counted from 0 and start where the type starts.
+/// Where the members of a type are, in one kernel or in several. Offsets and sizes are bytes unless
+/// stated otherwise; lines are counted from 0 and start where the type starts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LayoutDocument {
     /// The schema's name and version.
     pub schema: Cow<'static, str>,
-    /// The type as it was named.
+    /// The type as given.
     #[serde(rename = "type")]
     pub type_name: String,
     /// Bytes of a line, 64 or 128.
     pub line: u64,
-    /// One for each `--kernel` or `--program`, in that order; with `-i` that of the recording.
+    /// One per `--kernel` or `--program`, in that order; with `-i` that of the recording.
     pub kernels: Vec<KernelLayout>,
 }
 
@@ -25,17 +25,17 @@ impl LayoutDocument {
     pub const SCHEMA: &str = "linemate.layout/2";
 }
 
-/// A kernel or program, and what the type is there.
+/// A kernel or program, and its layout of the type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct KernelLayout {
     /// The file that was read.
     pub path: String,
-    /// `uname -r` of the kernel; null where the file does not say it (raw BTF), and of a program.
+    /// `uname -r` of the kernel; null if the file does not say (raw BTF), and for a program.
     pub release: Option<String>,
-    /// `x86_64`, `aarch64`, `ppc64`, …; null where the file does not say it, and of a program.
+    /// `x86_64`, `aarch64`, `ppc64`, …; null if the file does not say, and for a program.
     pub arch: Option<Cow<'static, str>>,
-    /// Null: this kernel or program has no such type (an error when none has).
+    /// Null if this kernel or program has no such type (an error if none has).
     pub layout: Option<TypeLayout>,
 }
 
@@ -45,7 +45,7 @@ pub struct KernelLayout {
 pub struct TypeLayout {
     /// The type's `sizeof`.
     pub size: u64,
-    /// Lines that it touches when it starts at the start of one.
+    /// Lines that it touches if it starts at the start of one.
     pub lines: u64,
     /// Gaps between direct members.
     pub holes: u32,
@@ -57,13 +57,13 @@ pub struct TypeLayout {
     pub padding: u64,
     /// Unused bits of the last bit-field's storage unit.
     pub bit_padding: u64,
-    /// The alignment that the declaration seems to force, 0 for none. Inferred for kernels, because BTF has no
-    /// alignment attributes; of programs what the declaration says.
+    /// The alignment that the declaration seems to force, 0 for none. Inferred for kernels, because
+    /// BTF has no alignment attributes; for programs the declaration's.
     pub forced_alignment: u64,
-    /// The named members in declaration order, Rust's by offset; members of anonymous structs and unions and of
-    /// C++'s bases in their place.
+    /// The named members in declaration order, Rust's by offset; members of anonymous structs and
+    /// unions and of C++ bases in their place.
     pub members: Vec<MemberEntry>,
-    /// The field paths down to scalars, in declaration order: what `linemate report` names.
+    /// The field paths down to scalars, in declaration order: the names in `linemate report`.
     pub fields: Vec<FieldPlace>,
 }
 
@@ -76,7 +76,7 @@ pub struct MemberEntry {
     /// Its C type.
     #[serde(rename = "type")]
     pub type_name: String,
-    /// Its first byte; of a bit-field its storage unit's.
+    /// Its first byte; for a bit-field, its storage unit's.
     pub offset: u64,
     /// Its bytes, likewise.
     pub size: u64,
@@ -90,13 +90,14 @@ pub struct MemberEntry {
     pub bit_hole: u64,
     /// The alignment that its declaration seems to force, 0 for none.
     pub forced_alignment: u64,
-    /// With `-i`: how often it is accessed in the recording.
+    /// With `-i`: how often the recording accesses it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "Heat"))]
     pub heat: Option<Heat>,
 }
 
-/// Accesses to all bytes of a member. Members of a union share theirs, bit-fields of one storage unit too.
+/// Accesses to all bytes of a member. Members of a union share theirs, as do bit-fields of one
+/// storage unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Heat {
@@ -122,27 +123,29 @@ pub struct FieldMap {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FieldPlace {
-    /// Names from the outermost type on; `[]` for each array dimension, for every element has the same fields:
-    /// `cpupri.pri_to_cpu[].count`. Locks and structs that wrap one scalar (`atomic_t`) are not unfolded.
+    /// Names from the outermost type on; `[]` for each array dimension, because every element has
+    /// the same fields: `cpupri.pri_to_cpu[].count`. Locks and structs that wrap one scalar
+    /// (`atomic_t`) are not unfolded.
     pub path: String,
-    /// Its C type; of an array that of one element.
+    /// Its C type; for an array, that of one element.
     #[serde(rename = "type")]
     pub type_name: String,
     /// Its first byte, in first elements of arrays.
     pub offset: u64,
-    /// Its bytes; of a bit-field those that its bits touch.
+    /// Its bytes; for a bit-field, those that its bits touch.
     pub size: u64,
-    /// Of a bit-field alone: its bits in the byte at `offset`.
+    /// Only for a bit-field: its bits in the byte at `offset`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "BitRange"))]
     pub bits: Option<BitRange>,
-    /// Of a field in arrays alone: the arrays around it, outermost first.
+    /// Only for a field in arrays: the enclosing arrays, outermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arrays: Vec<ArrayExtent>,
 }
 
 impl FieldPlace {
-    /// The end of the last element; of a flexible array, which has no bytes of the type's, its start.
+    /// The end of the last element; for a flexible array, which has no bytes in the type, its
+    /// start.
     #[must_use]
     pub fn end(&self) -> u64 {
         if self.arrays.iter().any(|array| array.count == 0) {
@@ -172,7 +175,7 @@ pub struct BitRange {
 pub struct ArrayExtent {
     /// Bytes from element to element.
     pub stride: u64,
-    /// The number of elements; 0 of a flexible array.
+    /// The number of elements; 0 for a flexible array.
     pub count: u64,
 }
 
@@ -187,22 +190,22 @@ pub struct LayoutChange {
     pub line_bytes: u64,
     /// Without the edits.
     pub before: FieldMap,
-    /// With them; removed fields are not in it.
+    /// With them, without removed fields.
     pub after: FieldMap,
-    /// Members whose line start the new layout keeps or ends, though the types do not say whether they ask for
-    /// it; absent without any.
+    /// Members whose line start the new layout keeps or ends, although the types do not show
+    /// whether they ask for it; absent without any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub line_starts: Vec<KeptLineStart>,
 }
 
-/// A member that starts a line, though the types do not say whether the source asks for it.
+/// A member that starts a line, although the types do not show whether the source asks for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct KeptLineStart {
     /// The member's name.
     pub member: String,
-    /// Whether it does so in the new layout, too; false: an edit moved it off.
+    /// Whether it does so in the new layout, too; false if an edit moved it off.
     pub kept: bool,
-    /// The edit that asks for the opposite.
+    /// The edit that requests the opposite.
     pub otherwise: String,
 }

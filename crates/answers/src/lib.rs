@@ -1,7 +1,9 @@
-//! The JSON documents that linemate writes and reads: each is declared here and nowhere else, with its schema's name and version.
+//! The JSON documents that linemate writes and reads: each is declared here and nowhere else, with
+//! its schema's name and version.
 //!
-//! Analysis fills them in, `report` makes tables of them, pages and exported tables consist of them. A field that is added here is added to
-//! the schema; a field that changes its meaning or goes is a new version. The order of fields is that of the JSON.
+//! Analysis fills them in, `report` renders them as tables, pages and exported tables consist of
+//! them. A new field is added to the schema; a field that changes its meaning or is removed makes a
+//! new version. The order of fields is that of the JSON.
 
 mod advice;
 mod case;

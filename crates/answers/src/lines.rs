@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LineCost {
-    /// The type, the variable, or what else is there.
+    /// The type, the variable, or another kind of memory.
     pub name: String,
-    /// Bytes from the object's start to the line's, negative where the object starts inside the line; 0 for
-    /// what is not an object.
+    /// Bytes from the object's start to the line's, negative if the object starts inside the line;
+    /// 0 for what is not an object.
     pub start: i64,
-    /// How many such lines went between cores.
+    /// How many such lines moved between cores.
     pub lines: u64,
     /// Modified lines that accesses to this type fetched.
     pub hitm: u64,
@@ -19,25 +19,25 @@ pub struct LineCost {
     pub misses: u64,
     /// The cycles of those accesses.
     pub cycles: u64,
-    /// What of the type is in it, by offset: together exactly the row's figures.
+    /// The type's fields in it, by offset: together exactly the row's figures.
     pub cells: Vec<CellCost>,
-    /// Cells of other types on those of the lines that went between cores, at any time: they count in the rows
-    /// of their own types.
+    /// Cells of other types on those of the lines that moved between cores, at any time: they count
+    /// in the rows of their own types.
     pub neighbours: Vec<CellCost>,
-    /// `[from, to, hitm]`: who wrote last, who took, how many modified lines in accesses to this type; numbers
-    /// as `pairs_by` says; together `hitm`.
+    /// `[from, to, hitm]`: the last writer, the CPU that took the line, the number of modified
+    /// lines in accesses to this type; numbers as `pairs_by` says; they add up to `hitm`.
     #[serde(default)]
     #[cfg_attr(test, schemars(with = "Vec<(u16, u16, u64)>"))]
     pub pairs: Vec<LinePair>,
 }
 
-/// Modified lines that went from one place on the machine to another; in JSON three numbers.
+/// Modified lines that moved from one place on the machine to another; in JSON three numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "(u16, u16, u64)", into = "(u16, u16, u64)")]
 pub struct LinePair {
-    /// Who wrote last: a number of [`super::Costs::pairs_by`].
+    /// The last writer: a number of [`super::Costs::pairs_by`].
     pub from: u16,
-    /// Who took it.
+    /// The CPU that took it.
     pub to: u16,
     /// How many modified lines.
     pub hitm: u64,
@@ -67,7 +67,7 @@ pub struct CellCost {
     pub hitm: u64,
     /// Loads that left their core.
     pub loads: u64,
-    /// Cycles of each of them, on average.
+    /// Their average cycles.
     pub cycles_per_load: f64,
     /// Stores and atomics that left their core.
     pub stores: u64,
@@ -77,8 +77,8 @@ pub struct CellCost {
     pub cycles: u64,
     /// At most three functions, most cycles first.
     pub functions: Vec<String>,
-    /// Its HITM over time, a list of counts for each row of recorded CPUs with their copies, up to the last
-    /// part of the time that has any; absent where `hitm` is 0.
+    /// Its HITM over time, a list of counts for each row of recorded CPUs with their copies, up to
+    /// the last part of the time with any; absent if `hitm` is 0.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub times: Vec<Vec<u64>>,
 }

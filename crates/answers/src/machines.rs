@@ -1,10 +1,10 @@
-//! What `linemate machines` writes: what machine descriptions say.
+//! What `linemate machines` writes: the contents of machine descriptions.
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-/// What machine descriptions say.
+/// The contents of machine descriptions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MachinesDocument {
@@ -12,7 +12,7 @@ pub struct MachinesDocument {
     pub schema: Cow<'static, str>,
     /// In the order of the arguments; without arguments the known ones by name, then `this`.
     pub machines: Vec<MachineEntry>,
-    /// Why `this` is not among them; only then.
+    /// Why `this` is not among them; absent otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "String"))]
     pub this_is_missing: Option<String>,
@@ -35,7 +35,7 @@ pub struct MachineEntry {
     pub cpus: usize,
     /// Cores of the whole machine.
     pub cores: usize,
-    /// Groups of cores with a last-level cache in common.
+    /// Groups of cores that share a last-level cache.
     pub llc_domains: usize,
     /// The number of sockets.
     pub sockets: usize,
@@ -53,7 +53,7 @@ pub struct MachineEntry {
     pub llc: CacheSize,
     /// The slices of that cache.
     pub llc_slices: u32,
-    /// How long accesses take. A distance that the machine does not have is at the next nearer one's value.
+    /// Latencies. A distance that the machine does not have has the value of the next nearer one.
     pub latency_cycles: LatencyCycles,
     /// Null if the machine has none.
     pub l2_streamer: Option<StreamerEntry>,
@@ -73,7 +73,7 @@ pub struct CacheSize {
     pub ways: u32,
 }
 
-/// Cycles that an access takes by where it is served from (docs/model/replay.md).
+/// Cycles of an access by where it is served from (docs/model/replay.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LatencyCycles {
@@ -93,7 +93,7 @@ pub struct LatencyCycles {
     pub dram_local: u32,
     /// Another socket's memory.
     pub dram_remote: u32,
-    /// What an atomic read-modify-write takes in addition.
+    /// The additional cost of an atomic read-modify-write.
     pub atomic: u32,
     /// How long a line is busy with a request.
     pub serve: u32,
@@ -103,15 +103,15 @@ pub struct LatencyCycles {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct StreamerEntry {
-    /// Pages followed at a time.
+    /// Pages tracked at a time.
     pub streams: u32,
     /// Requests in one direction before it fetches.
     pub train: u32,
-    /// Lines fetched for a request.
+    /// Lines fetched per request.
     pub per_request: u32,
     /// How many lines it runs ahead at most.
     pub ahead: u32,
-    /// Fetches under way at most.
+    /// Fetches in flight at most.
     pub outstanding: u32,
 }
 
@@ -119,13 +119,13 @@ pub struct StreamerEntry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct StrideEntry {
-    /// Instructions that it remembers.
+    /// Instructions that it tracks.
     pub entries: u32,
     /// Loads at one stride before it fetches.
     pub train: u32,
     /// The longest stride.
     pub reach_bytes: u32,
-    /// Fetches under way at most.
+    /// Fetches in flight at most.
     pub outstanding: u32,
 }
 

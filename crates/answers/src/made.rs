@@ -1,5 +1,5 @@
-//! What is made of the types: `web/src/documents.ts` and docs/reference/json. A test compares, so that neither says anything else than
-//! the types do; with `UPDATE` in the environment it writes them.
+//! Files generated from the types: `web/src/documents.ts` and docs/reference/json. A test compares
+//! them with the types; with `UPDATE` in the environment it writes them.
 
 mod markdown;
 mod shape;
@@ -20,9 +20,9 @@ use crate::{
 
 /// A document.
 struct Root {
-    /// The page of docs/reference/json that it is on.
+    /// Its page of docs/reference/json.
     page: &'static str,
-    /// What writes it.
+    /// The command that writes it.
     command: &'static str,
     /// Its type.
     name: String,
@@ -141,7 +141,8 @@ impl Model {
         }
     }
 
-    /// The types that `name` consists of, itself first, each after what has it first and before what that has next.
+    /// The types that `name` consists of, itself first, each after the first type that uses it and
+    /// before that one's next.
     fn reach(&self, name: &str, reached: &mut Vec<String>) {
         if reached.iter().any(|known| known == name) {
             return;

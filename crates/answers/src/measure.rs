@@ -14,10 +14,10 @@ pub struct Measure {
     pub with: f64,
     /// Mean of the paired differences, with minus without.
     pub difference: f64,
-    /// Half the width of the difference's 95 % confidence interval (Student's t). It holds the noise of
-    /// interleavings, not that of the model or of the workload.
+    /// Half the width of the difference's 95 % confidence interval (Student's t). It covers the
+    /// noise of interleavings, not that of the model or of the workload.
     pub ci95: f64,
-    /// Whether that interval does not hold 0.
+    /// Whether that interval excludes 0.
     pub significant: bool,
 }
 
@@ -27,7 +27,8 @@ pub struct Measure {
 pub struct Change {
     /// In per cent of the mean without it.
     pub percent: f64,
-    /// Half the width of its 95 % confidence interval, likewise; null of fewer than three runs of either side.
+    /// Half the width of its 95 % confidence interval, likewise; null for fewer than three runs on
+    /// either side.
     pub ci95: Option<f64>,
 }
 

@@ -15,7 +15,7 @@ use crate::survey::SurveyDocument;
 use crate::type_view::TypeView;
 use crate::whatif::WhatIfDocument;
 
-/// The data of a page that `--html` writes. Keys that a verb has nothing for are null or empty.
+/// The data of a page that `--html` writes. Keys that a verb does not fill are null or empty.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Page {
@@ -23,7 +23,7 @@ pub struct Page {
     pub schema: Cow<'static, str>,
     /// The version of linemate.
     pub tool: String,
-    /// What the page is called.
+    /// The page's title.
     pub title: String,
     /// The answer in one sentence.
     pub headline: String,
@@ -34,13 +34,14 @@ pub struct Page {
     pub settings: BTreeMap<String, String>,
     /// `linemate report --json` by type, the rows of 400 names.
     pub report: Option<Report>,
-    /// Rows that `report` has less than `linemate report --all --json`.
+    /// Rows of `linemate report --all --json` that `report` leaves out.
     #[serde(default)]
     pub rows_left_out: usize,
-    /// The type of `--type` and the 24 types that cost most (without a machine: that are accessed most).
+    /// The type given with `--type` and the 24 types that cost most (without a machine: that are
+    /// accessed most).
     pub types: Vec<PageType>,
-    /// `linemate report --machine M --json` of everything; `fields` (with cycles) and `lines` only those of
-    /// `types`, no `functions`, `neighbours` from a hundredth of their line's cycles on.
+    /// `linemate report --machine M --json` for everything; `fields` (with cycles) and `lines` only
+    /// those of `types`, no `functions`, `neighbours` from a hundredth of their line's cycles on.
     pub costs: Option<CostsDocument>,
     /// `linemate whatif --json`.
     pub whatif: Option<WhatIfDocument>,
@@ -48,7 +49,7 @@ pub struct Page {
     pub advise: Option<Advised>,
     /// `linemate diff --json`.
     pub diff: Option<DiffDocument>,
-    /// Two layouts of a type: before and after the edits, of `diff` those of both kernels.
+    /// Two layouts of a type: before and after the edits; for `diff`, those of both kernels.
     pub layouts: Vec<LayoutChange>,
     /// `linemate case run --json`, the case that was run first.
     pub cases: Vec<CaseResults>,
@@ -59,17 +60,17 @@ impl Page {
     pub const SCHEMA: &str = "linemate.page/1";
 }
 
-/// A type, as `linemate report --type T --json` has it, without `lines` and the fields of single places.
-/// `fields` are the 400 with most accesses; in `times` there are the 24 fields and 24 lines with most accesses
-/// of the type of `--type`, 8 and 8 of others.
+/// A type, as in `linemate report --type T --json`, without `lines` and the fields of single
+/// places. `fields` has the 400 with most accesses; `times` has the 24 fields and 24 lines with
+/// most accesses of the type given with `--type`, 8 and 8 of others.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PageType {
-    /// As `linemate report --type T --json` has it, without `lines` and the fields of single places. `fields` are those with most accesses,
-    /// and so are the fields and lines in `times`.
+    /// As in `linemate report --type T --json`, without `lines` and the fields of single places.
+    /// `fields` has those with most accesses, and so has `times`.
     #[serde(flatten)]
     pub view: TypeView,
-    /// The accessed fields that `fields` leaves out.
+    /// The number of accessed fields missing in `fields`.
     #[serde(default)]
     pub rest: FieldColumns,
     /// The sums of its lines.
@@ -83,8 +84,8 @@ pub struct PageType {
     pub lines_without_times: usize,
 }
 
-/// Fields in columns: the n-th entry of each is of the n-th field. Accesses are the sum of loads, stores and
-/// RMWs.
+/// Fields in columns: the n-th entry of each belongs to the n-th field. Accesses are the sum of
+/// loads, stores and RMWs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FieldColumns {
@@ -100,9 +101,9 @@ pub struct FieldColumns {
     pub stores: Vec<u64>,
     /// Atomic read-modify-writes.
     pub rmws: Vec<u64>,
-    /// Stores and RMWs known to have left memory as it was.
+    /// Stores and RMWs known to have left memory unchanged.
     pub silent: Vec<u64>,
-    /// Share of accesses by other CPUs than the object's owner; null where objects have no owner.
+    /// Share of accesses by CPUs other than the object's owner; null if objects have no owner.
     pub remote_share: Vec<Option<f64>>,
     /// The number of CPUs that read.
     pub readers: Vec<u32>,
@@ -110,7 +111,7 @@ pub struct FieldColumns {
     pub writers: Vec<u32>,
 }
 
-/// Lines in columns, by where accesses begin.
+/// Lines in columns, by where accesses start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LineColumns {

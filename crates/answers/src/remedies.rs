@@ -18,18 +18,18 @@ pub struct RemedyList {
     pub recorded_cpus: usize,
     /// The first interleaving's seed.
     pub seed: u64,
-    /// The most interleavings of a trial.
+    /// The maximum number of interleavings of a trial.
     pub interleavings: usize,
     /// Accesses in the recording.
     pub accesses: u64,
-    /// What everything costs, without edits, under the first interleaving.
+    /// The total cost, without edits, under the first interleaving.
     pub whole: Stake,
-    /// What gains most first, then what was not shown to gain, by what is at stake.
+    /// The largest gain first, then those without a confirmed gain, by what is at stake.
     pub remedies: Vec<Remedy>,
-    /// How many were found beyond the most of a kind, by kind.
+    /// How many more were found than are listed, by kind.
     pub left_out: Vec<(RemedyKind, usize)>,
-    /// Cycles that a remedy has at stake to be listed: 0.05 % of `whole`, or of the cost of the type of
-    /// `--type`.
+    /// Cycles that a remedy must have at stake to be listed: 0.05 % of `whole`, or of the cost of
+    /// the type given with `--type`.
     #[serde(default)]
     pub floor: u64,
     /// How many have less.
@@ -41,7 +41,7 @@ pub struct RemedyList {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Remedy {
-    /// What it advises.
+    /// Its kind.
     pub kind: RemedyKind,
     /// What it is about: `TYPE.FIELD`, or types.
     pub subject: String,
@@ -51,9 +51,9 @@ pub struct Remedy {
     pub concerns: Vec<String>,
     /// What it is about in cycles.
     pub stake: Stake,
-    /// What the rule went by.
+    /// The rule's evidence.
     pub reasons: Reasons,
-    /// Edits that have its effect, and what they would gain; none where no edit can.
+    /// Edits with the same effect, and their predicted gain; none if no edit can.
     pub trials: Vec<Trial>,
 }
 
@@ -71,7 +71,7 @@ impl Remedy {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RemedyKind {
-    /// Stores that leave memory as it was take the line from others all the same: test first.
+    /// Stores that leave memory unchanged still take the line from others: test first.
     SkipSilentStores,
     /// An atomic's result is available when its field is loaded again.
     ReuseResult,
@@ -79,17 +79,17 @@ pub enum RemedyKind {
     Derive,
     /// Every CPU counts in one object: give each its own.
     SplitPerCpu,
-    /// Objects of two types belong together one by one: allocate them as one.
+    /// Objects of two types belong together one to one: allocate them as one.
     CoAllocate,
-    /// A field that is written all the time takes its neighbours' line away.
+    /// A field that is constantly written takes its neighbours' line away.
     OwnLine,
-    /// Neighbours in an array are different CPUs': pad them to lines.
+    /// Neighbours in an array belong to different CPUs: pad them to lines.
     PadElements,
-    /// What an allocator gave out side by side is different CPUs': allocate it on lines of its own.
+    /// Adjacent allocations belong to different CPUs: allocate them on lines of their own.
     AllocateApart,
-    /// Objects meet in few sets of a cache: allocate them elsewhere.
+    /// Objects collide in few sets of a cache: allocate them elsewhere.
     SpreadOverSets,
-    /// Words that are really exchanged: no layout helps.
+    /// Words that really are exchanged: no layout helps.
     WriteLess,
 }
 
@@ -108,7 +108,7 @@ impl RemedyKind {
         RemedyKind::WriteLess,
     ];
 
-    /// What it advises, in a few words.
+    /// The advice in a few words.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -126,7 +126,8 @@ impl RemedyKind {
     }
 }
 
-/// Accesses that left their core, in the first interleaving without edits: what a remedy could gain at most.
+/// Accesses that left their core, in the first interleaving without edits: the most that a remedy
+/// could gain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Stake {
@@ -136,7 +137,7 @@ pub struct Stake {
     pub cycles: u64,
 }
 
-/// What a rule went by.
+/// The rule's evidence.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Reasons {
@@ -144,7 +145,7 @@ pub struct Reasons {
     pub loads: u64,
     /// The number of stores.
     pub stores: u64,
-    /// Of those, the ones that left memory as it was.
+    /// Of those, the ones that left memory unchanged.
     pub silent_stores: u64,
     /// Atomic read-modify-writes.
     pub rmws: u64,
@@ -154,7 +155,7 @@ pub struct Reasons {
     pub writers: u32,
     /// The functions that pay most.
     pub functions: Vec<FunctionUse>,
-    /// What else the rule went by.
+    /// Further evidence.
     pub notes: Vec<String>,
 }
 
@@ -162,7 +163,7 @@ pub struct Reasons {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FunctionUse {
-    /// Its symbol, without what the compiler appended.
+    /// Its symbol, without suffixes added by the compiler.
     pub name: String,
     /// The number of its accesses.
     pub accesses: u64,
@@ -172,17 +173,17 @@ pub struct FunctionUse {
     pub cycles: u64,
 }
 
-/// Edits, and what they would gain.
+/// Edits, and their predicted gain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Trial {
     /// The edits (docs/reference/edits.md).
     pub edits: String,
-    /// What replay found.
+    /// The result of the replay.
     pub effect: RemedyEffect,
 }
 
-/// What became of a trial.
+/// The outcome of a trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -191,7 +192,7 @@ pub enum RemedyEffect {
     NotTried,
     /// The edits cannot be applied to this recording.
     Refused {
-        /// Why they cannot.
+        /// The reason.
         why: String,
     },
     /// A prediction.
@@ -211,11 +212,11 @@ impl RemedyEffect {
     }
 }
 
-/// What edits change, by replay.
+/// The effect of edits, by replay.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Gain {
-    /// How many were replayed.
+    /// Number of interleavings replayed.
     pub interleavings: usize,
     /// Cycles of the concerned types' accesses that left their core.
     pub types: Measure,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The part of a recording's rounds, the last, in which new lines are counted as late: a tenth.
+/// The last part of a recording's rounds, in which new lines count as late: a tenth.
 const LATE: u64 = 10;
 
 /// What filled the caches before counting began.
@@ -11,21 +11,22 @@ const LATE: u64 = 10;
 pub struct WarmUp {
     /// Lines touched or fetched.
     pub lines: u64,
-    /// Of those, the ones that came in the last tenth of the recording's rounds. More than a twentieth of
-    /// `lines`: the recording is short (docs/model/replay.md).
+    /// Of those, the ones that came in the last tenth of the recording's rounds. More than a
+    /// twentieth of `lines`: the recording is short (docs/model/replay.md).
     pub late: u64,
 }
 
 impl WarmUp {
-    /// Whether the recording still met new lines at its end, half as many or more than if it had met them evenly: what it would have
-    /// met after its end is missing, and a repetition takes for known what would be new. Half is a convention.
+    /// Whether the recording still touched new lines at its end, at least half as many as if it had
+    /// touched them evenly: what it would have touched after its end is missing, and a repetition
+    /// treats as known what would be new. Half is a convention.
     #[must_use]
     pub fn is_short(&self) -> bool {
         self.late * 2 * LATE > self.lines
     }
 }
 
-/// Between what modified lines are counted: the finest of them of which a replay has at most 32.
+/// What modified lines are counted between: the finest grouping of which a replay has at most 32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]

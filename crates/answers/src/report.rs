@@ -64,9 +64,9 @@ pub struct Inputs {
     pub recorded_by: String,
     /// The recording's description: kernel, command, machine, seed, …
     pub recording: BTreeMap<String, String>,
-    /// The recording's checksum; null if it is cut.
+    /// The recording's checksum; null if it is truncated.
     pub checksum: Option<String>,
-    /// Why the recording has no end, null if it has one; the figures are of what is there.
+    /// Why the recording has no end, null if it has one; the figures cover what is there.
     pub cut: Option<String>,
 }
 
@@ -78,17 +78,17 @@ pub struct LedgerView {
     pub recorded: u64,
     /// Accesses in the ledger: the same number.
     pub total: u64,
-    /// Share of accesses whose type is known, among those not to stacks, page tables, `struct page`s or page
-    /// contents.
+    /// Share of accesses whose type is known, among those not to stacks, page tables,
+    /// `struct page`s or page contents.
     pub typed_share: f64,
-    /// Accesses to programs' heap blocks and variables; absent where there are none.
+    /// Accesses to programs' heap blocks and variables; absent if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "ProgramsShare"))]
     pub programs: Option<ProgramsShare>,
-    /// Share of accesses of which nothing is known.
+    /// Share of accesses about which nothing is known.
     pub unknown_share: f64,
-    /// In fixed order. Recordings with `--kernel-types no` have one more, `kernel memory, not named`, which is
-    /// in neither share.
+    /// In fixed order. Recordings with `--kernel-types no` have one more,
+    /// `kernel memory, not named`, which is in neither share.
     pub groups: Vec<LedgerGroup>,
 }
 
@@ -96,7 +96,7 @@ pub struct LedgerView {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ProgramsShare {
-    /// How many, by the programs and by the kernel for them.
+    /// How many, by the programs and by the kernel on their behalf.
     pub accesses: u64,
     /// Share of those whose type is known.
     pub typed_share: f64,
@@ -106,22 +106,22 @@ pub struct ProgramsShare {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LedgerGroup {
-    /// What it is called.
+    /// Its name.
     pub name: Cow<'static, str>,
     /// The number of accesses.
     pub accesses: u64,
     /// Their share of the total.
     pub share: f64,
-    /// What it consists of.
+    /// Its parts.
     pub buckets: Vec<LedgerBucket>,
 }
 
 impl LedgerGroup {
-    /// Objects of allocators whose type is not known.
+    /// Objects from allocators whose type is unknown.
     pub const HEAP: &str = "heap block, type unknown";
     /// Pages of processes, files, pipes and sockets.
     pub const CONTENTS: &str = "page contents";
-    /// Accesses of which nothing is known.
+    /// Accesses about which nothing is known.
     pub const UNKNOWN: &str = "unknown";
     /// Kernel memory of a recording with `--kernel-types no`.
     pub const UNNAMED: &str = "kernel memory, not named";
@@ -131,7 +131,7 @@ impl LedgerGroup {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LedgerBucket {
-    /// What it is called.
+    /// Its name.
     pub name: Cow<'static, str>,
     /// The number of accesses.
     pub accesses: u64,
@@ -139,7 +139,7 @@ pub struct LedgerBucket {
     pub share: f64,
 }
 
-/// What a report is about: rows of one kind, or one type.
+/// The subject of a report: rows of one kind, or one type.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -160,7 +160,7 @@ pub enum View {
     Type(Box<TypeView>),
 }
 
-/// Counts of accesses: part of every row but those of `cpus`.
+/// Counts of accesses: part of every row except those of `cpus`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Figures {
@@ -172,9 +172,9 @@ pub struct Figures {
     pub stores: u64,
     /// Atomic read-modify-writes.
     pub rmws: u64,
-    /// Stores and RMWs known to have left memory as it was.
+    /// Stores and RMWs known to have left memory unchanged.
     pub silent: u64,
-    /// Share of accesses by other CPUs than the object's owner; null where objects have no owner.
+    /// Share of accesses by CPUs other than the object's owner; null if objects have no owner.
     pub remote_share: Option<f64>,
     /// CPUs that read (RMWs count).
     pub readers: u32,
@@ -192,30 +192,31 @@ pub struct Share {
     pub accesses: u64,
 }
 
-/// A type over all its objects, a variable without one, or the untyped objects of a cache and site. What is
-/// inside an object of another type counts for that one, the outermost.
+/// A type over all its objects, a variable without one, or the untyped objects of a cache and site.
+/// What is inside an object of another type counts for that one, the outermost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TypeRow {
     /// The name of the type or variable.
     pub name: String,
-    /// The bucket; of a type in several places that of the one with most accesses.
+    /// The bucket; for a type in several places, that of the place with most accesses.
     pub kind: Cow<'static, str>,
-    /// The variable, or where untyped objects were allocated; else empty.
+    /// The variable, or the allocation site of untyped objects; else empty.
     pub place: String,
-    /// The places of a type that is in several, most accesses first; together the row.
+    /// The places of a type with several, most accesses first; together the row.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub places: Vec<TypePlace>,
     /// Bytes of the type, if there is one.
     pub size: Option<u64>,
-    /// Heap objects that were accessed, by their addresses, elements of arrays too; null if it is not about
-    /// heap objects.
+    /// Heap objects that were accessed, by their addresses, including elements of arrays; null if
+    /// it is not about heap objects.
     pub objects: Option<u64>,
-    /// Accesses to bytes of an object that come from another CPU: loads of what it wrote since this CPU last
-    /// used it, writes to what it used since they were last written. So what one CPU sets up and another uses
-    /// from then on counts once, and objects that each CPU has its own of do not count. Exact but for what
-    /// docs/model/attribution.md lists, each of which only leaves accesses out. Null where no order among CPUs
-    /// was recorded (`--parallel`), and of unnamed stacks, page tables and contents of pages.
+    /// Accesses to bytes of an object that come from another CPU: loads of what it wrote since this
+    /// CPU last used it, writes to what it used since they were last written. So what one CPU sets
+    /// up and another uses from then on counts once, and objects of which each CPU has its own do
+    /// not count. Exact except for what docs/model/attribution.md lists, each of which only leaves
+    /// accesses out. Null if the order among CPUs was not recorded (`--parallel`), and for unnamed
+    /// stacks, page tables and contents of pages.
     #[serde(default)]
     pub shared: Option<u64>,
     /// Counts.
@@ -225,7 +226,7 @@ pub struct TypeRow {
     pub functions: Vec<Share>,
 }
 
-/// One of the places that objects of a type are in.
+/// One of the places of a type's objects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TypePlace {
@@ -241,7 +242,7 @@ pub struct TypePlace {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FieldRow {
-    /// The type, or the variable where there is none.
+    /// The type, or the variable if there is none.
     pub type_name: String,
     /// The path from the type on.
     pub field: String,
@@ -273,12 +274,12 @@ pub struct LineRow {
     pub figures: Figures,
     /// The fields with most accesses.
     pub fields: Vec<Share>,
-    /// All that is accessed in it, by offset; nothing of what has no fields.
+    /// Everything accessed in it, by offset, except what has no fields.
     #[serde(default)]
     pub members: Vec<LineMember>,
 }
 
-/// A field in a line, by accesses that begin there.
+/// A field in a line, by accesses that start there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LineMember {
@@ -286,7 +287,7 @@ pub struct LineMember {
     pub field: String,
     /// Bytes from the type's start.
     pub offset: u64,
-    /// Bytes, which may reach into the next line.
+    /// Bytes, which may extend into the next line.
     pub size: u64,
     /// The number of accesses.
     pub accesses: u64,
@@ -309,18 +310,18 @@ pub struct FunctionRow {
     pub types: Vec<Share>,
 }
 
-/// A line of a program's source, or a function of which no lines are known, such as the kernel's.
+/// A line of a program's source, or a function without known lines, such as the kernel's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SourceRow {
-    /// The rest in one text, the same as in `linemate.costs`.
+    /// The rest as one text, the same as in `linemate.costs`.
     pub name: String,
-    /// The file as the debug information calls it; null where no line is known.
+    /// The file as the debug information names it; null if no line is known.
     pub file: Option<String>,
-    /// The line's number, from 1; null where no line is known.
+    /// The line's number, from 1; null if no line is known.
     pub line: Option<u32>,
-    /// The function of the line first, then those that it is inlined into; without a line the function of `--by
-    /// function`.
+    /// The function of the line first, then those it is inlined into; without a line, the function
+    /// of `--by function`.
     pub functions: Vec<String>,
     /// Counts.
     #[serde(flatten)]
@@ -335,7 +336,7 @@ pub struct SourceRow {
 pub struct CpuRow {
     /// The CPU's number.
     pub cpu: u32,
-    /// The last one of those that the row is of: another one only for one type, in recordings of more than 16
+    /// The last CPU of the row: different only for a single type, in recordings of more than 16
     /// CPUs.
     #[serde(default)]
     pub last: u32,
@@ -347,6 +348,6 @@ pub struct CpuRow {
     pub stores: u64,
     /// Atomic read-modify-writes.
     pub rmws: u64,
-    /// Share of its accesses to what another CPU owns; null of one type.
+    /// Share of its accesses to objects owned by another CPU; null for a single type.
     pub remote_share: Option<f64>,
 }

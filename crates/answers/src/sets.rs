@@ -1,13 +1,13 @@
-//! How the lines of a type fall into the sets of the caches.
+//! How the lines of a type map to cache sets.
 
 use serde::{Deserialize, Serialize};
 
-/// How a type's lines fall into the sets of the caches of a CPU that accesses them. Each cache is taken whole,
-/// also with `--llc-share`. Recorded CPUs only: clones' lines fall alike.
+/// How a type's lines map to the cache sets of a CPU that accesses them. Each cache is considered
+/// whole, also with `--llc-share`. Only recorded CPUs: clones' lines map alike.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TypeSets {
-    /// The recorded CPU that accesses the most different lines; of several the first.
+    /// The recorded CPU that accesses most different lines; of several the first.
     pub cpu: usize,
     /// How many recorded CPUs access any.
     pub cpus: usize,
@@ -19,11 +19,11 @@ pub struct TypeSets {
     pub llc: CacheSets,
 }
 
-/// A cache, and how lines of a type fall into its sets.
+/// A cache, and how lines of a type map to its sets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CacheSets {
-    /// The cache's sets; of a last-level cache those of all slices.
+    /// The cache's sets; for a last-level cache, those of all slices.
     pub sets: u64,
     /// The ways of a set.
     pub ways: u64,
@@ -39,13 +39,13 @@ pub struct CacheSets {
 pub struct SetsChange {
     /// The type's name.
     pub name: String,
-    /// Without the edits; null: nothing of it is accessed.
+    /// Without the edits; null if nothing of it is accessed.
     pub without: Option<TypeSets>,
     /// With the edits, likewise.
     pub with: Option<TypeSets>,
 }
 
-/// How lines fall into a cache's sets.
+/// How lines map to a cache's sets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SetCounts {

@@ -15,13 +15,14 @@ pub struct SurveyDocument {
     pub schema: Cow<'static, str>,
     /// The version of linemate.
     pub tool: String,
-    /// What the ranking rests on.
+    /// The recordings that the ranking is based on.
     pub recordings: Vec<AdvisedRecording>,
     /// The machines' names.
     pub machines: Vec<String>,
     /// The first interleaving's seed.
     pub seed: u64,
-    /// Over how many interleavings the types' costs are a mean: 1. Remedies have a number of their own.
+    /// The number of interleavings that the types' costs are averaged over: 1. Remedies have their
+    /// own number.
     pub interleavings: usize,
     /// The types, by the larger of the estimate and the cycles of false sharing.
     pub types: Vec<SurveyRow>,
@@ -34,13 +35,13 @@ impl SurveyDocument {
     pub const SCHEMA: &str = "linemate.advise-survey/2";
 }
 
-/// What a type costs, and what a layout could win.
+/// The cost of a type, and the possible gain from a layout.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SurveyRow {
     /// The type; what is inside an object of another type counts for that one.
     pub name: String,
-    /// Cycles over all recordings and machines: of one recording and machine those of its row in
+    /// Cycles over all recordings and machines: for one recording and machine those of its row in
     /// `linemate.costs`.
     pub cost: f64,
     /// Its share of all cycles.
@@ -49,18 +50,19 @@ pub struct SurveyRow {
     pub true_sharing: f64,
     /// The share of its cost that is false sharing.
     pub false_sharing: f64,
-    /// The share of its cost that is neither. No bound: a layout also saves true sharing where it brings words
-    /// that are exchanged together to one line.
+    /// The share of its cost that is neither. Not a bound: a layout also saves true sharing if it
+    /// brings words that are exchanged together onto one line.
     pub other_misses: f64,
-    /// The part of `other_misses` that is cold and capacity misses, which the fast model does not have.
+    /// The part of `other_misses` that is cold and capacity misses, which the fast model does not
+    /// have.
     pub capacity: f64,
-    /// What a short search finds; null: not searched.
+    /// The result of a short search; null if not searched.
     pub estimate: Option<Estimate>,
     /// Why it could not be searched.
     pub why_not: Option<String>,
 }
 
-/// What a short search finds for a type.
+/// The result of a short search for a type.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Estimate {

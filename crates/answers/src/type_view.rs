@@ -20,7 +20,7 @@ pub struct TypeView {
     pub line_size: u64,
     /// Counts over all its places.
     pub figures: Figures,
-    /// Where objects of the type are. Those without `inside` are together the type's row of `types`.
+    /// Where objects of the type are. Those without `inside` add up to the type's row of `types`.
     pub places: Vec<Place>,
     /// Its fields that are accessed, over all places, by offset.
     pub fields: Vec<FieldRow>,
@@ -37,7 +37,7 @@ pub struct TypeView {
 }
 
 impl TypeView {
-    /// Of the accesses that begin in the `size` bytes from `offset` on.
+    /// Of the accesses that start in the `size` bytes from `offset` on.
     #[must_use]
     pub fn heat(&self, offset: u64, size: u64) -> Heat {
         let mut heat = Heat::default();
@@ -74,14 +74,15 @@ pub struct Place {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct GroupRow {
-    /// `atomic` (locks and the like), `read by others` (than the owner, more than the type on average),
-    /// `shared` (of objects without an owner, from another CPU in at least one access of 100), or `own`.
+    /// `atomic` (locks and the like), `read by others` (than the owner, more than the type on
+    /// average), `shared` (objects without an owner, from another CPU in at least one access in
+    /// 100), or `own`.
     pub class: Cow<'static, str>,
-    /// All array elements as one: `pri_to_cpu[].count`; most used first, union members follow one another.
+    /// All array elements as one: `pri_to_cpu[].count`; most used first, union members adjacent.
     pub fields: Vec<String>,
     /// Their share of the type's accesses.
     pub share: f64,
-    /// Loads for each store (an RMW is both); null without stores.
+    /// Loads per store (an RMW is both); null without stores.
     pub loads_per_store: Option<f64>,
     /// Lines of the type that they are on.
     pub lines: Vec<u64>,
@@ -111,7 +112,8 @@ pub struct FieldTimes {
     pub field: String,
     /// Bytes from the type's start.
     pub offset: u64,
-    /// A list of counts for each row of CPUs, one for each part of the time up to the last one that has any.
+    /// A list of counts for each row of CPUs, one for each part of the time up to the last one with
+    /// any.
     pub accesses: Vec<Vec<u64>>,
 }
 

@@ -12,11 +12,11 @@ pub struct VerifyDocument {
     pub schema: Cow<'static, str>,
     /// Whether there are no findings: exit code 0, else 1.
     pub sound: bool,
-    /// In the order of the file, then what keeps `report` from reading it; at most some 1000.
+    /// In file order, then what keeps `report` from reading it; at most some 1000.
     pub findings: Vec<String>,
     /// How many more there are.
     pub more_findings: u64,
-    /// Whole chunks of the file.
+    /// Complete chunks of the file.
     pub chunks: usize,
     /// Loads, stores and RMWs that could be read.
     pub accesses: u64,

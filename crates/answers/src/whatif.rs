@@ -1,4 +1,4 @@
-//! What `linemate whatif` writes: what edits change.
+//! What `linemate whatif` writes: the effect of edits.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,8 +12,8 @@ use crate::measure::Measure;
 use crate::replayed::WarmUp;
 use crate::sets::SetsChange;
 
-/// What edits change on each machine. *Cycles* are those of accesses that left their core (hits in L1 and L2
-/// are not in them, except in `sources`).
+/// The effect of edits on each machine. *Cycles* are those of accesses that left their core (hits
+/// in L1 and L2 are only in `sources`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WhatIfDocument {
@@ -23,17 +23,17 @@ pub struct WhatIfDocument {
     pub tool: String,
     /// The recording's description: kernel, command, CPUs, seed, …
     pub recording: BTreeMap<String, String>,
-    /// Of the recording; null when it is cut.
+    /// Of the recording; null if it is truncated.
     pub checksum: Option<String>,
     /// The edits as text (docs/reference/edits.md).
     pub edits: String,
-    /// With `--event`: what costs can be divided by.
+    /// With `--event`: the calls to divide costs by.
     #[serde(default)]
     pub event: Option<EventCount>,
     /// The edited types before and after, for each line size of the machines.
     #[serde(default)]
     pub layouts: Vec<LayoutChange>,
-    /// One for each machine, in the order of the flags.
+    /// One per machine, in the order of the options.
     pub results: Vec<WhatIf>,
 }
 
@@ -56,11 +56,13 @@ pub struct WhatIf {
     pub recorded_cpus: usize,
     /// The first seed; the others count up.
     pub seed: u64,
-    /// How many were replayed: fewer than allowed where the intervals are narrow (docs/model/replay.md).
+    /// How many were replayed: fewer than the maximum if the intervals are narrow
+    /// (docs/model/replay.md).
     pub interleavings: usize,
-    /// The most that are allowed.
+    /// The maximum number of interleavings.
     pub interleavings_max: usize,
-    /// Whether the edits were replayed by what they change, on top of the recorded layout replayed whole (docs/model/replay.md).
+    /// Whether only what the edits change was replayed, on top of a whole replay of the recorded
+    /// layout (docs/model/replay.md).
     #[serde(default)]
     pub by_difference: bool,
     /// Accesses in the recording.
@@ -69,20 +71,21 @@ pub struct WhatIf {
     pub potential: Potential,
     /// The reported types' sizes.
     pub sizes: Vec<TypeSize>,
-    /// How the reported types' lines fall into the caches' sets.
+    /// How the reported types' lines map to cache sets.
     pub sets: Vec<SetsChange>,
     /// Cycles of the reported types.
     pub types: Measure,
-    /// Cycles of everything.
+    /// Cycles of all accesses that left their core.
     pub whole: Measure,
     /// Misses of the last-level caches.
     pub llc_misses: LlcMisses,
-    /// Whether each last-level cache, and each core's L1 and L2, had only the share of the CPUs that are
-    /// replayed on it (`--llc-share`).
+    /// Whether each last-level cache, and each core's L1 and L2, was scaled to the share of the
+    /// CPUs replayed on it (`--llc-share`).
     pub llc_share: bool,
-    /// What filled the caches before counting began, on the recorded layout; null with `--cold`.
+    /// What filled the caches before counting began, for the recorded layout; null with `--cold`.
     pub warm_up: Option<WarmUp>,
-    /// The machine's mechanisms that were replayed (`--mechanisms`), by their keys in its description.
+    /// The machine's mechanisms that were replayed (`--mechanisms`), by their keys in its
+    /// description.
     pub mechanisms: Vec<String>,
     /// Cycles from the replay's start to its end.
     pub duration: Measure,
@@ -94,23 +97,24 @@ pub struct WhatIf {
     pub fields: Vec<MeasuredRow>,
     /// All accesses by function, largest change first.
     pub functions: Vec<MeasuredRow>,
-    /// With `--ablate`: what each edit contributes.
+    /// With `--ablate`: the contribution of each edit.
     pub ablation: Vec<Ablation>,
     /// Objects that got new addresses.
     pub relocated: usize,
     /// Accesses to the reported types in the whole recording, whether they left their core or not.
     #[serde(default)]
     pub types_accesses: u64,
-    /// Accesses to the edited types, or to what embeds them, on programs' stacks: no edit moves those.
+    /// Accesses to the edited types, or to types that embed them, on programs' stacks: no edit
+    /// moves those.
     #[serde(default)]
     pub on_stacks: u64,
-    /// What each `colocate` paired.
+    /// The pairs found by each `colocate`.
     pub paired: Vec<Paired>,
-    /// What each `skip array` found.
+    /// The arrays found by each `skip array`.
     pub followed: Vec<Followed>,
     /// Accesses that did not happen, in the first interleaving.
     pub skipped: u64,
-    /// With `--under F`: what changes while F is on the stack.
+    /// With `--under F`: the change while F is on the stack.
     #[serde(default)]
     pub under: Option<UnderChange>,
 }
@@ -133,9 +137,9 @@ pub struct TypeSize {
     pub with_lines: u64,
 }
 
-/// Accesses that missed the last-level cache of their domain: served from another domain or socket, by a cache
-/// or a core there, or from memory. Not counted: what a core of the same domain served, requests for
-/// permission, and lines that only a prefetcher fetched.
+/// Accesses that missed the last-level cache of their domain: served from another domain or socket,
+/// by a cache or a core there, or from memory. Not counted: those that a core of the same domain
+/// served, upgrades, and lines that only a prefetcher fetched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LlcMisses {
@@ -143,7 +147,7 @@ pub struct LlcMisses {
     pub types: Measure,
     /// Of everything that was recorded.
     pub whole: Measure,
-    /// Of all that kernel code did: everything but what programs' own code accessed.
+    /// Of all kernel code: everything except what programs' own code accessed.
     pub kernel: Measure,
     /// Its loads: what processors' counters of load misses count.
     pub kernel_loads: Measure,
@@ -167,21 +171,21 @@ pub struct MeasuredRow {
     pub cycles: Measure,
 }
 
-/// What an edit contributes to the reported types' cycles.
+/// The contribution of an edit to the reported types' cycles.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Ablation {
     /// The edit, as it is written.
     pub edit: String,
-    /// This edit against none; null: it needs others.
+    /// With only this edit, against none; null if it needs others.
     pub alone: Option<Measure>,
-    /// All edits against all but this one; null: others need it.
+    /// All edits, against all but this one; null if others need it.
     pub last: Option<Measure>,
     /// Why there is no figure.
     pub why_not: Option<String>,
 }
 
-/// What a `colocate` paired.
+/// The pairs found by a `colocate`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Paired {
@@ -193,7 +197,7 @@ pub struct Paired {
     pub second_alone: usize,
 }
 
-/// What a `skip array` found.
+/// The arrays found by a `skip array`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Followed {
@@ -201,11 +205,11 @@ pub struct Followed {
     pub pointer: String,
     /// Objects whose pointer was loaded.
     pub owners: usize,
-    /// Of how many of them the array is known.
+    /// For how many of them the array is known.
     pub arrays: usize,
 }
 
-/// What changes while a function is on the stack: of it and its callees.
+/// The change while a function is on the stack: in it and its callees.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct UnderChange {
@@ -217,8 +221,8 @@ pub struct UnderChange {
     pub cost: Measure,
     /// Misses of the last-level caches.
     pub llc_misses: Measure,
-    /// All its cycles: one for each instruction, and the waiting.
+    /// All its cycles: one per instruction, plus the waiting.
     pub cycles: Measure,
-    /// The same of the whole recording.
+    /// The same for the whole recording.
     pub all_cycles: Measure,
 }

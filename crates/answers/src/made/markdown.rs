@@ -27,7 +27,7 @@ left out where there is nothing to say; others are null.
 |---|---|---|
 ";
 
-/// How a program reads what a page holds.
+/// How a program reads the contents of a page.
 const OF_PAGE: &str = "\
 The object is in the page's element `script` with the id `data`, where `<`, `>` and `&` are written
 `\\u003c`, `\\u003e` and `\\u0026`:
@@ -99,7 +99,7 @@ fn section(out: &mut String, declared: &Declared, root: &Root, homes: &BTreeMap<
     let _ = write!(out, "\n{}\n", wrapped(&declared.about));
     if let Shape::Object(fields) = &declared.shape {
         let _ = writeln!(out, "| key | type | meaning |\n|---|---|---|");
-        // What all documents begin with is in the index.
+        // The index has what all documents start with.
         let common = |name: &str| declared.name == root.name && ["schema", "tool"].contains(&name);
         for field in fields.iter().filter(|field| !common(&field.name)) {
             let absent = if field.absent { ", absent" } else { "" };

@@ -1,4 +1,4 @@
-//! The types' shapes: what schemars says about them, in the few forms that documents have.
+//! The types' shapes: schemars' output, in the few forms that documents use.
 
 use schemars::schema::{
     ArrayValidation, InstanceType, ObjectValidation, Schema, SchemaObject, SingleOrVec,
@@ -31,7 +31,7 @@ pub(super) struct ObjectField {
     pub(super) name: String,
     pub(super) about: String,
     pub(super) shape: Shape,
-    /// Whether it is left out where there is nothing to say.
+    /// Whether it is left out if there is nothing to say.
     pub(super) absent: bool,
 }
 
@@ -210,7 +210,7 @@ fn all_fields(object: &ObjectValidation, one_of: &[Schema]) -> Vec<ObjectField> 
     all
 }
 
-/// `otherwise`: what is said about those of which nothing is.
+/// `otherwise`: the text for those without one.
 fn fields(object: &ObjectValidation, otherwise: &str) -> Vec<ObjectField> {
     let of = object.properties.iter().map(|(name, schema)| {
         let shape = shape(schema);

@@ -6,8 +6,9 @@ use super::Model;
 use super::shape::{Declared, ObjectField, Shape};
 
 const HEAD: &str = "\
-// The documents that the page reads, made of the types in crates/answers: `UPDATE=1 cargo test -p linemate-answers` writes this file.
-// What each key means is in docs/reference/json. Long because it has all that a page can hold.
+// The documents that the page reads, generated from the types in crates/answers:
+// `UPDATE=1 cargo test -p linemate-answers` writes this file. What each key means is in
+// docs/reference/json. Long because it has all that a page can hold.
 ";
 
 /// `web/src/documents.ts`.
