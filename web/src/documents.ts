@@ -1,5 +1,6 @@
-// The documents that the page reads, made of the types in crates/answers: `UPDATE=1 cargo test -p linemate-answers` writes this file.
-// What each key means is in docs/reference/json. Long because it has all that a page can hold.
+// The documents that the page reads, generated from the types in crates/answers:
+// `UPDATE=1 cargo test -p linemate-answers` writes this file. What each key means is in
+// docs/reference/json. Long because it has all that a page can hold.
 
 export interface Page {
   schema: string;
