@@ -2,7 +2,7 @@
 # Mutation testing: changes one mutant in fifteen of some crates' code, one at a time, and runs the crate's own tests with it. Prints
 # each mutant that no test sees. Exits 1 if there is any: evidence/validation.md says which are equivalent.
 #
-#   scripts/mutants.sh [CRATE...]     (default: attribution study layout replay recording types)
+#   scripts/mutants.sh [CRATE...]     (default: attribution session experiment growth study layout replay recording types)
 #
 # MUTANTS_SHARD=K takes the mutants K, K + 15, K + 30 … of each crate instead of those from 0 on.
 set -euo pipefail
@@ -20,7 +20,7 @@ esac
 
 crates=("$@")
 if [ "${#crates[@]}" -eq 0 ]; then
-	crates=(attribution study layout replay recording types)
+	crates=(attribution session experiment growth study layout replay recording types)
 fi
 for crate in "${crates[@]}"; do
 	if [ ! -d "crates/$crate" ]; then

@@ -12,13 +12,16 @@ use std::process::Command;
 use sha2::{Digest, Sha256};
 
 /// Relative to this crate.
-const SOURCES: [&str; 22] = [
+const SOURCES: [&str; 25] = [
     "../answers/src",
     "../attribution/src",
     "../code/src",
     "../dwarf/src",
     "../insn/src",
     "../layout/src",
+    "../experiment/src",
+    "../growth/src",
+    "../session/src",
     "../study/src",
     "../machine/src",
     "../recording/src",

@@ -18,8 +18,14 @@ from . import document, imports, rust
 # Another tree is measured where HOUSE_ROOT says so: the test of the rules makes one.
 ROOT = Path(os.environ.get("HOUSE_ROOT") or Path(__file__).parents[2]).resolve()
 HOUSE = ROOT / "docs/internals/house.md"
-# Counted where the measure is about one crate's values: offsets, objects and instructions that are bare integers.
-BARE = ("study", "advise", "attribution", "replay")
+# Counted where the measure is about one crate's values: offsets, objects and instructions that are bare integers. `study` was one crate with
+# what it is made of now.
+BARE = {
+    "study": ("study", "experiment", "session", "growth"),
+    "advise": ("advise",),
+    "attribution": ("attribution",),
+    "replay": ("replay",),
+}
 # A circle of three is a knot that can be read at once; more cannot.
 CIRCLE_MAX = 3
 TUPLES_MAX = 10
@@ -126,7 +132,7 @@ def measures() -> document.Rows:
         ("tuple parameters", str(len(tuples(functions)))),
         ("doc blocks of three words or fewer", percent(tree.short_doc_blocks, tree.doc_blocks)),
         ("`//` lines, of lines of code", percent(tree.comment_lines, code)),
-        ("bare `u64` in " + ", ".join(BARE), ", ".join(str(bare[name]) for name in BARE)),
+        ("bare `u64` in " + ", ".join(BARE), ", ".join(str(sum(bare[crate] for crate in parts)) for parts in BARE.values())),
         ("largest circle of files in a crate", largest),
         ("circles of more than three files", str(sum(len(group) > CIRCLE_MAX for _, group in knots))),
         ("circles of crates", str(len(upward()))),

@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 
 use linemate_answers::{FootprintChange, GroupReasons, LayoutEffect};
 use linemate_attribution::Analysis;
+use linemate_experiment::scene::{Scene, Watch};
+use linemate_experiment::{
+    Conditions, Cpus, Experiment, ExperimentError, INTERLEAVINGS_MIN, Interleavings, Under,
+};
 use linemate_layout::origin::BUILT_LINE;
 use linemate_layout::plan::resolve;
 use linemate_layout::{EditFile, EditSubject, Layouts, Plan, Slot};
 use linemate_machine::Machine;
-use linemate_study::experiment::recorded_cpus;
-use linemate_study::scene::{Scene, Watch};
-use linemate_study::whatif::INTERLEAVINGS_MIN;
-use linemate_study::{Conditions, Cpus, Experiment, Interleavings, Session, Under, WhatIfError};
+use linemate_session::{Session, recorded_cpus};
+use linemate_study::WhatIfError;
 use linemate_types::{BitOffset, ByteAlign, ByteSize, LineSize, Symbols, TypeId, TypeModel};
 
 use crate::alternatives::{Aligned, Grown, is_enough, offered};
@@ -418,7 +420,7 @@ pub(crate) fn shape(
 
 /// Refuses a recording with more CPUs than the fast model's sets hold.
 pub(crate) fn check_cpus(analysis: &Analysis<'_>) -> Result<(), AdviseError> {
-    let cpus = recorded_cpus(analysis)?;
+    let cpus = recorded_cpus(analysis).map_err(ExperimentError::from)?;
     match cpus > CPUS_MAX {
         true => Err(AdviseError::Cpus(cpus)),
         false => Ok(()),

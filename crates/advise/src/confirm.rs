@@ -2,8 +2,9 @@
 //! interleavings.
 
 use linemate_answers::{LayoutEffect, Measure};
+use linemate_experiment::{Experiment, Interleavings};
 use linemate_layout::EditFile;
-use linemate_study::{Experiment, Interleavings, compare};
+use linemate_study::compare;
 
 use crate::error::AdviseError;
 

@@ -1,9 +1,10 @@
 //! Why there is no advice.
 
+use linemate_experiment::{ExperimentError, UnderError};
 use linemate_layout::origin::OriginError;
 use linemate_layout::plan::{PlanError, PlanReason};
 use linemate_recording::Error as RecordingError;
-use linemate_study::{ExperimentError, UnderError, WhatIfError};
+use linemate_study::WhatIfError;
 
 /// Why there is no advice.
 #[derive(Debug, thiserror::Error)]

@@ -9,11 +9,12 @@
 use std::collections::BTreeMap;
 
 use linemate_answers::{Estimate, SurveyRow};
+use linemate_experiment::scene::{Scene, Watch};
+use linemate_experiment::{Conditions, Experiment};
 use linemate_layout::nesting::embeds;
 use linemate_machine::{LineSize, Machine};
 use linemate_replay::{Cause, Counts};
-use linemate_study::scene::{Scene, Watch};
-use linemate_study::{Conditions, Experiment, Session};
+use linemate_session::Session;
 use linemate_types::TypeId;
 
 use crate::advise::{check_cpus, limits, metrics, models, shape};

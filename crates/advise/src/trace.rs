@@ -11,12 +11,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use linemate_experiment::ExperimentError;
+use linemate_experiment::scene::{Scene, Step};
 use linemate_layout::nesting::{embeds, enclosing};
 use linemate_machine::LineSize;
 use linemate_recording::{AccessKind, GuestAddr};
 use linemate_replay::{Interleaving, SliceHead};
-use linemate_study::experiment::ExperimentError;
-use linemate_study::scene::{Scene, Step};
 use linemate_types::{ByteOffset, TypeId, TypeModel};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;

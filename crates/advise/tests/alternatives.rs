@@ -6,7 +6,8 @@
 mod world;
 
 use linemate_advise::{Advice, Choice, Request, advise};
-use linemate_study::{Conditions, Session};
+use linemate_experiment::Conditions;
+use linemate_session::Session;
 use world::{F, Heap, World, object};
 
 const ROUNDS: u64 = 100;

@@ -3,7 +3,7 @@
 mod held_out;
 
 use linemate_answers::{GrowthBy, GrowthDocument, GrowthRecording, GrowthRow, Noise, Prediction};
-use linemate_study::growth::{Growth, Trend};
+use linemate_growth::{Growth, Trend};
 
 pub use self::held_out::held_out_check;
 
@@ -65,7 +65,7 @@ fn gain(row: &GrowthRow) -> f64 {
     row.predicted.mean - row.recorded.last().copied().unwrap_or(0.0)
 }
 
-fn prediction(of: linemate_study::growth::Prediction) -> Prediction {
+fn prediction(of: linemate_growth::Prediction) -> Prediction {
     Prediction {
         mean: of.mean,
         low: of.low,

@@ -4,8 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use linemate_answers::By;
-use linemate_answers::{FieldMap, View};
+use linemate_answers::{By, FieldMap, View};
 use linemate_attribution::Analysis;
 use linemate_documents::{ReportOptions, layout_changes, report_document};
 use linemate_layout::{Plan, parse};

@@ -9,7 +9,7 @@ use clap::builder::TypedValueParser;
 use clap::{Arg, Command};
 use linemate_attribution::named_type;
 use linemate_recording::{Error, Recording};
-use linemate_study::Session;
+use linemate_session::Session;
 use linemate_types::LineSize;
 
 use crate::files::InFile;

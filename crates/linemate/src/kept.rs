@@ -11,8 +11,8 @@ use std::time::SystemTime;
 
 use linemate_guest::cache_folder;
 use linemate_recording::Recording;
-use linemate_study::progress::{Progress, Step};
-use linemate_study::shelf::{Nothing, Part, Shelf};
+use linemate_session::progress::{Progress, Step};
+use linemate_session::shelf::{Nothing, Part, Shelf};
 
 use crate::output;
 use folder::Folder;

@@ -2,8 +2,8 @@
 
 use std::str::FromStr;
 
+use linemate_experiment::{Groups, Mixing};
 use linemate_machine::Mechanism;
-use linemate_study::{Groups, Mixing};
 
 /// What excludes all other words.
 const NONE: &str = "none";

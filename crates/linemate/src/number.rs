@@ -11,7 +11,7 @@ use clap::{Arg, Command};
 /// The most rows of a table: more than a kernel has types, variables and their fields.
 pub(crate) const ROWS_MAX: usize = 1_000_000;
 /// The fewest interleavings that give an interval.
-pub(crate) const INTERLEAVINGS_MIN: usize = linemate_study::whatif::INTERLEAVINGS_MIN;
+pub(crate) const INTERLEAVINGS_MIN: usize = linemate_experiment::INTERLEAVINGS_MIN;
 /// The most interleavings: their interval is a fourteenth of that of [`INTERLEAVINGS_MIN`], and each is a replay of the whole recording.
 pub(crate) const INTERLEAVINGS_MAX: usize = 1024;
 /// The most CPUs of a machine that can be described.

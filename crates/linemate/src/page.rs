@@ -7,7 +7,7 @@ use linemate_answers::{By, CostsDocument, Page, View};
 use linemate_documents::{ReportOptions, report_document};
 use linemate_files::Output;
 use linemate_page::{About, Frame, detailed, html, page_type, shorten};
-use linemate_study::Session;
+use linemate_session::Session;
 use linemate_types::LineSize;
 
 use crate::files::OutFile;

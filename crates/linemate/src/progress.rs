@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use linemate_study::progress::{Progress, Silent, Step};
+use linemate_session::progress::{Progress, Silent, Step};
 
 /// Shows steps with an estimate of what is left of each; nothing where standard error is no terminal.
 pub(crate) fn shown() -> Box<dyn Progress> {

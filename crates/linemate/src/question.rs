@@ -14,9 +14,10 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use clap::Arg;
 use linemate_answers::EventCount;
+use linemate_experiment::{Conditions, Under};
 use linemate_machine::Machine;
 use linemate_recording::Recording;
-use linemate_study::{Conditions, Session, Under};
+use linemate_session::Session;
 use linemate_text::shown;
 use linemate_types::LineSize;
 

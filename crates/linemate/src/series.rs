@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use linemate_study::Growth;
-use linemate_study::growth::{SeriesCounts, SeriesError};
+use linemate_experiment::series_counts;
+use linemate_growth::{Growth, SeriesCounts, SeriesError};
 
 use crate::files::InFile;
 use crate::input;
@@ -25,5 +25,5 @@ pub(crate) fn counts(path: &Path, keeping: Keeping) -> anyhow::Result<SeriesCoun
         return Err(SeriesError::Cut(name).into());
     }
     let session = input::ask(path, &recording, keeping)?;
-    Ok(SeriesCounts::of(&name, &session)?)
+    Ok(series_counts(&name, &session)?)
 }

@@ -11,8 +11,9 @@ use std::path::PathBuf;
 
 use common::{kernel, linemate, record, story, workload};
 use linemate_answers::{CostsDocument, WhatIfDocument};
+use linemate_experiment::Under;
 use linemate_recording::{CpuId, Event, GuestAddr, Recording};
-use linemate_study::{Session, Under};
+use linemate_session::Session;
 use linemate_testkit::calls::{NAMES, image, tree};
 use linemate_testkit::elf;
 use linemate_testkit::world::IMAGE;

@@ -6,8 +6,8 @@ use linemate_answers::{FunctionUse, Reasons, RemedyEffect, Stake, Trial};
 use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::tally::CpuSet;
 use linemate_attribution::{Analysis, Tally};
+use linemate_experiment::scene::Scene;
 use linemate_layout::{Edit, EditFile, EditSubject, Section, Statement};
-use linemate_study::scene::Scene;
 
 use super::apart::neighbours::Neighbours;
 use super::bitmap::Bitmaps;

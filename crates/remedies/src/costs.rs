@@ -7,10 +7,10 @@
 
 use std::collections::BTreeMap;
 
+use linemate_experiment::scene::Step;
+use linemate_experiment::{Experiment, ExperimentError};
 use linemate_recording::AccessKind;
 use linemate_replay::{Cause, Counts, KeyId, Placed, SiteId};
-use linemate_study::scene::Step;
-use linemate_study::{Experiment, ExperimentError};
 use rustc_hash::FxHashMap;
 
 use super::apart::neighbours::Neighbours;

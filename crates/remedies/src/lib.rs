@@ -34,9 +34,9 @@ mod silent;
 mod trials;
 
 use linemate_answers::{Remedy, RemedyEffect, RemedyKind, RemedyList};
-use linemate_study::scene::{Scene, Watch};
-use linemate_study::whatif::INTERLEAVINGS_MIN;
-use linemate_study::{Cpus, Experiment, Session};
+use linemate_experiment::scene::{Scene, Watch};
+use linemate_experiment::{Cpus, Experiment, INTERLEAVINGS_MIN};
+use linemate_session::Session;
 
 pub use apart::allocated_apart;
 pub use model::{RemedyError, RemedyOptions};

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use linemate_attribution::couse::WINDOW;
 use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::{Analysis, Bucket};
+use linemate_experiment::scene::Step;
 use linemate_recording::AccessKind;
-use linemate_study::scene::Step;
 use linemate_types::{Type, TypeModel};
 use rustc_hash::FxHashMap;
 

@@ -1,9 +1,8 @@
 //! Inputs and outputs: options, advice, errors.
 
+use linemate_experiment::{Conditions, ExperimentError, INTERLEAVINGS_MIN};
 use linemate_machine::Machine;
 use linemate_recording::Error as RecordingError;
-use linemate_study::whatif::INTERLEAVINGS_MIN;
-use linemate_study::{Conditions, ExperimentError};
 
 /// How to look for remedies.
 #[derive(Clone, Debug)]

@@ -3,8 +3,8 @@
 pub(crate) mod found;
 
 use linemate_answers::{Remedy, RemedyEffect, RemedyKind, Trial};
+use linemate_experiment::scene::TypePair;
 use linemate_layout::{Edit, EditFile, Position, Section, Statement};
-use linemate_study::scene::TypePair;
 use linemate_types::{Type, TypeId, TypeModel};
 
 use self::found::Answer;

@@ -4,10 +4,11 @@
 //! recording. Differences are paired by interleaving, as in a what-if.
 
 use linemate_answers::{Gain, RemedyEffect};
+use linemate_experiment::scene::Scene;
+use linemate_experiment::{Experiment, ExperimentError, Interleavings};
 use linemate_layout::plan::resolve;
 use linemate_layout::{EditFile, parse};
-use linemate_study::scene::Scene;
-use linemate_study::{Effect, Experiment, ExperimentError, Interleavings, WhatIfError, compare};
+use linemate_study::{Effect, WhatIfError, compare};
 use linemate_types::{TypeId, TypeModel};
 
 use super::model::RemedyOptions;

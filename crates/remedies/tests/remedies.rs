@@ -9,7 +9,7 @@ mod world;
 use asked::{MODE, ROUNDS, STAT, counting, found_with, of_kind, of_kind_with, options, subjects};
 use linemate_answers::{Remedy, RemedyEffect, RemedyKind};
 use linemate_remedies::{RemedyOptions, find};
-use linemate_study::Session;
+use linemate_session::Session;
 use world::{CPUS, F, Heap, NOHZ, World, object};
 
 /// Objects that point to each other, in the rounds that `round` makes, from cold caches: warm ones
@@ -412,9 +412,9 @@ fn advice_can_be_about_one_type_and_the_best_are_tried_first() {
         "7 interleavings are too few for a 95 % confidence interval: at least 8"
     );
     let odd = RemedyOptions {
-        conditions: linemate_study::Conditions {
+        conditions: linemate_experiment::Conditions {
             cpus: Some(6),
-            ..linemate_study::Conditions::default()
+            ..linemate_experiment::Conditions::default()
         },
         ..options()
     };

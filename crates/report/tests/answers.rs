@@ -11,13 +11,14 @@ use linemate_answers::{
     RemedyEffect, RemedyList, SurveyDocument, Trial,
 };
 use linemate_documents::{advice_document, diff_document, survey_document};
+use linemate_experiment::Conditions;
 use linemate_layout::EditSubject;
 use linemate_machine::{Machine, find};
 use linemate_recording::{AccessKind, Recording};
 use linemate_remedies::RemedyOptions;
 use linemate_report::{AdviceText, advice_text, diff_text, survey_text};
+use linemate_session::Session;
 use linemate_study::diff::{On, fields};
-use linemate_study::{Conditions, Session};
 use linemate_testkit::world::{F, RQ, UNITS, World};
 use serde::Serialize;
 use serde::de::DeserializeOwned;

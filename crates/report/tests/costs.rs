@@ -2,8 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use linemate_answers::By;
-use linemate_answers::{Causes, Cost, Costs, CostsDocument, HotPlace};
+use linemate_answers::{By, Causes, Cost, Costs, CostsDocument, HotPlace};
 use linemate_documents::costs_document;
 use linemate_machine::find;
 use linemate_report::{CostsTables, costs_text};

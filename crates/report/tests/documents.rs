@@ -7,9 +7,8 @@ mod common;
 use std::io::{Seek, Write};
 
 use common::{read_back, row};
-use linemate_answers::By;
 use linemate_answers::{
-    CellCost, Cost, Costs, CostsDocument, DiffFigures, DiffSide, DoctorCheck, EventCount,
+    By, CellCost, Cost, Costs, CostsDocument, DiffFigures, DiffSide, DoctorCheck, EventCount,
     KernelLayout, LineCost, PairCost, ReplayedAs,
 };
 use linemate_documents::{

@@ -4,9 +4,8 @@
 
 use linemate_answers::{GrowthBy, GrowthDocument};
 use linemate_documents::{growth_document, held_out_check};
+use linemate_growth::{Growth, RunOfSeries, SeriesCounts};
 use linemate_report::growth_text;
-use linemate_study::Growth;
-use linemate_study::growth::{RunOfSeries, SeriesCounts};
 
 /// Accesses per CPU on n CPUs: `scan` does 1000 + 50n to one field, and 4000 to another; `tick` 9000/n.
 fn counts(cpus: u64) -> SeriesCounts {

@@ -5,16 +5,17 @@
 use std::collections::BTreeMap;
 
 use linemate_advise::survey::survey;
-use linemate_answers::By;
-use linemate_answers::{Cost, Costs, Report, TypeRow, TypeView, View};
+use linemate_answers::{By, Cost, Costs, Report, TypeRow, TypeView, View};
 use linemate_documents::{ReportOptions, costs_document, report_document};
+use linemate_experiment::Conditions;
 use linemate_layout::{EditSubject, parse_flags};
 use linemate_machine::{Machine, find};
 use linemate_recording::Recording;
 use linemate_report::{CostsTables, ReportText, costs_text, text};
+use linemate_session::Session;
 use linemate_study::costs::{CostRun, costs_of};
 use linemate_study::diff::{On, fields};
-use linemate_study::{Conditions, Run, Session, Study};
+use linemate_study::{Run, Study};
 use linemate_testkit::world::*;
 use linemate_types::LineSize;
 

@@ -7,18 +7,18 @@ use std::collections::BTreeMap;
 
 use linemate_answers::Measure;
 use linemate_attribution::SubjectId;
+use linemate_experiment::scene::Scene;
+use linemate_experiment::under::UnderCounts;
+use linemate_experiment::variant::Variant;
+use linemate_experiment::{Experiment, ExperimentError, Interleavings};
 use linemate_layout::edit::EditFile;
 use linemate_layout::nesting::embeds;
 use linemate_layout::plan::{ObjectRule, Plan};
 use linemate_replay::Outcome;
+use linemate_stats::{all_narrow, paired};
 use linemate_types::{LineSize, TypeId, TypeModel};
 
-use crate::experiment::scene::Scene;
-use crate::experiment::under::UnderCounts;
-use crate::experiment::variant::Variant;
-use crate::experiment::{Experiment, ExperimentError, Interleavings};
 use crate::whatif::WhatIfError;
-use linemate_stats::{all_narrow, paired};
 
 /// What edits change on a machine.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -10,18 +10,18 @@ mod row;
 
 use linemate_answers::{Cost, Costs, CpuPlace, PairCost, TypeSets, UnderCost};
 use linemate_attribution::Analysis;
+use linemate_experiment::scene::{KeyName, Scene, Watch};
+use linemate_experiment::under::{Under, UnderCounts};
+use linemate_experiment::variant::Variant;
+use linemate_experiment::{Conditions, Cpus, Experiment};
+use linemate_layout::edit::EditSubject;
+use linemate_layout::plan::{resolve, subject_name};
 use linemate_machine::Machine;
 use linemate_recording::TimeGrid;
 use linemate_replay::{Counts, Outcome};
+use linemate_session::Session;
 
 use crate::border;
-use crate::experiment::scene::{KeyName, Scene, Watch};
-use crate::experiment::under::{Under, UnderCounts};
-use crate::experiment::variant::Variant;
-use crate::experiment::{Conditions, Cpus, Experiment};
-use crate::session::Session;
-use linemate_layout::edit::EditSubject;
-use linemate_layout::plan::{resolve, subject_name};
 
 use crate::whatif::WhatIfError;
 

@@ -6,16 +6,15 @@
 use std::collections::BTreeMap;
 
 use linemate_answers::{DiffFigures, DiffSide};
-use linemate_replay::{Cause, Counts};
-
-use crate::experiment::scene::Scene;
-use crate::experiment::under::{Under, UnderCounts};
-use crate::experiment::watch::Watch;
-use crate::experiment::{Conditions, Cpus, Experiment};
-use crate::session::Session;
-use crate::whatif::WhatIfError;
+use linemate_experiment::scene::{Scene, Watch};
+use linemate_experiment::under::{Under, UnderCounts};
+use linemate_experiment::{Conditions, Cpus, Experiment};
 use linemate_layout::edit::EditSubject;
 use linemate_layout::plan::{resolve, subject_name};
+use linemate_replay::{Cause, Counts};
+use linemate_session::Session;
+
+use crate::whatif::WhatIfError;
 
 /// Where and how to replay.
 #[derive(Clone, Copy, Debug)]

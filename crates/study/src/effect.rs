@@ -8,6 +8,10 @@ use std::collections::BTreeMap;
 use linemate_answers::{
     Ablation, LlcMisses, Measure, MeasuredRow, Potential, SetsChange, TypeSize, UnderChange, WhatIf,
 };
+use linemate_experiment::scene::Scene;
+use linemate_experiment::under::Under;
+use linemate_experiment::variant::Variant;
+use linemate_experiment::{Conditions, Cpus};
 use linemate_machine::Machine;
 use linemate_recording::AccessKind;
 use linemate_replay::{Cause, Counts, Outcome, Source};
@@ -15,10 +19,6 @@ use linemate_types::{LineSize, TypeId, TypeModel};
 
 use crate::border;
 use crate::compare::measure;
-use crate::experiment::scene::Scene;
-use crate::experiment::under::Under;
-use crate::experiment::variant::Variant;
-use crate::experiment::{Conditions, Cpus};
 
 /// The potential of that many cycles, which have the causes `cycles`.
 pub(crate) fn potential(cost: f64, cycles: impl Fn(Cause) -> f64) -> Potential {

@@ -5,27 +5,22 @@
 use std::collections::BTreeMap;
 
 use linemate_answers::{SetsChange, TypeSets, WhatIf};
+use linemate_experiment::scene::{Scene, TypePair, Watch};
+use linemate_experiment::under::{Under, UnderCounts};
+use linemate_experiment::variant::{Variant, VariantError};
+use linemate_experiment::{Experiment, ExperimentError, INTERLEAVINGS_MIN, seeds};
 use linemate_layout::edit::{EditFile, EditSubject};
 use linemate_layout::plan::{
     AccessRule, ObjectRule, Plan, PlanError, PlanReason, resolve, subject_name,
 };
 use linemate_recording::Error as RecordingError;
 use linemate_replay::{Counts, Outcome};
+use linemate_session::{EventError, Session, recorded_cpus};
 use linemate_types::{LineSize, TypeId, TypeModel};
 
 use crate::compare::{Comparison, Edited, Figure};
 use crate::effect;
 pub use crate::effect::{Run, VariantKind};
-use crate::experiment::scene::Scene;
-use crate::experiment::under::{Under, UnderCounts};
-use crate::experiment::variant::{Variant, VariantError};
-use crate::experiment::watch::{TypePair, Watch};
-use crate::experiment::{Experiment, ExperimentError, recorded_cpus, seeds};
-use crate::session::Session;
-use crate::session::event::EventError;
-
-/// The fewest interleavings that give a confidence interval worth the name.
-pub const INTERLEAVINGS_MIN: usize = 8;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -134,7 +129,7 @@ impl<'a> Study<'a> {
                 types.push((name, ids));
             }
         }
-        let recorded = recorded_cpus(session.analysis())?;
+        let recorded = recorded_cpus(session.analysis()).map_err(ExperimentError::from)?;
         let pairs = plan.objects.iter().filter_map(|rule| match rule {
             ObjectRule::Colocate(a, b) => Some(TypePair {
                 first: a.clone(),

@@ -5,11 +5,11 @@
 use std::collections::BTreeMap;
 
 use linemate_answers::{Followed, WhatIf};
+use linemate_experiment::Conditions;
 use linemate_layout::parse;
 use linemate_machine::find;
 use linemate_recording::{AccessKind, Recording};
-use linemate_study::Conditions;
-use linemate_study::Session;
+use linemate_session::Session;
 use linemate_study::{Run, Study};
 use linemate_testkit::world::{F, KMALLOC_SLAB, TASK_SLAB, World};
 

@@ -3,13 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use linemate_answers::{CellCost, Cost, Costs, LineCost, LinePair, MachinePlaces};
+use linemate_experiment::{Conditions, ExperimentError};
 use linemate_layout::EditSubject;
 use linemate_machine::{Machine, find};
 use linemate_recording::{AccessKind, Recording};
-use linemate_study::Session;
+use linemate_session::Session;
 use linemate_study::WhatIfError;
 use linemate_study::costs::{CostRun, costs, costs_of};
-use linemate_study::{Conditions, ExperimentError};
 use linemate_testkit::world::{APIC, F, KMALLOC_SLAB, NOHZ, RQ, UNITS, VMALLOC, World};
 
 const ROUNDS: u64 = 100;

@@ -3,12 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use linemate_answers::{DiffFigures, DiffSide};
+use linemate_experiment::Conditions;
 use linemate_layout::EditSubject;
 use linemate_machine::{Machine, find};
 use linemate_recording::{AccessKind, Recording};
+use linemate_session::Session;
+use linemate_study::WhatIfError;
 use linemate_study::costs::{CostRun, costs};
 use linemate_study::diff::{On, fields};
-use linemate_study::{Conditions, Session, WhatIfError};
 use linemate_testkit::world::{F, NOHZ, RQ, UNITS, World};
 
 const ROUNDS: u64 = 100;

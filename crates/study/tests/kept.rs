@@ -7,13 +7,15 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use linemate_answers::{Costs, WhatIf};
+use linemate_experiment::Conditions;
 use linemate_layout::{EditSubject, parse_flags};
 use linemate_machine::{LineSize, Machine, find};
 use linemate_recording::{AccessKind, Recording};
+use linemate_session::Session;
+use linemate_session::progress::{Progress, Silent, Step};
+use linemate_session::shelf::{Part, Shelf};
 use linemate_study::costs::{CostRun, costs};
-use linemate_study::progress::{Progress, Silent, Step};
-use linemate_study::shelf::{Part, Shelf};
-use linemate_study::{Conditions, Run, Session, Study};
+use linemate_study::{Run, Study};
 use linemate_testkit::world::{APIC, F, NOHZ, RQ, UNITS, World};
 use proptest::prelude::*;
 

@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use linemate_answers::{Cost, Costs};
+use linemate_experiment::Conditions;
 use linemate_machine::{Machine, Mechanism, find};
 use linemate_recording::{AccessKind, Recording};
+use linemate_session::Session;
+use linemate_session::progress::Silent;
+use linemate_session::shelf::{Part, Shelf};
 use linemate_study::costs::{CostRun, costs};
-use linemate_study::progress::Silent;
-use linemate_study::shelf::{Part, Shelf};
-use linemate_study::{Conditions, Session};
 use linemate_testkit::world::parts::entry;
 use linemate_testkit::world::{DIRECT, F, World};
 use linemate_types::kernel_image::CodeSection;

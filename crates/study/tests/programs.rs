@@ -5,11 +5,12 @@
 use std::fs;
 use std::process::Command;
 
+use linemate_experiment::scene::{Scene, Watch};
+use linemate_experiment::{Conditions, Experiment};
 use linemate_machine::find;
 use linemate_recording::Recording;
+use linemate_session::Session;
 use linemate_study::costs::{CostRun, costs};
-use linemate_study::scene::{Scene, Watch};
-use linemate_study::{Conditions, Experiment, Session};
 use linemate_testkit::programs::recording_of;
 
 const SOURCE: &str = "

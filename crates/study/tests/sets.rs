@@ -5,11 +5,13 @@
 use std::collections::BTreeMap;
 
 use linemate_answers::{SetCounts, SetMeans, TypeSets, WhatIf};
+use linemate_experiment::Conditions;
 use linemate_layout::{EditSubject, parse};
 use linemate_machine::{Machine, find};
 use linemate_recording::{AccessKind, Recording};
+use linemate_session::Session;
 use linemate_study::costs::{CostRun, costs};
-use linemate_study::{Conditions, Run, Session, Study};
+use linemate_study::{Run, Study};
 use linemate_testkit::world::{F, RQ, TASK_SLAB, UNITS, World};
 
 const TASK_BYTES: u64 = 256;

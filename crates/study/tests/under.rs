@@ -6,16 +6,18 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use linemate_answers::{Costs, DiffFigures};
+use linemate_experiment::scene::{Scene, Watch};
+use linemate_experiment::{Conditions, Experiment, Interleavings, Under, UnderError};
 use linemate_layout::parse::parse;
 use linemate_machine::{Machine, find};
 use linemate_recording::Recording;
+use linemate_session::Session;
+use linemate_session::progress::Silent;
+use linemate_session::shelf::{Part, Shelf};
+use linemate_study::compare;
 use linemate_study::costs::{CostRun, costs, costs_under};
 use linemate_study::diff::{On, fields};
-use linemate_study::progress::Silent;
-use linemate_study::scene::{Scene, Watch};
-use linemate_study::shelf::{Part, Shelf};
 use linemate_study::whatif::{Run, Study};
-use linemate_study::{Conditions, Experiment, Interleavings, Session, Under, UnderError, compare};
 use linemate_testkit::calls::{CallingKernel, ENTRY, INTERRUPT, KernelOp, NAMES, code, tree};
 use proptest::prelude::*;
 

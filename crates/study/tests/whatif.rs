@@ -5,11 +5,11 @@
 use std::collections::BTreeMap;
 
 use linemate_answers::{Measure, WhatIf};
+use linemate_experiment::Conditions;
 use linemate_layout::{EditSubject, parse, parse_flags};
 use linemate_machine::{Machine, Mechanism, find};
 use linemate_recording::{AccessKind, Recording};
-use linemate_study::Conditions;
-use linemate_study::Session;
+use linemate_session::Session;
 use linemate_study::{Run, Study};
 use linemate_testkit::world::{DIRECT, F, KMALLOC_SLAB, RQ, TASK_SLAB, UNITS, World, site};
 

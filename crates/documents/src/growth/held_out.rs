@@ -1,7 +1,7 @@
 //! A series' predictions beside a recording that it does not have.
 
 use linemate_answers::{GrowthBy, GrowthRecording, HeldOutCheck, HeldOutRow, HeldOutShare};
-use linemate_study::growth::{Growth, HeldOut, SeriesCounts, SeriesError};
+use linemate_growth::{Growth, HeldOut, SeriesCounts, SeriesError};
 
 use super::prediction;
 

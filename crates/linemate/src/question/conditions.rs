@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use linemate_experiment::{Conditions, Groups};
 use linemate_guest::{cache_folder, recorded_kernel};
 use linemate_machine::{Machine, Mechanism, shipped};
 use linemate_recording::Recording;
-use linemate_study::{Conditions, Groups, Session};
+use linemate_session::Session;
 use linemate_text::shown;
 use linemate_types::kernel_image::CodeSection;
 use linemate_types::{KernelImage, LineSize};

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
+use linemate_experiment::variant::VariantError;
 use linemate_layout::{Edit, EditFile, EditSubject, parse, parse_flags};
 use linemate_study::WhatIfError;
-use linemate_study::variant::VariantError;
 use linemate_types::{KernelImage, TypeModel};
 
 use crate::files::InFile;

@@ -22,7 +22,7 @@ use linemate_patch::{is_patched, program_source};
 use linemate_recording::Recording;
 use linemate_remedies as remedies;
 use linemate_report::{AdviceText, advice_text, survey_text};
-use linemate_study::Session;
+use linemate_session::Session;
 use linemate_types::{LineSize, TypeId, TypeModel};
 
 use crate::files::{OutEdit, OutFile};

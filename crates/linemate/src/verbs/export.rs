@@ -14,8 +14,9 @@ use linemate_files::{FileSet, Published};
 use linemate_layout::EditSubject;
 use linemate_machine::Machine;
 use linemate_recording::Recording;
+use linemate_session::Session;
 use linemate_study::costs::{CostRun, costs};
-use linemate_study::{Run as StudyRun, Session, Study};
+use linemate_study::{Run as StudyRun, Study};
 use linemate_types::LineSize;
 
 use crate::files::OutFolder;

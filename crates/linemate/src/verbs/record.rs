@@ -13,12 +13,12 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
+use linemate_growth::{RECORDINGS_MAX, RECORDINGS_MIN};
 use linemate_guest::{
     BootableKernel, Conditions, ExtraFile, GuestShape, MAX_CPUS, MIN_MEMORY, Observer,
     OutputStream, OwnAllocator, ProgramNaming, Progress, Qemu, Recorded, Session, Stage, Timing,
     Workload, cache_folder, default_kernel,
 };
-use linemate_study::growth::{RECORDINGS_MAX, RECORDINGS_MIN};
 
 use crate::files::{GuestFile, InFile, OutRecording};
 use crate::input;

@@ -9,7 +9,7 @@ use linemate_answers::{By, Report};
 use linemate_documents::{ReportOptions, report_document};
 use linemate_page::Answered;
 use linemate_report::ReportText;
-use linemate_study::Session;
+use linemate_session::Session;
 
 use crate::files::OutFile;
 use crate::input;

@@ -8,7 +8,8 @@ use linemate_layout::{EditFile, EditSubject, Plan};
 use linemate_machine::Machine;
 use linemate_page::{Answered, Frame};
 use linemate_report::whatif_text;
-use linemate_study::{Run, Session, Study};
+use linemate_session::Session;
+use linemate_study::{Run, Study};
 use linemate_types::{LineSize, TypeModel};
 
 use crate::input;

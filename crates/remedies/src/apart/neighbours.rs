@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::{Analysis, Bucket, Subject};
+use linemate_experiment::scene::Scene;
 use linemate_recording::{CpuId, GuestAddr};
-use linemate_study::scene::Scene;
 use rustc_hash::FxHashSet;
 
 /// An object to which one CPU makes more than half of the accesses.
@@ -67,7 +67,7 @@ impl Neighbours {
                     ty,
                     // An object that no CPU mostly uses is shared itself: separating it from its
                     // neighbour does not end its own contention.
-                    cpu: linemate_study::majority(users)?,
+                    cpu: linemate_session::majority(users)?,
                     allocated,
                 })
             }));

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use linemate_answers::TypeSets;
 use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::{Analysis, Bucket, Subject, SubjectId};
+use linemate_experiment::scene::Scene;
+use linemate_experiment::variant::Variant;
+use linemate_experiment::{Experiment, ExperimentError};
 use linemate_machine::Machine;
 use linemate_recording::{CpuId, GuestAddr};
-use linemate_study::scene::Scene;
-use linemate_study::variant::Variant;
-use linemate_study::{Experiment, ExperimentError};
 
 /// A distance is the stride if more than this share of the distances between neighbours equal it:
 /// then it is a pattern, not chance.
@@ -96,7 +96,7 @@ fn owned(
             continue;
         }
         for (base, users) in objects {
-            if let Some(cpu) = linemate_study::majority(users) {
+            if let Some(cpu) = linemate_session::majority(users) {
                 owned.entry((ty, cpu)).or_default().push(GuestAddr(*base));
             }
         }

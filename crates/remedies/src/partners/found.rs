@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use linemate_attribution::Analysis;
 use linemate_attribution::schema::TypeIndex;
+use linemate_experiment::scene::{Neighbours, TypePair};
 use linemate_recording::GuestAddr;
-use linemate_study::scene::{Neighbours, TypePair};
 
 use crate::costs::MeasuredCosts;
 use crate::fields::{FieldId, Fields};

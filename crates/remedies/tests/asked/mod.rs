@@ -5,7 +5,7 @@
 use linemate_answers::{Remedy, RemedyKind, RemedyList};
 use linemate_recording::Recording;
 use linemate_remedies::{RemedyOptions, find};
-use linemate_study::Session;
+use linemate_session::Session;
 
 use crate::world::{F, Heap, World, object};
 

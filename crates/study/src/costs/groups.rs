@@ -1,11 +1,11 @@
 //! What is only there with more CPUs than were recorded.
 
 use linemate_answers::{GroupCosts, LockCost};
+use linemate_experiment::Experiment;
 use linemate_recording::Version;
 use linemate_replay::Outcome;
 
 use crate::border;
-use crate::experiment::Experiment;
 
 /// What groups of CPUs do together; none of a replay of the recorded CPUs alone.
 pub(super) fn group_costs(experiment: &Experiment<'_>, outcome: &Outcome) -> Option<GroupCosts> {

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use linemate_attribution::Analysis;
 use linemate_attribution::schema::TypeIndex;
+use linemate_experiment::scene::{KeyName, Place, Scene};
 use linemate_layout::edit::EditSubject;
 use linemate_layout::plan::{resolve, subject_name};
 use linemate_types::{ByteOffset, FlatType};
 
 use super::owner;
-use crate::experiment::scene::{KeyName, Place, Scene};
 
 /// A type that costs are narrowed to, by its name.
 pub(super) struct Narrowed {

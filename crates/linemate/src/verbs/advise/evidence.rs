@@ -218,8 +218,8 @@ mod tests {
     use linemate_advise::choice::Choice;
     use linemate_advise::search::Scored;
     use linemate_answers::KeptApart;
+    use linemate_experiment::Conditions;
     use linemate_layout::{EditFile, Layouts};
-    use linemate_study::Conditions;
     use linemate_testkit::btf_writer::{TypeList, member};
     use linemate_types::TypeModel;
 

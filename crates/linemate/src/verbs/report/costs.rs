@@ -3,12 +3,13 @@
 use anyhow::Context;
 use linemate_answers::{Costs, CostsDocument};
 use linemate_documents::costs_document;
+use linemate_experiment::Under;
 use linemate_layout::EditSubject;
 use linemate_machine::Machine;
 use linemate_page::{Answered, with_asked};
 use linemate_report::{CostsTables, costs_text};
+use linemate_session::Session;
 use linemate_study::costs::{CostRun, costs_of, costs_under};
-use linemate_study::{Session, Under};
 
 use super::pictures::{self, Pictures};
 use super::{Args, Rows};

@@ -4,7 +4,7 @@ use linemate_answers::{CostsDocument, Page};
 use linemate_files::Output;
 use linemate_machine::Machine;
 use linemate_page::{About, Answered, Frame, Heat, svg};
-use linemate_study::Session;
+use linemate_session::Session;
 use linemate_types::LineSize;
 
 use super::Args;

@@ -1,0 +1,82 @@
+//! How a recording is replayed, whatever the question.
+
+use linemate_replay::{Mixing, Scaling};
+
+use crate::cpus::Cpus;
+
+/// How to replay, whatever the question.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Conditions {
+    /// How many CPUs; `None`: as many as were recorded.
+    pub cpus: Option<usize>,
+    /// Whether each last-level cache has only the share of the CPUs that are replayed on it, and each core's L1 and L2 that of its threads:
+    /// a machine all of whose CPUs do the same.
+    pub llc_share: bool,
+    /// Whether every access is replayed, also those that hit in L1 whatever happens: slower, for the same figures where layouts are as
+    /// recorded.
+    pub exact: bool,
+    /// Whether replays begin with empty caches, and what first fills them counts.
+    pub cold: bool,
+    /// What more CPUs than were recorded do; for as many as were recorded nothing.
+    pub groups: Groups,
+}
+
+/// What more CPUs than were recorded do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Groups {
+    /// Whether each group of CPUs begins at a place of its own in the recording.
+    pub phases: bool,
+    /// Whom CPUs meet where they touch another one's memory.
+    pub mixing: Mixing,
+    /// Whether CPUs wait for locks.
+    pub locks: bool,
+}
+
+impl Default for Groups {
+    fn default() -> Groups {
+        Groups {
+            phases: true,
+            mixing: Mixing::Domains,
+            locks: true,
+        }
+    }
+}
+
+impl Groups {
+    /// The same for the replay.
+    pub(crate) fn scaling(self, cpus: Cpus) -> Scaling {
+        Scaling {
+            copies: cpus.copies,
+            phases: self.phases,
+            mixing: self.mixing,
+            locks: self.locks,
+        }
+    }
+}
+
+/// The fewest interleavings that give a confidence interval worth the name.
+pub const INTERLEAVINGS_MIN: usize = 8;
+
+/// The interleavings of a comparison.
+#[derive(Clone, Debug)]
+pub struct Interleavings {
+    /// The seed of each.
+    pub seeds: Vec<u64>,
+    /// Whether all are replayed, also where the figures of fewer are narrow enough.
+    pub all: bool,
+}
+
+impl Interleavings {
+    /// At most that many, as few as give narrow figures.
+    pub fn new(first: u64, count: usize) -> Interleavings {
+        Interleavings {
+            seeds: seeds(first, count),
+            all: false,
+        }
+    }
+}
+
+/// The seeds of that many interleavings.
+pub fn seeds(first: u64, count: usize) -> Vec<u64> {
+    (0..count as u64).map(|i| first.wrapping_add(i)).collect()
+}

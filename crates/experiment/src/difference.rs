@@ -1,0 +1,561 @@
+//! Edits replayed by what they change.
+//!
+//! ```text
+//!   stream ─► layout as recorded, whole ──► outcome, timeline         by interleaving
+//!                  │ accesses to lines that the edits may change
+//!                  ▼
+//!              followed ─► partial replays with the timeline ─┬─ without edits
+//!                                                             └─ with ─► difference, on top of the outcome
+//! ```
+//!
+//! An edit moves a few percent of the accesses; a whole replay of each variant would do all others again ([`linemate_replay::Partial`]
+//! says what is exact and what is not). Where the difference cannot be put on top, the variant is replayed whole.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use linemate_machine::LineSize;
+use linemate_recording::GuestAddr;
+use linemate_replay::{
+    AsRecorded, Drift, NoClones, Outcome, Partial, Replay, ReplayError, Timeline, TimelineReader,
+};
+use linemate_session::rounds::Rounds;
+use linemate_session::shelf::{self, Part};
+use linemate_session::step::Step;
+use linemate_session::stream::{Follower, Reader, Stream, Tables, Wanted};
+use linemate_types::TypeModel;
+use rayon::prelude::*;
+use rustc_hash::FxHashSet;
+use serde::{Deserialize, Serialize};
+
+use crate::error::ExperimentError;
+use crate::known::{KnownOutcomes, question_of_moved};
+use crate::runner::{FILLING, Job, Runner};
+use crate::scene::Scene;
+use crate::setup::Experiment;
+use crate::supply::{Batches, Supply};
+use crate::variant::{Memory, Unedited, Variant};
+
+/// Of the accesses, the share from which on it is not worth it: the partial replays, which are one more a variant, take as long as the
+/// whole ones then.
+const SHARE_MAX: f64 = 0.3;
+
+/// By which share of their time slices may be early or late: beyond it, a variant is replayed whole. Interleavings start slices up to an
+/// eighth of the round's longest late ([`linemate_replay::Interleaving`]) and are averaged over; less than half of that is taken.
+const DRIFT_MAX: f64 = 0.05;
+
+/// The largest object all of whose lines are followed, accessed or not: an edit moves members into lines of their object that nothing
+/// accessed. Of a larger one (a table that is one variable) only lines that are accessed are.
+const OBJECT_MAX: u64 = 1 << 16;
+
+/// Of how many variants the caches are filled at a time: `advise` asks about dozens, and each holds its lines until it has counted.
+const VARIANTS_AT_ONCE: usize = 8;
+
+/// Lines that edits may change.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    line: LineSize,
+    /// By subject: whether an edit changes where its accesses go.
+    moved: Vec<bool>,
+    /// Both lines of each pair: one is fetched with the other.
+    pairs: FxHashSet<u64>,
+    objects: FxHashSet<GuestAddr>,
+}
+
+impl Lines {
+    fn new(line: LineSize, moved: Vec<bool>) -> Lines {
+        Lines {
+            line,
+            moved,
+            pairs: FxHashSet::default(),
+            objects: FxHashSet::default(),
+        }
+    }
+
+    fn pair(&self, addr: u64) -> u64 {
+        addr >> (self.line.shift() + 1)
+    }
+
+    fn add_range(&mut self, first: u64, last: u64) {
+        let pairs = self.pair(first)..=self.pair(last);
+        self.pairs.extend(pairs);
+    }
+
+    /// Those of an access to a moved object, and of the object.
+    fn add(&mut self, step: &Step, scene: &Scene<'_>, model: &TypeModel) {
+        let addr = step.access.addr.0;
+        let base = addr.wrapping_sub(u64::from(step.offset));
+        if self.objects.insert(GuestAddr(base)) {
+            let ty = scene.types.get(step.subject.index()).copied().flatten();
+            let size = ty.and_then(|ty| model.size_of(ty)).unwrap_or(0);
+            if (1..=OBJECT_MAX).contains(&size) {
+                self.add_range(base, base.saturating_add(size - 1));
+            }
+        }
+        self.add_range(
+            addr,
+            addr.saturating_add(u64::from(step.access.size.max(1)) - 1),
+        );
+    }
+
+    /// Whether the access is to one of them.
+    #[inline]
+    fn have(&self, step: &Step) -> bool {
+        if self.moved[step.subject.index()] {
+            return true;
+        }
+        let addr = step.access.addr.0;
+        let last = addr.saturating_add(u64::from(step.access.size.max(1)) - 1);
+        let (first, last) = (self.pair(addr), self.pair(last));
+        self.pairs.contains(&first) || (last != first && self.pairs.contains(&last))
+    }
+
+    fn mark(&self, rounds: &mut Rounds) {
+        for step in &mut rounds.steps {
+            step.followed = self.have(step);
+        }
+    }
+}
+
+/// What the layout as recorded leaves for the variants of a question.
+pub(crate) struct Difference<'s> {
+    supply: Supply<'s>,
+    lines: Lines,
+    tables: Tables,
+    part: Part,
+    warm: Option<Warm>,
+    baselines: BTreeMap<u64, Baseline>,
+    /// Whether there is more than what was kept.
+    grown: bool,
+}
+
+/// What fills the caches, and the layout as recorded on them.
+struct Warm {
+    /// The accesses that are followed.
+    followed: Stream,
+    timeline: Arc<Timeline>,
+    /// Ready to count; `None` where the rest was kept from another question.
+    replay: Option<Replay<AsRecorded, NoClones>>,
+}
+
+/// What is kept for the next question about the same types.
+#[derive(Deserialize)]
+struct Kept {
+    followed: Vec<u8>,
+    filling: Timeline,
+    /// By seed: the timeline, and what the partial replay without edits finds.
+    seeds: BTreeMap<u64, (Timeline, Option<Outcome>)>,
+}
+
+/// The same, to be written.
+#[derive(Serialize)]
+struct KeptOf<'k> {
+    followed: &'k [u8],
+    filling: &'k Timeline,
+    seeds: BTreeMap<u64, (&'k Timeline, Option<&'k Outcome>)>,
+}
+
+/// An interleaving of the layout as recorded.
+struct Baseline {
+    outcome: Outcome,
+    timeline: Arc<Timeline>,
+    /// What the partial replay without edits finds.
+    partial: Option<Outcome>,
+}
+
+/// What could be found by differences, and what could not.
+pub(crate) struct Differences {
+    pub(crate) outcomes: Vec<(Job, Outcome)>,
+    /// To be replayed whole.
+    pub(crate) whole: Vec<Job>,
+}
+
+/// What a partial replay found.
+struct Found {
+    job: Job,
+    outcome: Outcome,
+    drift: Drift,
+}
+
+/// A partial replay of a variant.
+#[derive(Clone)]
+struct PartialRunner<'s> {
+    variant: &'s Variant,
+    memory: Memory,
+    partial: Partial,
+    timeline: TimelineReader,
+}
+
+impl<'s> PartialRunner<'s> {
+    fn take(&mut self, rounds: &Rounds) -> Result<(), ReplayError> {
+        let PartialRunner {
+            variant,
+            memory,
+            partial,
+            timeline,
+        } = self;
+        for round in rounds.iter() {
+            for (head, steps) in round {
+                partial.begin_slice(head)?;
+                for step in steps {
+                    partial.begin_step();
+                    variant.apply(step, memory, |item, placed| partial.add(item, placed))?;
+                }
+            }
+            partial.end_round(timeline)?;
+        }
+        Ok(())
+    }
+
+    fn counting(mut self, timeline: &Arc<Timeline>) -> PartialRunner<'s> {
+        self.partial.begin_counting();
+        self.timeline = TimelineReader::new(Arc::clone(timeline));
+        self
+    }
+}
+
+impl<'a> Experiment<'a> {
+    /// By subject: whether one of the variants moves its accesses; `None` where edits are replayed whole.
+    fn moved_few(&self, variants: &[&Variant]) -> Option<Vec<bool>> {
+        let (first, edited) = variants.split_first()?;
+        let machine = self.machine;
+        // What prefetchers fetch, and what of misses overlaps, depends on accesses to all lines.
+        let by_line = machine.overlap.is_none()
+            && machine.l2_streamer.is_none()
+            && machine.l1_stride.is_none();
+        let plain = !self.conditions.exact && !self.conditions.cold && self.cpus.copies == 1;
+        let whole = self.lines || self.under.is_some() || self.filter().is_none();
+        if !by_line || !plain || whole || edited.is_empty() {
+            return None;
+        }
+        if first.unedited() != Some(Unedited::AsRecorded) {
+            return None;
+        }
+        let subjects = 0..self.scene.types.len();
+        let moved: Vec<bool> = subjects
+            .map(|subject| edited.iter().any(|variant| variant.edits(subject)))
+            .collect();
+        let typed = moved
+            .iter()
+            .zip(self.scene.types)
+            .all(|(moved, ty)| !moved || ty.is_some());
+        let counts = self.scene.counts();
+        let touched = counts.filter(|(field, _)| moved[field.subject.index()]);
+        let touched: u64 = touched.map(|(_, kinds)| kinds.iter().sum::<u64>()).sum();
+        let few = (touched as f64) < SHARE_MAX * self.scene.accesses as f64;
+        (typed && few).then_some(moved)
+    }
+
+    /// Ready to replay differences, where these variants can be replayed so.
+    pub(crate) fn difference(
+        &self,
+        variants: &[&Variant],
+        batches: Batches,
+    ) -> Result<Option<Difference<'a>>, ExperimentError> {
+        let Some(moved) = self.moved_few(variants) else {
+            return Ok(None);
+        };
+        let mut difference = Difference {
+            supply: self.supply_of(moved.clone(), batches, 1)?,
+            part: Part::Differences(question_of_moved(self, &moved)),
+            lines: Lines::new(self.machine.line, moved),
+            tables: self.scene.tables(),
+            warm: None,
+            baselines: BTreeMap::new(),
+            grown: false,
+        };
+        self.recall(&mut difference);
+        Ok(Some(difference))
+    }
+
+    /// Takes what another question has kept, as far as it is whole.
+    fn recall(&self, difference: &mut Difference<'a>) {
+        let session = self.scene.session;
+        let bytes = session.shelf().load(difference.part);
+        let Some(kept) = bytes.and_then(|bytes| shelf::unpack::<Kept>(&bytes)) else {
+            return;
+        };
+        let Some(followed) = Stream::read(kept.followed, session.rows().len()) else {
+            return;
+        };
+        let known = KnownOutcomes::of(self, Unedited::AsRecorded);
+        difference.warm = Some(Warm {
+            followed,
+            timeline: Arc::new(kept.filling),
+            replay: None,
+        });
+        for (seed, (timeline, partial)) in kept.seeds {
+            if let Some(outcome) = known.get(seed) {
+                let outcome = outcome.clone();
+                let baseline = Baseline {
+                    outcome,
+                    timeline: Arc::new(timeline),
+                    partial,
+                };
+                difference.baselines.insert(seed, baseline);
+            }
+        }
+    }
+
+    /// Keeps what is new for the next question.
+    pub(crate) fn keep_differences(&self, difference: &Difference<'_>) {
+        let Some(warm) = difference.warm.as_ref().filter(|_| difference.grown) else {
+            return;
+        };
+        let seeds = difference
+            .baselines
+            .iter()
+            .map(|(seed, baseline)| (*seed, (&*baseline.timeline, baseline.partial.as_ref())));
+        let kept = KeptOf {
+            followed: warm.followed.bytes(),
+            filling: &warm.timeline,
+            seeds: seeds.collect(),
+        };
+        if let Some(packed) = shelf::pack(&kept) {
+            self.scene.session.shelf().store(difference.part, &packed);
+        }
+    }
+
+    /// The outcomes of these jobs, as far as a difference can be put on top.
+    pub(crate) fn differences(
+        &self,
+        difference: &mut Difference<'a>,
+        variants: &[&Variant],
+        jobs: &[Job],
+    ) -> Result<Differences, ExperimentError> {
+        let seeds: BTreeSet<u64> = jobs.iter().map(|job| job.seed).collect();
+        let unknown = |seed: &u64| !difference.baselines.contains_key(seed);
+        let new: Vec<u64> = seeds.iter().copied().filter(unknown).collect();
+        if !new.is_empty() {
+            self.replay_recorded(difference, variants[0], &new)?;
+        }
+        let mut partials: Vec<Job> = jobs.iter().copied().filter(|job| job.variant > 0).collect();
+        for (seed, baseline) in &difference.baselines {
+            if baseline.partial.is_none() && partials.iter().any(|job| job.seed == *seed) {
+                let seed = *seed;
+                partials.push(Job { variant: 0, seed });
+            }
+        }
+        partials.sort_unstable();
+        let found = self.replay_partial(difference, variants, &partials)?;
+        let (recorded, found): (Vec<_>, Vec<_>) =
+            found.into_iter().partition(|found| found.job.variant == 0);
+        for found in recorded {
+            if let Some(baseline) = difference.baselines.get_mut(&found.job.seed) {
+                baseline.partial = Some(found.outcome);
+                difference.grown = true;
+            }
+        }
+        let mut outcomes = Vec::with_capacity(jobs.len());
+        let mut whole = Vec::new();
+        for job in jobs.iter().filter(|job| job.variant == 0) {
+            if let Some(baseline) = difference.baselines.get(&job.seed) {
+                outcomes.push((*job, baseline.outcome.clone()));
+            }
+        }
+        for Found {
+            job,
+            outcome,
+            drift,
+        } in found
+        {
+            let baseline = difference.baselines.get(&job.seed);
+            let near = baseline.filter(|_| drift.share() <= DRIFT_MAX);
+            let changed = near.and_then(|baseline| {
+                let before = baseline.partial.as_ref()?;
+                baseline.outcome.changed(before, &outcome)
+            });
+            match changed {
+                Some(outcome) => outcomes.push((job, outcome)),
+                None => whole.push(job),
+            }
+        }
+        Ok(Differences { outcomes, whole })
+    }
+
+    /// The layout as recorded under the seeds' interleavings, whole.
+    fn replay_recorded(
+        &self,
+        difference: &mut Difference<'a>,
+        recorded: &Variant,
+        seeds: &[u64],
+    ) -> Result<(), ExperimentError> {
+        let warm = match difference.warm.take() {
+            Some(warm) if warm.replay.is_some() => warm,
+            _ => {
+                self.find_lines(&mut difference.lines)?;
+                self.warm_up(&difference.supply, &difference.lines, recorded)?
+            }
+        };
+        let Difference { supply, lines, .. } = &*difference;
+        let mut runners: Vec<Runner<'_>> = Vec::with_capacity(seeds.len());
+        for (seed, replay) in seeds.iter().zip(std::iter::repeat(&warm.replay)) {
+            let replay = replay.iter().cloned();
+            runners.extend(replay.map(|replay| Runner::new(recorded, replay).counting(*seed)));
+        }
+        let left_out = self.feed_with(&mut runners, supply, 1, |rounds| {
+            lines.mark(rounds);
+            Ok(())
+        })?;
+        let finish = |(seed, runner): (&u64, Runner<'_>)| {
+            let mut replay = runner.replayed(&left_out)?;
+            let timeline = Arc::new(replay.take_timeline());
+            let baseline = Baseline {
+                outcome: replay.finish().0,
+                timeline,
+                partial: None,
+            };
+            Ok((*seed, baseline))
+        };
+        let new = seeds.par_iter().zip(runners).map(finish);
+        let new: Vec<(u64, Baseline)> = new.collect::<Result<_, ExperimentError>>()?;
+        difference.baselines.extend(new);
+        difference.warm = Some(warm);
+        difference.grown = true;
+        Ok(())
+    }
+
+    fn warm_up(
+        &self,
+        supply: &Supply<'_>,
+        lines: &Lines,
+        recorded: &Variant,
+    ) -> Result<Warm, ExperimentError> {
+        let replay = self.replay(FILLING)?.with_timeline();
+        let mut filling = [Runner::new(recorded, replay)];
+        let rows = self.scene.session.rows();
+        let mut follower = Follower::new(self.cpus.recorded, rows, self.machine.line);
+        self.feed_with(&mut filling, supply, 1, |rounds| {
+            lines.mark(rounds);
+            Ok(follower.add(rounds)?)
+        })?;
+        let [Runner { mut replay, .. }] = filling;
+        let timeline = Arc::new(replay.take_timeline());
+        Ok(Warm {
+            followed: follower.finish()?,
+            timeline,
+            replay: Some(replay),
+        })
+    }
+
+    /// The lines of all moved objects.
+    fn find_lines(&self, lines: &mut Lines) -> Result<(), ExperimentError> {
+        let stream = self.scene.session.stream(self.machine.line)?;
+        let tables = self.scene.tables();
+        let moved = lines.moved.clone();
+        let model = self.scene.session.analysis().model();
+        let wanted = Wanted::Only(&moved);
+        let mut reader = Reader::new(stream, self.scene.ownership, &tables, wanted);
+        let mut rounds = Rounds::default();
+        while reader.next(&mut rounds)? {
+            for step in &rounds.steps {
+                lines.add(step, self.scene, model);
+            }
+        }
+        Ok(())
+    }
+
+    fn replay_partial(
+        &self,
+        difference: &Difference<'a>,
+        variants: &[&Variant],
+        jobs: &[Job],
+    ) -> Result<Vec<Found>, ExperimentError> {
+        let Some(warm) = difference.warm.as_ref().filter(|_| !jobs.is_empty()) else {
+            return Ok(Vec::new());
+        };
+        let mut found = Vec::with_capacity(jobs.len());
+        let mut rest = jobs;
+        while !rest.is_empty() {
+            let mut variant = None;
+            let mut begun = 0;
+            let several = rest.iter().position(|job| {
+                begun += usize::from(variant.replace(job.variant) != Some(job.variant));
+                begun > VARIANTS_AT_ONCE
+            });
+            let (now, later) = rest.split_at(several.unwrap_or(rest.len()));
+            rest = later;
+            let filled = self.fill_partial(warm, difference, variants, now)?;
+            let sizes = filled
+                .values()
+                .map(|runner| runner.partial.size_in_memory());
+            let size = sizes.max().unwrap_or(0);
+            for part in difference.supply.parts(now, |job| job.variant, size) {
+                self.count_partial(warm, difference, &filled, part, &mut found)?;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Partial replays of the jobs' variants, their caches filled.
+    fn fill_partial<'s>(
+        &self,
+        warm: &Warm,
+        difference: &Difference<'a>,
+        variants: &[&'s Variant],
+        jobs: &[Job],
+    ) -> Result<BTreeMap<usize, PartialRunner<'s>>, ExperimentError> {
+        let numbers: BTreeSet<usize> = jobs.iter().map(|job| job.variant).collect();
+        let filled = numbers.iter().map(|number| {
+            Ok(PartialRunner {
+                variant: variants[*number],
+                memory: Memory::default(),
+                partial: Partial::new(self.replay(FILLING)?),
+                timeline: TimelineReader::new(Arc::clone(&warm.timeline)),
+            })
+        });
+        let mut filled: Vec<PartialRunner<'s>> = filled.collect::<Result<_, ExperimentError>>()?;
+        self.feed_partial(&mut filled, &warm.followed, &difference.tables)?;
+        Ok(numbers.into_iter().zip(filled).collect())
+    }
+
+    /// Counts these jobs, each from a copy of its variant's filled one.
+    fn count_partial(
+        &self,
+        warm: &Warm,
+        difference: &Difference<'a>,
+        filled: &BTreeMap<usize, PartialRunner<'_>>,
+        jobs: &[Job],
+        found: &mut Vec<Found>,
+    ) -> Result<(), ExperimentError> {
+        let mut runners = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            let runner = filled.get(&job.variant).cloned();
+            let runner = runner.zip(difference.baselines.get(&job.seed));
+            runners.extend(runner.map(|(runner, baseline)| runner.counting(&baseline.timeline)));
+        }
+        self.feed_partial(&mut runners, &warm.followed, &difference.tables)?;
+        let outcomes = jobs.par_iter().zip(runners);
+        found.par_extend(outcomes.map(|(job, runner)| Found {
+            job: *job,
+            drift: runner.partial.drift(),
+            outcome: runner.partial.finish(),
+        }));
+        Ok(())
+    }
+
+    fn feed_partial(
+        &self,
+        runners: &mut [PartialRunner<'_>],
+        stream: &Stream,
+        tables: &Tables,
+    ) -> Result<(), ExperimentError> {
+        let all = vec![true; self.scene.types.len()];
+        let wanted = Wanted::Only(&all);
+        let mut reader = Reader::new(stream, self.scene.ownership, tables, wanted);
+        let (mut now, mut next) = (Rounds::default(), Rounds::default());
+        let mut more = reader.next(&mut now)?;
+        while more {
+            let take = || {
+                runners
+                    .par_iter_mut()
+                    .try_for_each(|runner| runner.take(&now))
+            };
+            let (taken, read) = rayon::join(take, || reader.next(&mut next));
+            taken?;
+            more = read?;
+            std::mem::swap(&mut now, &mut next);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,115 @@
+//! Replays of a recording as it is, kept for the next question: it asks for other edits, mostly, on the same machine.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use linemate_replay::Outcome;
+use linemate_session::Session;
+use linemate_session::shelf::{self, Part};
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::setup::Experiment;
+use crate::variant::Unedited;
+
+/// How many outcomes are kept together: as many interleavings as most questions have.
+const OUTCOMES_MAX: usize = 16;
+
+/// What was found by replaying the layout without edits, by the interleaving's seed.
+pub(crate) struct KnownOutcomes<'s> {
+    session: &'s Session<'s>,
+    part: Option<Part>,
+    outcomes: BTreeMap<u64, Outcome>,
+    grown: bool,
+}
+
+impl<'s> KnownOutcomes<'s> {
+    /// Of a layout without edits. An exact replay asks for nothing that was kept, nor does one to which other recordings belong.
+    pub(crate) fn of(experiment: &Experiment<'s>, layout: Unedited) -> KnownOutcomes<'s> {
+        let session = experiment.scene.session;
+        // `--exact` exists to check what is otherwise left out or cached; a series is not in the
+        // digest.
+        let alone = !experiment.conditions.exact && session.growth().is_none();
+        let part = alone.then(|| Part::Outcomes(question(experiment, layout)));
+        let kept = part.and_then(|part| session.shelf().load(part));
+        let outcomes: Option<BTreeMap<u64, Outcome>> = kept.and_then(|bytes| shelf::unpack(&bytes));
+        let (keys, sites) = (experiment.scene.keys.len(), experiment.scene.sites.len());
+        let twice = 1 + usize::from(experiment.under.is_some());
+        // A digest of 64 bits can collide, and what is loaded is indexed by key afterwards.
+        let fits = |o: &Outcome| o.keys.len() <= twice * keys && o.sites.len() <= twice * sites;
+        let outcomes = outcomes.filter(|all| all.values().all(fits));
+        KnownOutcomes {
+            session,
+            part,
+            outcomes: outcomes.unwrap_or_default(),
+            grown: false,
+        }
+    }
+
+    /// The outcome under that seed's interleaving.
+    pub(crate) fn get(&self, seed: u64) -> Option<&Outcome> {
+        self.outcomes.get(&seed)
+    }
+
+    /// One that was not known.
+    pub(crate) fn add(&mut self, seed: u64, outcome: &Outcome) {
+        if self.part.is_some() && self.outcomes.len() < OUTCOMES_MAX {
+            self.outcomes.insert(seed, outcome.clone());
+            self.grown = true;
+        }
+    }
+
+    /// Keeps what is new for the next question.
+    pub(crate) fn keep(&self) {
+        let Some(part) = self.part.filter(|_| self.grown) else {
+            return;
+        };
+        if let Some(packed) = shelf::pack(&self.outcomes) {
+            self.session.shelf().store(part, &packed);
+        }
+    }
+}
+
+/// A digest of all that decides what a replay without edits finds, but for the recording and the seed.
+fn question(experiment: &Experiment<'_>, layout: Unedited) -> u64 {
+    let mut digest = Digest(Xxh3::new());
+    let Experiment {
+        scene,
+        machine,
+        cpus,
+        conditions,
+        lines,
+        under,
+        memory: _,
+    } = experiment;
+    let under = under.map(|under| under.question);
+    // The kernel's code decides nothing else.
+    let code = machine.overlap.and_then(|_| scene.session.code_digest());
+    // Writing to a digest cannot fail.
+    let _ = write!(
+        digest,
+        // By debug formatting, which has every field: one that is added later is part of the
+        // question without a line here. `memory` decides only how many replays run at a time.
+        "{layout:?} {machine:?} {code:?} {cpus:?} {conditions:?} {lines} {under:?} {:?} {:?} {:?}",
+        scene.keys, scene.sites, scene.sources
+    );
+    digest.0.digest()
+}
+
+/// The same for what edits of these subjects are put on top of.
+pub(crate) fn question_of_moved(experiment: &Experiment<'_>, moved: &[bool]) -> u64 {
+    let mut digest = Digest(Xxh3::new());
+    let recorded = question(experiment, Unedited::AsRecorded);
+    // Writing to a digest cannot fail.
+    let _ = write!(digest, "{recorded:x} {moved:?}");
+    digest.0.digest()
+}
+
+/// Digests what is written to it.
+struct Digest(Xxh3);
+
+impl Write for Digest {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.0.update(text.as_bytes());
+        Ok(())
+    }
+}

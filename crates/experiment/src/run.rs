@@ -1,0 +1,477 @@
+//! The one road from a recording to outcomes: a scene's variants, each under several interleavings, on one machine.
+//!
+//! ```text
+//!   stream, kept ─► rounds, without what no replay needs (one thread)
+//!                                  │
+//!      variant × interleaving: each replay takes every round (all threads)
+//!                                  │
+//!   recording ─► steps, named (all threads) ─► rounds (one thread), where everything is to be replayed
+//! ```
+//!
+//! Each variant is replayed once to fill the caches, its slices aligned; from the machine as that leaves it, all of its
+//! interleavings are replayed and counted. Warming each interleaving by itself would take twice the time for the same caches: what they hold
+//! at the end depends little on the order inside of rounds.
+//!
+//! Where edits move few accesses, only the layout as recorded goes this way, and the variants are replayed by what they change
+//! (`difference`).
+//!
+//! Results do not depend on the number of threads.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use linemate_machine::LineSize;
+use linemate_recording::Access;
+use linemate_replay::{
+    AsRecorded, Config, Interleaving, NoClones, Outcome, Placed, Replay, keeps_exact,
+};
+use linemate_session::progress::{self, OneOf};
+use linemate_session::rounds::{Cutter, LeftOut, Rounds};
+use linemate_session::step::Step;
+use linemate_session::steps;
+use linemate_session::stream::{Reader, Wanted};
+use rayon::prelude::*;
+
+use crate::cpus::Cpus;
+use crate::difference::Differences;
+use crate::error::ExperimentError;
+use crate::known::KnownOutcomes;
+use crate::runner::{FILLING, Job, Runner, counting, pairs, take_all};
+use crate::setup::Experiment;
+use crate::supply::{Batches, Replays, Source, Supply};
+use crate::under::UnderMarker;
+use crate::variant::{Unedited, Variant};
+
+/// After how many interleavings it is asked whether their figures are narrow enough (`stats::all_narrow`): with four, a mean that is four
+/// times as large as its 95 % interval is 12.7 standard errors away from none.
+pub const INTERLEAVINGS_AT_ONCE: usize = 4;
+
+/// How many steps are gathered before the replays take them: waking threads for fewer costs more than it gains.
+const STEPS_AT_ONCE: usize = 1 << 18;
+
+impl<'a> Experiment<'a> {
+    /// Replays variants under the seeds' interleavings, [`INTERLEAVINGS_AT_ONCE`] at a time: each until `enough`, given what the first one and
+    /// it have and its number, says so, the first as long as another one needs more. `keep` takes from an outcome what is wanted, given the
+    /// variant's number: outcomes are large. Gives that by variant, then by seed.
+    ///
+    /// # Errors
+    /// CPUs that do not fit the machine, a damaged recording.
+    pub fn run<T>(
+        &self,
+        variants: &[&Variant],
+        seeds: &[u64],
+        mut keep: impl FnMut(usize, Outcome) -> T,
+        enough: impl Fn(&[T], &[T], usize) -> bool,
+    ) -> Result<Vec<Vec<T>>, ExperimentError> {
+        let known = variants.iter().map(|variant| {
+            let unedited = variant.unedited();
+            unedited.map(|unedited| KnownOutcomes::of(self, unedited))
+        });
+        let mut known: Vec<Option<KnownOutcomes<'_>>> = known.collect();
+        let mut kept: Vec<Vec<T>> = variants.iter().map(|_| Vec::new()).collect();
+        let mut wanted: Vec<usize> = (0..variants.len()).collect();
+        // Made with the first replay that is not known: a question whose outcomes are all cached
+        // reads neither stream nor recording.
+        let mut supply = None;
+        let batches = seeds.chunks(INTERLEAVINGS_AT_ONCE);
+        let count = batches.len();
+        let replays = INTERLEAVINGS_AT_ONCE.min(seeds.len());
+        let mut difference = self.difference(variants, Batches { count, replays })?;
+        for batch in batches {
+            // In the order of jobs, so that a variant's outcomes are in the order of seeds
+            // whichever of them were cached: differences are paired by place.
+            let mut found: BTreeMap<Job, T> = BTreeMap::new();
+            let mut jobs: Vec<Job> = Vec::new();
+            for job in pairs(&wanted, batch) {
+                let known = known[job.variant].as_ref();
+                match known.and_then(|known| known.get(job.seed)) {
+                    Some(outcome) => {
+                        found.insert(job, keep(job.variant, outcome.clone()));
+                    }
+                    None => jobs.push(job),
+                }
+            }
+            if let Some(difference) = &mut difference {
+                let Differences { outcomes, whole } =
+                    self.differences(difference, variants, &jobs)?;
+                for (job, outcome) in outcomes {
+                    if let Some(known) = &mut known[job.variant] {
+                        known.add(job.seed, &outcome);
+                    }
+                    found.insert(job, keep(job.variant, outcome));
+                }
+                jobs = whole;
+            }
+            if !jobs.is_empty() {
+                let supply = match &mut supply {
+                    Some(supply) => supply,
+                    none => none.insert(self.supply(
+                        variants,
+                        Batches {
+                            count,
+                            replays: jobs.len(),
+                        },
+                    )?),
+                };
+                for wave in jobs.chunks(supply.at_once) {
+                    supply.waves = supply.waves.saturating_sub(1);
+                    for (job, outcome) in self.wave(supply, variants, wave)? {
+                        if let Some(known) = &mut known[job.variant] {
+                            // Before `keep`, which takes the outcome apart.
+                            known.add(job.seed, &outcome);
+                        }
+                        found.insert(job, keep(job.variant, outcome));
+                    }
+                }
+            }
+            for (job, answer) in found {
+                kept[job.variant].push(answer);
+            }
+            let (first, others) = wanted.split_first().unwrap_or((&0, &[]));
+            let more = |number: &&usize| !enough(&kept[*first], &kept[**number], **number);
+            let more: Vec<usize> = others.iter().filter(more).copied().collect();
+            if more.is_empty() && variants.len() > 1 {
+                break;
+            }
+            // The first variant as long as any other needs more: each difference is to the same
+            // interleaving of it.
+            wanted = std::iter::once(*first).chain(more).collect();
+        }
+        known.iter().flatten().for_each(KnownOutcomes::keep);
+        if let Some(difference) = &difference {
+            self.keep_differences(difference);
+        }
+        if let Some(supply) = supply {
+            let parts = supply.source.parts(self.scene.accesses);
+            // Progress was announced for all batches; those that were not needed count as done.
+            let spared = parts * supply.waves * self.passes();
+            self.scene.session.progress().advance(spared);
+        }
+        Ok(kept)
+    }
+
+    /// How often a recording is replayed for a figure.
+    fn passes(&self) -> u64 {
+        if self.conditions.cold { 1 } else { 2 }
+    }
+
+    /// Replays these: all fill their caches at the same time, and count as memory allows.
+    fn wave(
+        &self,
+        supply: &Supply<'_>,
+        variants: &[&Variant],
+        jobs: &[Job],
+    ) -> Result<Vec<(Job, Outcome)>, ExperimentError> {
+        if self.conditions.cold {
+            let seeded = |job: &Job| Interleaving::Seeded(job.seed);
+            let runner = |job: &Job| self.runner(variants[job.variant], seeded(job));
+            let runners = jobs.iter().map(runner).collect::<Result<_, _>>()?;
+            return self.count(supply, jobs, runners, 1);
+        }
+        let mut warm = self.warmed(supply, variants, jobs)?;
+        // Measured when the caches are full, because what a replay takes depends on the lines that
+        // a recording touches and not on its length.
+        let sizes = warm.values().map(|runner| runner.replay.size_in_memory());
+        let parts = supply.parts(jobs, |job| job.variant, sizes.max().unwrap_or(0));
+        let mut outcomes = Vec::with_capacity(jobs.len());
+        for (at, now) in parts.iter().enumerate() {
+            let later: Vec<Job> = parts[at + 1..].concat();
+            let runners = counting(&mut warm, now, &later);
+            outcomes.extend(self.count(supply, now, runners, parts.len())?);
+        }
+        Ok(outcomes)
+    }
+
+    /// A replay of each variant that is wanted, its caches filled.
+    fn warmed<'s>(
+        &self,
+        supply: &Supply<'_>,
+        variants: &[&'s Variant],
+        jobs: &[Job],
+    ) -> Result<BTreeMap<usize, Runner<'s>>, ExperimentError> {
+        let numbers: BTreeSet<usize> = jobs.iter().map(|job| job.variant).collect();
+        let runner = |number: &usize| self.runner(variants[*number], FILLING);
+        let mut warm = numbers.iter().map(runner).collect::<Result<Vec<_>, _>>()?;
+        self.feed(&mut warm, supply, 1)?;
+        Ok(numbers.into_iter().zip(warm).collect())
+    }
+
+    /// What these replays count, in one of so many readings of a wave.
+    fn count(
+        &self,
+        supply: &Supply<'_>,
+        jobs: &[Job],
+        mut runners: Vec<Runner<'_>>,
+        readings: usize,
+    ) -> Result<Vec<(Job, Outcome)>, ExperimentError> {
+        let left_out = self.feed(&mut runners, supply, readings)?;
+        let jobs: Vec<(&Job, Runner<'_>)> = jobs.iter().zip(runners).collect();
+        let outcome = |(job, runner): (&Job, Runner<'_>)| {
+            Ok((*job, self.finish(runner.replayed(&left_out)?, job.seed)?))
+        };
+        jobs.into_par_iter().map(outcome).collect()
+    }
+
+    /// Replays the recorded layout once, under the seed's interleaving.
+    ///
+    /// # Errors
+    /// As [`Experiment::run`].
+    pub fn as_recorded(&self, seed: u64) -> Result<Outcome, ExperimentError> {
+        let mut known = KnownOutcomes::of(self, Unedited::AsRecorded);
+        if let Some(outcome) = known.get(seed) {
+            return Ok(outcome.clone());
+        }
+        let variant = Variant::as_recorded(self.scene);
+        let supply = self.supply(&[&variant], Batches::ONE_REPLAY)?;
+        let mut runner = self.one(&supply, &variant, seed)?;
+        let left_out = self.feed(std::slice::from_mut(&mut runner), &supply, 1)?;
+        let outcome = self.finish(runner.replayed(&left_out)?, seed)?;
+        known.add(seed, &outcome);
+        known.keep();
+        Ok(outcome)
+    }
+
+    /// Replays every access of the recorded layout on as many CPUs as were recorded, each counted for what `place` says, which is asked once for
+    /// each in the recording's order and moves none.
+    ///
+    /// # Errors
+    /// As [`Experiment::run`].
+    pub fn placed(
+        &self,
+        seed: u64,
+        mut place: impl FnMut(&Step) -> Placed,
+    ) -> Result<Outcome, ExperimentError> {
+        if self.cpus.copies > 1 {
+            let cpus = Cpus {
+                copies: 1,
+                ..self.cpus
+            };
+            // The caller counts by its own keys, which a tape of groups would have to carry as
+            // well.
+            return Experiment { cpus, ..*self }.placed(seed, place);
+        }
+        let variant = Variant::as_recorded(self.scene);
+        let supply = self.supply(&[&variant], Batches::ONE_REPLAY)?;
+        let mut replay = self.one(&supply, &variant, seed)?.replay;
+        let analysis = self.scene.session.analysis();
+        let names = analysis.names()?;
+        let name = |access: &Access| self.scene.step(names, access);
+        let progress = self.scene.session.progress();
+        progress.begin(progress::Step::Replaying, self.scene.accesses);
+        steps::for_each(analysis.recording(), &name, |block| {
+            progress.advance(block.size() as u64);
+            for (turn, steps) in block.parts() {
+                if let Some(turn) = turn {
+                    replay.turn(turn.cpu, turn.time)?;
+                }
+                for step in steps {
+                    replay.push_placed(&step.access, place(step))?;
+                }
+            }
+            Ok::<(), ExperimentError>(())
+        })?;
+        Ok(replay.finish().0)
+    }
+
+    /// The replay of the question's first interleaving, ready to count.
+    fn one<'s>(
+        &self,
+        supply: &Supply<'_>,
+        variant: &'s Variant,
+        seed: u64,
+    ) -> Result<Runner<'s>, ExperimentError> {
+        let seeded = Interleaving::Seeded(seed);
+        if self.conditions.cold {
+            return self.runner(variant, seeded);
+        }
+        let mut runner = self.runner(variant, FILLING)?;
+        self.feed(std::slice::from_mut(&mut runner), supply, 1)?;
+        Ok(runner.counting(seed))
+    }
+
+    fn runner<'s>(
+        &self,
+        variant: &'s Variant,
+        interleaving: Interleaving,
+    ) -> Result<Runner<'s>, ExperimentError> {
+        Ok(Runner::new(variant, self.replay(interleaving)?))
+    }
+
+    pub(crate) fn replay(
+        &self,
+        interleaving: Interleaving,
+    ) -> Result<Replay<AsRecorded, NoClones>, ExperimentError> {
+        let scaled = (self.cpus.copies > 1).then(|| {
+            self.cpus
+                .places(self.machine, self.conditions.groups.mixing)
+        });
+        let all = scaled.transpose()?;
+        let config = Config {
+            recorded_cpus: self.cpus.recorded,
+            // Group 0 sits where it will be among all groups: its distances to its own CPUs are
+            // theirs.
+            cpus: all.as_ref().map(|all| self.first_group(all)),
+            interleaving,
+            lines: self.lines,
+        };
+        let replay = Replay::new(self.machine, &config, AsRecorded, NoClones)?;
+        let mut replay = replay.with_times(self.scene.session.time_grid());
+        if self.machine.overlap.is_some() {
+            replay = replay.with_overlap(self.machine, self.scene.session.dependences());
+        }
+        if self.conditions.llc_share {
+            replay = replay.with_llc_share(self.machine);
+        }
+        Ok(match all {
+            Some(all) => self.with_tape(replay, &all)?,
+            None => replay,
+        })
+    }
+
+    /// The lines for which what hits in L1 whatever happens can be left out, with the same outcome.
+    pub(crate) fn filter(&self) -> Option<LineSize> {
+        let exact = self.conditions.exact || !keeps_exact(self.machine, self.cpus.recorded);
+        (!exact).then_some(self.machine.line)
+    }
+
+    /// Where at most that many batches of that many replays of these variants get their accesses from; tells that they begin.
+    fn supply(
+        &self,
+        variants: &[&Variant],
+        batches: Batches,
+    ) -> Result<Supply<'a>, ExperimentError> {
+        // Other groups may come between two accesses of which the second hits in L1 for sure in one group.
+        let scaled = self.cpus.copies > 1;
+        let moved: Vec<bool> = (0..self.scene.types.len())
+            .map(|subject| {
+                let all = scaled && self.scene.types[subject].is_some();
+                all || variants.iter().any(|variant| variant.edits(subject))
+            })
+            .collect();
+        self.supply_of(moved, batches, variants.len())
+    }
+
+    /// The same, with all accesses of the subjects that are `moved`.
+    pub(crate) fn supply_of(
+        &self,
+        moved: Vec<bool>,
+        batches: Batches,
+        variants: usize,
+    ) -> Result<Supply<'a>, ExperimentError> {
+        // CPUs that do not fit the machine are refused before the recording is read.
+        self.replay(FILLING)?;
+        let filter = self.filter();
+        // The stream has all accesses of subjects with types, and only those.
+        let typed = moved
+            .iter()
+            .zip(self.scene.types)
+            .all(|(moved, ty)| !moved || ty.is_some());
+        // Nor does it tell when something was on a stack.
+        let source = match filter.filter(|_| typed && self.under.is_none()) {
+            Some(line) => Source::Stream {
+                stream: self.scene.session.stream(line)?,
+                tables: self.scene.tables(),
+            },
+            None => Source::Recording { filter },
+        };
+        let of = Replays {
+            accesses: self.scene.accesses,
+            cpus: (self.cpus.recorded, usize::from(self.cpus.copies)),
+            batches: batches.count,
+            in_batch: batches.replays,
+            of_variant: batches.replays / variants.max(1),
+        };
+        let supply = Supply::new(source, moved, &of, self.memory);
+        let steps = supply.source.parts(of.accesses) * supply.waves * self.passes();
+        let progress = self.scene.session.progress();
+        progress.begin(progress::Step::Replaying, steps);
+        Ok(supply)
+    }
+
+    /// Hands the rounds of the source to all runners, for one of so many readings of a pass; gives what no runner got.
+    fn feed(
+        &self,
+        runners: &mut [Runner<'_>],
+        supply: &Supply<'_>,
+        readings: usize,
+    ) -> Result<LeftOut, ExperimentError> {
+        self.feed_with(runners, supply, readings, |_| Ok(()))
+    }
+
+    /// The same; `before` gets the rounds before the runners do, where they come from the stream.
+    pub(crate) fn feed_with(
+        &self,
+        runners: &mut [Runner<'_>],
+        supply: &Supply<'_>,
+        readings: usize,
+        before: impl FnMut(&mut Rounds) -> Result<(), ExperimentError> + Send,
+    ) -> Result<LeftOut, ExperimentError> {
+        let moved = &supply.moved;
+        let progress = OneOf::new(self.scene.session.progress(), readings);
+        match &supply.source {
+            Source::Stream { stream, tables } => {
+                let wanted = Wanted::NeededAnd(moved);
+                let reader = Reader::new(stream, self.scene.ownership, tables, wanted);
+                self.feed_stream(runners, reader, progress, before)
+            }
+            Source::Recording { filter } => self.feed_recording(runners, *filter, moved, progress),
+        }
+    }
+
+    /// Each block is unpacked while the replays take the one before it.
+    fn feed_stream(
+        &self,
+        runners: &mut [Runner<'_>],
+        mut reader: Reader<'_>,
+        mut progress: OneOf<'_>,
+        mut before: impl FnMut(&mut Rounds) -> Result<(), ExperimentError> + Send,
+    ) -> Result<LeftOut, ExperimentError> {
+        let (mut now, mut next) = (Rounds::default(), Rounds::default());
+        let mut read = |into: &mut Rounds| {
+            let more = reader.next(into)?;
+            before(into).map(|()| more)
+        };
+        let mut more = read(&mut now)?;
+        while more {
+            // Unpacking is one thread's work: each step is guessed from the ones before it.
+            let (taken, read) = rayon::join(|| take_all(runners, &now), || read(&mut next));
+            taken?;
+            more = read?;
+            progress.advance(1);
+            std::mem::swap(&mut now, &mut next);
+        }
+        Ok(reader.left_out())
+    }
+
+    fn feed_recording(
+        &self,
+        runners: &mut [Runner<'_>],
+        filter: Option<LineSize>,
+        moved: &[bool],
+        mut progress: OneOf<'_>,
+    ) -> Result<LeftOut, ExperimentError> {
+        let analysis = self.scene.session.analysis();
+        let names = analysis.names()?;
+        let marker = self.under.map(|under| UnderMarker::new(under, self.scene));
+        let name = |access: &Access| {
+            let step = self.scene.step(names, access);
+            match &marker {
+                Some(marker) => marker.mark(step),
+                None => step,
+            }
+        };
+        let mut cutter = Cutter::new(self.cpus.recorded, filter, moved);
+        let mut rounds = Rounds::default();
+        steps::for_each(analysis.recording(), &name, |block| {
+            progress.advance(block.size() as u64);
+            cutter.take(block, &mut rounds)?;
+            if rounds.size() >= STEPS_AT_ONCE {
+                take_all(runners, &rounds)?;
+                rounds.clear();
+            }
+            Ok::<(), ExperimentError>(())
+        })?;
+        let left_out = cutter.finish(&mut rounds);
+        take_all(runners, &rounds)?;
+        Ok(left_out)
+    }
+}

@@ -1,0 +1,116 @@
+//! One replay of a variant under an interleaving, and which of them a question needs.
+
+use std::collections::BTreeMap;
+
+use linemate_replay::{AsRecorded, Interleaving, NoClones, Replay, ReplayError};
+use linemate_session::rounds::{LeftOut, Rounds};
+use rayon::prelude::*;
+
+use crate::variant::{Memory, Variant};
+
+/// Under which interleaving caches are filled: one that no seed decides, so that an interleaving's figures are the same in every question.
+pub(crate) const FILLING: Interleaving = Interleaving::Aligned;
+
+/// A replay to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Job {
+    /// The number of the variant to replay.
+    pub(crate) variant: usize,
+    pub(crate) seed: u64,
+}
+
+/// Each of these variants with every seed of a batch, variant by variant.
+pub(crate) fn pairs(variants: &[usize], batch: &[u64]) -> Vec<Job> {
+    let all = |variant: &usize| {
+        let variant = *variant;
+        batch.iter().map(move |seed| Job {
+            variant,
+            seed: *seed,
+        })
+    };
+    variants.iter().flat_map(all).collect()
+}
+
+/// Replays that count these jobs, each from a copy of its variant's filled one; which itself is taken where no job after needs it.
+pub(crate) fn counting<'s>(
+    warm: &mut BTreeMap<usize, Runner<'s>>,
+    now: &[Job],
+    later: &[Job],
+) -> Vec<Runner<'s>> {
+    let mut runners = Vec::with_capacity(now.len());
+    for (at, job) in now.iter().enumerate() {
+        let mut after = now[at + 1..].iter().chain(later);
+        let runner = match after.any(|other| other.variant == job.variant) {
+            // A copy of a filled replay is tens of megabytes: the last job of a variant takes the
+            // original.
+            true => warm.get(&job.variant).cloned(),
+            false => warm.remove(&job.variant),
+        };
+        runners.extend(runner.map(|runner| runner.counting(job.seed)));
+    }
+    runners
+}
+
+pub(crate) fn take_all(runners: &mut [Runner<'_>], rounds: &Rounds) -> Result<(), ReplayError> {
+    runners
+        .par_iter_mut()
+        .try_for_each(|runner| runner.take(rounds))
+}
+
+/// A replay of one variant under one interleaving.
+#[derive(Clone)]
+pub(crate) struct Runner<'s> {
+    variant: &'s Variant,
+    memory: Memory,
+    pub(crate) replay: Replay<AsRecorded, NoClones>,
+}
+
+impl<'s> Runner<'s> {
+    pub(crate) fn new(variant: &'s Variant, replay: Replay<AsRecorded, NoClones>) -> Runner<'s> {
+        Runner {
+            variant,
+            memory: Memory::default(),
+            replay,
+        }
+    }
+
+    /// After a warm-up: the replay that counts.
+    pub(crate) fn counting(mut self, seed: u64) -> Self {
+        self.replay.begin_counting(Interleaving::Seeded(seed));
+        self
+    }
+
+    fn take(&mut self, rounds: &Rounds) -> Result<(), ReplayError> {
+        let Runner {
+            variant,
+            memory,
+            replay,
+        } = self;
+        for (start, round) in rounds.starts.iter().zip(rounds.iter()) {
+            replay.set_time(*start);
+            for (head, steps) in round {
+                replay.begin_slice(head)?;
+                for step in steps {
+                    variant.apply(step, memory, |item, placed| replay.add(item, placed))?;
+                }
+            }
+            replay.end_round();
+        }
+        Ok(())
+    }
+
+    /// The replay, with what it did not get.
+    pub(crate) fn replayed(
+        mut self,
+        left_out: &LeftOut,
+    ) -> Result<Replay<AsRecorded, NoClones>, ReplayError> {
+        for (key, kinds) in left_out.by_key() {
+            self.replay.add_hits(key, kinds)?;
+        }
+        for (site, kinds) in left_out.by_site() {
+            self.replay.add_site_hits(site, kinds)?;
+        }
+        self.replay.add_uncached(left_out.uncached);
+        Ok(self.replay)
+    }
+}

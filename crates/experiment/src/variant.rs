@@ -1,0 +1,594 @@
+//! A variant of a what-if: where the accesses of a recording go under a plan, and which do not happen.
+
+mod objects;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use linemate_answers::{Followed, Paired};
+use linemate_recording::{Access, AccessKind, CpuId, GuestAddr, PAGE};
+use linemate_replay::{Fate, Item, Later, Placed, Sharing};
+use linemate_types::{ByteAlign, ByteOffset, ByteSize, FlatType, TypeId, TypeModel};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use linemate_layout::map::{OffsetMap, To};
+use linemate_layout::nesting::{embeds, enclosing, size_of};
+use linemate_layout::plan::{AccessRule, Field, ObjectRule, Plan};
+use linemate_layout::pointer::PointerChase;
+use linemate_session::step::Step;
+
+use crate::code::code_of;
+pub use crate::error::VariantError;
+use crate::follow::Arrays;
+use crate::relocate::{Area, Frames, Resize, relocate};
+use crate::scene::Scene;
+
+/// How the objects of a subject change.
+#[derive(Debug, Default)]
+struct SubjectEdit {
+    map: Option<Arc<OffsetMap>>,
+    /// Old base to new one.
+    moved: FxHashMap<GuestAddr, GuestAddr>,
+    /// Each CPU's copies start here: by old base and CPU.
+    copies: FxHashMap<(GuestAddr, CpuId), GuestAddr>,
+    /// Objects that are not accessed at all.
+    gone: FxHashSet<GuestAddr>,
+    /// Which rules' fields are where: (rule, offset of the field in this subject's type).
+    rules: FxHashMap<u32, Vec<usize>>,
+}
+
+/// A rule about accesses with its function found.
+#[derive(Debug)]
+enum Rule {
+    Reuse {
+        code: Vec<Range<GuestAddr>>,
+    },
+    SkipSilent,
+    /// Has its effect by object.
+    SkipArray,
+}
+
+/// The layout of a variant without edits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unedited {
+    /// Everything is where it was recorded.
+    AsRecorded,
+    /// What is aligned to lines is aligned to the machine's.
+    BuiltForLines,
+}
+
+/// A variant of a what-if.
+#[derive(Debug)]
+pub struct Variant {
+    /// Whether its plan has edits.
+    edited: bool,
+    subjects: Vec<Option<Box<SubjectEdit>>>,
+    rules: Vec<Rule>,
+    /// Where pages of per-CPU memory are.
+    frames: Frames,
+    /// How many objects have new addresses.
+    pub relocated: usize,
+    /// What each `colocate` found.
+    pub paired: Vec<Paired>,
+    /// What each `skip array` found.
+    pub followed: Vec<Followed>,
+}
+
+/// What a variant remembers from access to access; each replay has its own.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    /// By (rule, CPU): the address of the field that was last read-modified-written there.
+    rmw: FxHashMap<(usize, CpuId), GuestAddr>,
+}
+
+impl Variant {
+    /// What `plan` means for the recording of `scene`. `seed` decides in which frames pages of per-CPU memory are.
+    ///
+    /// # Errors
+    /// A function that the kernel does not have, a type that the recording does not touch.
+    pub fn new(plan: &mut Plan<'_>, scene: &Scene<'_>, seed: u64) -> Result<Variant, VariantError> {
+        let mut area = Area::default();
+        let mut variant = Variant {
+            edited: !(plan.types.is_empty() && plan.objects.is_empty() && plan.accesses.is_empty()),
+            frames: Frames::new(seed),
+            ..Variant::as_recorded(scene)
+        };
+        let base_align = |id: TypeId, rules: &[ObjectRule]| {
+            let aligns = rules.iter().filter_map(|rule| match rule {
+                ObjectRule::BaseAlign(ids, align) if ids.contains(&id) => Some(*align),
+                _ => None,
+            });
+            aligns.max().unwrap_or_default()
+        };
+        for (subject, id) in scene.movable.iter().enumerate() {
+            let Some(id) = *id else { continue };
+            let Ok(layout) = plan.layouts.of(id) else {
+                continue;
+            };
+            let resize = resize(plan, id, base_align(id, &plan.objects));
+            // An alignment alone moves objects, too.
+            if layout.map.is_none() && resize.align == ByteAlign::ONE {
+                continue;
+            }
+            let bases = scene.objects[subject].keys().copied().map(GuestAddr);
+            let bases: Vec<GuestAddr> = bases.collect();
+            let moved = relocate(&bases, resize, &mut area);
+            variant.relocated += moved.len();
+            let edit = variant.edit(subject);
+            edit.map = layout.map.clone();
+            edit.moved = moved.into_iter().collect();
+        }
+        // After the layouts: what moves as a whole object replaces the address that a new size gave
+        // it.
+        variant.apply_objects(plan, scene, &mut area)?;
+        variant.apply_rules(plan, scene)?;
+        Ok(variant)
+    }
+
+    /// The recorded layout: nothing moves, everything happens.
+    pub fn as_recorded(scene: &Scene<'_>) -> Variant {
+        Variant {
+            edited: false,
+            subjects: (0..scene.types.len()).map(|_| None).collect(),
+            rules: Vec::new(),
+            frames: Frames::default(),
+            relocated: 0,
+            paired: Vec::new(),
+            followed: Vec::new(),
+        }
+    }
+
+    /// What it is, if it has no edits.
+    pub(crate) fn unedited(&self) -> Option<Unedited> {
+        let stays = self.rules.is_empty() && self.subjects.iter().all(Option::is_none);
+        match (stays, self.edited) {
+            (true, _) => Some(Unedited::AsRecorded),
+            (false, false) => Some(Unedited::BuiltForLines),
+            (false, true) => None,
+        }
+    }
+
+    /// Whether it changes anything about a subject's accesses.
+    pub fn edits(&self, subject: usize) -> bool {
+        self.subjects.get(subject).is_some_and(Option::is_some)
+    }
+
+    fn edit(&mut self, subject: usize) -> &mut SubjectEdit {
+        self.subjects[subject].get_or_insert_default()
+    }
+
+    fn apply_rules(&mut self, plan: &Plan<'_>, scene: &Scene<'_>) -> Result<(), VariantError> {
+        let symbols = scene.session.analysis().symbols();
+        for (number, rule) in plan.accesses.iter().enumerate() {
+            let field = match rule {
+                AccessRule::Reuse { field, function } => {
+                    self.rules.push(Rule::Reuse {
+                        code: code_of(symbols, function)?,
+                    });
+                    field
+                }
+                AccessRule::SkipSilent { field } => {
+                    self.rules.push(Rule::SkipSilent);
+                    field
+                }
+                AccessRule::SkipArray(chase) => {
+                    self.rules.push(Rule::SkipArray);
+                    self.skip_arrays(chase, plan.layouts.model(), scene)?;
+                    continue;
+                }
+            };
+            self.mark(number, field, plan.layouts.model(), scene);
+        }
+        Ok(())
+    }
+
+    /// Notes which objects the pointer leads to.
+    fn skip_arrays(
+        &mut self,
+        chase: &PointerChase,
+        model: &TypeModel,
+        scene: &Scene<'_>,
+    ) -> Result<(), VariantError> {
+        let path = path_of(model, &chase.field);
+        let known = scene.arrays.iter().find(|(asked, _)| asked == chase);
+        let nothing = Arrays::default();
+        let arrays = known.map_or(&nothing, |(_, arrays)| arrays);
+        let owners = arrays.owners;
+        if arrays.found.is_empty() {
+            return Err(VariantError::NoArray { path, owners });
+        }
+        for (base, subject) in &arrays.found {
+            self.edit(subject.index()).gone.insert(*base);
+        }
+        self.followed.push(Followed {
+            pointer: path,
+            owners,
+            arrays: arrays.found.len(),
+        });
+        Ok(())
+    }
+
+    /// Notes at which offsets of which subjects the field lies.
+    fn mark(&mut self, rule: usize, field: &Field, model: &TypeModel, scene: &Scene<'_>) {
+        for (subject, id) in scene.types.iter().enumerate() {
+            let Some(id) = *id else { continue };
+            if !embeds(model, id, &field.types) {
+                continue;
+            }
+            let size = model.size_of(id).unwrap_or(0);
+            let inside = |offset: &u64| {
+                let wanted = |t| field.types.contains(&t);
+                let found = enclosing(model, id, ByteOffset(*offset), &wanted);
+                found.is_some_and(|(_, at)| at >= field.offset && at < field.offset + field.bytes)
+            };
+            for offset in (0..size).filter(inside) {
+                let Ok(offset) = u32::try_from(offset) else {
+                    continue;
+                };
+                self.edit(subject)
+                    .rules
+                    .entry(offset)
+                    .or_default()
+                    .push(rule);
+            }
+        }
+    }
+
+    /// What becomes of a step: `emit` gets each access that happens, with its place.
+    #[inline]
+    pub fn apply<E>(
+        &self,
+        step: &Step,
+        memory: &mut Memory,
+        mut emit: impl FnMut(&Item, Placed) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let placed = step.placed();
+        match &self.subjects[step.subject.0 as usize] {
+            None => emit(&step.item(), placed),
+            Some(edit) => self.apply_edit(edit, step, placed, memory, emit),
+        }
+    }
+
+    fn apply_edit<E>(
+        &self,
+        edit: &SubjectEdit,
+        step: &Step,
+        mut placed: Placed,
+        memory: &mut Memory,
+        mut emit: impl FnMut(&Item, Placed) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut item = Item {
+            // Words of the line where it was.
+            later: Later::default(),
+            ..step.item()
+        };
+        if let Some(rules) = edit.rules.get(&step.offset) {
+            let mut access = step.access;
+            if !self.happens(rules, &mut access, memory) {
+                placed.fate = Fate::Removed;
+                return emit(&item, placed);
+            }
+            item.kind = access.kind;
+        }
+        let offset = u64::from(step.offset);
+        let old = GuestAddr(step.access.addr.0.wrapping_sub(offset));
+        if edit.gone.contains(&old) {
+            placed.fate = Fate::Removed;
+            return emit(&item, placed);
+        }
+        let mut base = edit.moved.get(&old).copied().unwrap_or(old);
+        // By the accessing CPU: it uses its own copy, whoever used the object before.
+        if let Some(copy) = edit.copies.get(&(old, step.access.cpu)) {
+            base = *copy;
+            placed.sharing = Sharing::OfCpu(step.access.cpu);
+        }
+        let bytes = ByteSize(item.size.into());
+        let Some(map) = &edit.map else {
+            return self.emit(GuestAddr(base.0.wrapping_add(offset)), &item, placed, emit);
+        };
+        let at = map.at(ByteOffset(offset));
+        // Most accesses are to one member, which moves as a whole; only others are taken apart.
+        if let (To::Byte(new), true) = (at.to, at.run >= bytes) {
+            return self.emit(GuestAddr(base.0.wrapping_add(new.0)), &item, placed, emit);
+        }
+        let parts = map.parts(ByteOffset(offset), bytes);
+        if parts.is_empty() {
+            placed.fate = Fate::Removed;
+            return emit(&item, placed);
+        }
+        for part in parts {
+            // No part is longer than the access, which is at most 64 bytes.
+            item.size = part.bytes.0.clamp(1, bytes.0) as u8;
+            let addr = GuestAddr(base.0.wrapping_add(part.offset.0));
+            self.emit(addr, &item, placed, &mut emit)?;
+        }
+        Ok(())
+    }
+
+    /// Emits an access to `item.size` bytes from `addr` on; two if its bytes are in two pages that are apart.
+    fn emit<E>(
+        &self,
+        addr: GuestAddr,
+        item: &Item,
+        mut placed: Placed,
+        mut emit: impl FnMut(&Item, Placed) -> Result<(), E>,
+    ) -> Result<(), E> {
+        placed.addr = self.frames.place(addr);
+        // Pages of per-CPU memory are in frames that are not adjacent, so what crosses one is two
+        // accesses.
+        let before = PAGE - addr.0 % PAGE;
+        let there = self.frames.place(GuestAddr(addr.0.wrapping_add(before)));
+        let together = placed.addr.0.wrapping_add(before) == there.0;
+        if u64::from(item.size) <= before || together {
+            return emit(item, placed);
+        }
+        let mut part = Item {
+            // Less than the access's size.
+            size: before as u8,
+            ..*item
+        };
+        emit(&part, placed)?;
+        part.size = item.size - part.size;
+        placed.addr = there;
+        emit(&part, placed)
+    }
+
+    /// Whether the rules let the access happen; they may turn it into a load.
+    fn happens(&self, rules: &[usize], access: &mut Access, memory: &mut Memory) -> bool {
+        for number in rules {
+            match &self.rules[*number] {
+                Rule::SkipArray => {}
+                Rule::SkipSilent => {
+                    // The edited code compares first: the store's load remains.
+                    if access.silent && access.kind == AccessKind::Store {
+                        access.kind = AccessKind::Load;
+                    }
+                }
+                Rule::Reuse { code } => {
+                    let state = (*number, access.cpu);
+                    match access.kind {
+                        AccessKind::Rmw => {
+                            memory.rmw.insert(state, access.addr);
+                        }
+                        AccessKind::Store => {
+                            memory.rmw.remove(&state);
+                        }
+                        AccessKind::Load => {
+                            let inside = code.iter().any(|part| part.contains(&access.pc));
+                            // Only the first load after an atomic on the same field by the same
+                            // CPU: its value is the one that the atomic returned. A store in
+                            // between ends that.
+                            if inside && memory.rmw.remove(&state) == Some(access.addr) {
+                                return false;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        true
+    }
+}
+
+/// How a field of a type is called.
+fn path_of(model: &TypeModel, field: &Field) -> String {
+    let id = field.types.first().copied().unwrap_or_default();
+    let name = model.composite(id).map_or("", |c| &*c.name);
+    let flat = FlatType::new(model, id).ok();
+    let leaf = flat.as_ref().and_then(|flat| {
+        let hit = flat.find(field.offset, 1)?;
+        flat.leaf(hit.leaf)
+    });
+    format!("{name}.{}", leaf.map_or("", |leaf| &leaf.path))
+}
+
+fn resize(plan: &mut Plan<'_>, id: TypeId, extra: ByteAlign) -> Resize {
+    let old = size_of(plan.layouts.model(), id);
+    let recorded = plan.layouts.origin(id).map(|origin| origin.align);
+    let after = plan.layouts.of(id);
+    let (new, align) = after.map_or((old, ByteAlign::ONE), |l| (l.size, l.align));
+    // An alignment that was there all the time was kept by the allocator as far as it was; a larger one has to be.
+    let align = if align > recorded.unwrap_or_default() {
+        align
+    } else {
+        ByteAlign::ONE
+    };
+    Resize {
+        old,
+        new,
+        align: align.max(extra),
+    }
+}
+
+fn subjects_of<'s>(scene: &'s Scene<'_>, ids: &'s [TypeId]) -> impl Iterator<Item = usize> + 's {
+    let wanted = |id: &Option<TypeId>| id.is_some_and(|id| ids.contains(&id));
+    scene
+        .movable
+        .iter()
+        .enumerate()
+        .filter(move |(_, id)| wanted(id))
+        .map(|(subject, _)| subject)
+}
+
+#[cfg(test)]
+mod tests {
+    use linemate_attribution::SubjectId;
+    use linemate_recording::VirtualTime;
+    use linemate_replay::{KeyId, SiteId};
+
+    use super::*;
+    use linemate_layout::map::{Inner, MovedBytes};
+
+    const OBJECT: u64 = 0xffff_8880_0000_1000;
+
+    fn piece(old: u64, bytes: u64, new: Option<u64>) -> MovedBytes {
+        MovedBytes {
+            old: ByteOffset(old),
+            bytes: ByteSize(bytes),
+            new: new.map(ByteOffset),
+            inner: Inner::Whole,
+        }
+    }
+
+    /// Subject 0 is not edited. Subject 1: a (0..8) to 64, b (8..16) to 0, c (16..24) removed, and its object moved.
+    fn variant(rules: Vec<Rule>, at: &[(u32, Vec<usize>)]) -> Variant {
+        let map = OffsetMap::new(vec![
+            piece(0, 8, Some(64)),
+            piece(8, 8, Some(0)),
+            piece(16, 8, None),
+        ]);
+        let edit = SubjectEdit {
+            map: Some(Arc::new(map)),
+            moved: [(GuestAddr(OBJECT), GuestAddr(0xe0_0000))]
+                .into_iter()
+                .collect(),
+            copies: FxHashMap::default(),
+            gone: FxHashSet::default(),
+            rules: at.iter().cloned().collect(),
+        };
+        Variant {
+            edited: true,
+            subjects: vec![None, Some(Box::new(edit))],
+            rules,
+            frames: Frames::default(),
+            relocated: 1,
+            paired: Vec::new(),
+            followed: Vec::new(),
+        }
+    }
+
+    fn step(subject: u32, offset: u32, size: u8, kind: AccessKind) -> Step {
+        let access = Access {
+            time: VirtualTime(0),
+            cpu: CpuId(3),
+            pc: GuestAddr(0x1000),
+            addr: GuestAddr(OBJECT + u64::from(offset)),
+            size,
+            kind,
+            silent: false,
+            user_mapping: false,
+        };
+        Step {
+            key: KeyId(7),
+            site: SiteId(8),
+            ..Step::new(&access, SubjectId(subject), offset)
+        }
+    }
+
+    /// (address, bytes, kind, skipped) of what becomes of the steps.
+    fn emitted(variant: &Variant, steps: &[Step]) -> Vec<(u64, u8, AccessKind, bool)> {
+        let (mut memory, mut found) = (Memory::default(), Vec::new());
+        for step in steps {
+            let result: Result<(), ()> = variant.apply(step, &mut memory, |item, placed| {
+                assert_eq!((placed.key, placed.site), (KeyId(7), SiteId(8)));
+                found.push((
+                    placed.addr.0,
+                    item.size,
+                    item.kind,
+                    placed.fate == Fate::Removed,
+                ));
+                Ok(())
+            });
+            assert_eq!(result, Ok(()));
+        }
+        found
+    }
+
+    #[test]
+    fn accesses_go_where_their_fields_went() {
+        use AccessKind::{Load, Store};
+        let variant = variant(Vec::new(), &[]);
+        let steps = [
+            step(0, 8, 8, Load),
+            step(1, 0, 8, Load),
+            step(1, 12, 4, Store),
+            step(1, 4, 8, Load),
+            step(1, 16, 8, Store),
+            step(1, 12, 8, Load),
+        ];
+        let expected = [
+            (OBJECT + 8, 8, Load, false),
+            (0xe0_0040, 8, Load, false),
+            (0xe0_0004, 4, Store, false),
+            // Half of a and half of b: two accesses now.
+            (0xe0_0044, 4, Load, false),
+            (0xe0_0000, 4, Load, false),
+            // c was removed.
+            (OBJECT + 16, 8, Store, true),
+            (0xe0_0004, 4, Load, false),
+        ];
+        assert_eq!(emitted(&variant, &steps), expected);
+    }
+
+    #[test]
+    fn the_load_after_an_atomic_is_reused_once_and_only_there() {
+        use AccessKind::{Load, Rmw, Store};
+        let rules = vec![Rule::Reuse {
+            code: vec![GuestAddr(0x1000)..GuestAddr(0x1100)],
+        }];
+        let variant = variant(rules, &[(0, vec![0])]);
+        let elsewhere = |kind| {
+            let mut step = step(1, 0, 8, kind);
+            step.access.pc = GuestAddr(0x2000);
+            step
+        };
+        let other_cpu = {
+            let mut step = step(1, 0, 8, Load);
+            step.access.cpu = CpuId(4);
+            step
+        };
+        let (rmw, load) = (elsewhere(Rmw), step(1, 0, 8, Load));
+        let skips = |steps: &[Step]| {
+            emitted(&variant, steps)
+                .iter()
+                .map(|e| e.3)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(skips(&[load, rmw, load, load]), [false, false, true, false]);
+        assert_eq!(skips(&[rmw, elsewhere(Load), load]), [false, false, true]);
+        assert_eq!(skips(&[rmw, other_cpu, load]), [false, false, true]);
+        assert_eq!(skips(&[rmw, elsewhere(Store), load]), [false, false, false]);
+    }
+
+    #[test]
+    fn a_silent_store_becomes_a_load() {
+        use AccessKind::{Load, Rmw, Store};
+        let variant = variant(vec![Rule::SkipSilent], &[(8, vec![0])]);
+        let silent = |kind| {
+            let mut step = step(1, 8, 8, kind);
+            step.access.silent = true;
+            step
+        };
+        let kinds = |steps: &[Step]| {
+            emitted(&variant, steps)
+                .iter()
+                .map(|e| e.2)
+                .collect::<Vec<_>>()
+        };
+        let steps = [silent(Store), step(1, 8, 8, Store), silent(Rmw)];
+        assert_eq!(kinds(&steps), [Load, Store, Rmw]);
+    }
+
+    #[test]
+    fn each_cpu_has_its_own_copy() {
+        let mut variant = variant(Vec::new(), &[]);
+        let edit = variant.edit(1);
+        edit.map = None;
+        let copies = [(3, 0x100), (4, 0x200)].into_iter();
+        let copy = |(cpu, at)| ((GuestAddr(OBJECT), CpuId(cpu)), GuestAddr(at));
+        edit.copies = copies.map(copy).collect();
+        let mut memory = Memory::default();
+        let mut places = Vec::new();
+        for cpu in [3, 4] {
+            let mut step = step(1, 8, 8, AccessKind::Load);
+            step.access.cpu = CpuId(cpu);
+            let result: Result<(), ()> = variant.apply(&step, &mut memory, |_, placed| {
+                places.push((placed.addr.0, placed.sharing));
+                Ok(())
+            });
+            assert_eq!(result, Ok(()));
+        }
+        let own = |cpu| Sharing::OfCpu(CpuId(cpu));
+        assert_eq!(places, [(0x108, own(3)), (0x208, own(4))]);
+    }
+}

@@ -1,0 +1,286 @@
+//! The steps of a recording, cut into rounds, without those that no replay needs.
+
+use linemate_machine::LineSize;
+use linemate_recording::{AccessKind, CpuId, VirtualTime};
+use linemate_replay::{
+    Begins, Fate, Filter, Kept, KeyId, Later, ReplayError, Seen, SiteId, SliceHead, Slicer,
+};
+
+use crate::step::{Slice, Step};
+use crate::steps::{Block, Turn};
+
+/// Whole rounds, in order.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Rounds {
+    pub steps: Vec<Step>,
+    /// Each slice, and the number of steps up to its end.
+    pub slices: Vec<(SliceHead, u32)>,
+    /// The number of slices up to each round's end.
+    pub rounds: Vec<u32>,
+    /// When each round begins.
+    pub starts: Vec<VirtualTime>,
+}
+
+impl Rounds {
+    /// How large it is, in steps and slices.
+    #[inline]
+    pub fn size(&self) -> usize {
+        self.steps.len().max(self.slices.len())
+    }
+
+    pub fn clear(&mut self) {
+        self.steps.clear();
+        self.slices.clear();
+        self.rounds.clear();
+        self.starts.clear();
+    }
+
+    /// The same rounds and slices with the steps alone that are followed, into `out`, which is emptied first.
+    pub fn followed(&self, out: &mut Rounds) {
+        out.clear();
+        let mut first = 0;
+        for (head, end) in &self.slices {
+            let steps = &self.steps[first as usize..*end as usize];
+            out.steps.extend(steps.iter().filter(|step| step.followed));
+            out.slices.push((*head, out.steps.len() as u32));
+            first = *end;
+        }
+        out.rounds.extend_from_slice(&self.rounds);
+        out.starts.extend_from_slice(&self.starts);
+    }
+
+    /// Each round as its slices.
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = impl Iterator<Item = Slice<'_>>> {
+        let mut first = 0;
+        self.rounds.iter().map(move |end| {
+            let begin = std::mem::replace(&mut first, *end as usize);
+            (begin..*end as usize).map(|slice| {
+                let before = slice
+                    .checked_sub(1)
+                    .map_or(0, |before| self.slices[before].1);
+                let (head, end) = self.slices[slice];
+                (head, &self.steps[before as usize..end as usize])
+            })
+        })
+    }
+}
+
+/// Accesses that were left out.
+#[derive(Clone, Debug, Default)]
+pub struct LeftOut {
+    /// By key. All of them hit in L1.
+    pub keys: Hits,
+    /// The same by site.
+    pub sites: Hits,
+    /// Accesses to device registers, which no cache holds.
+    pub uncached: u64,
+}
+
+impl LeftOut {
+    pub fn add(&mut self, key: KeyId, site: SiteId, kind: AccessKind, count: u64) {
+        self.keys.add(key.0, kind, count);
+        self.sites.add(site.0, kind, count);
+    }
+
+    /// The keys that have hits, with them.
+    #[inline]
+    pub fn by_key(&self) -> impl Iterator<Item = (KeyId, [u64; 3])> {
+        self.keys.iter().map(|(key, kinds)| (KeyId(key), kinds))
+    }
+
+    /// The sites that have hits, with them.
+    #[inline]
+    pub fn by_site(&self) -> impl Iterator<Item = (SiteId, [u64; 3])> {
+        self.sites.iter().map(|(site, kinds)| (SiteId(site), kinds))
+    }
+}
+
+/// Loads, stores and RMWs by number.
+#[derive(Clone, Debug, Default)]
+pub struct Hits(Vec<[u64; 3]>);
+
+impl Hits {
+    fn add(&mut self, number: u32, kind: AccessKind, count: u64) {
+        let number = number as usize;
+        if number >= self.0.len() {
+            self.0.resize(number + 1, [0; 3]);
+        }
+        self.0[number][kind as usize] += count;
+    }
+
+    /// The numbers that have any.
+    fn iter(&self) -> impl Iterator<Item = (u32, [u64; 3])> {
+        let all = (0u32..).zip(self.0.iter().copied());
+        all.filter(|(_, kinds)| *kinds != [0; 3])
+    }
+}
+
+/// Cuts a recording's steps.
+pub struct Cutter<'s> {
+    recorded: usize,
+    slicer: Slicer,
+    filter: Option<Filter>,
+    /// By subject: whether all of its accesses stay, because some variant moves them.
+    stays: &'s [bool],
+    left_out: LeftOut,
+    /// When the round begins that is not complete yet.
+    start: VirtualTime,
+    /// The round that is not complete yet.
+    slices: Vec<(SliceHead, u32)>,
+    steps: Vec<Step>,
+    seen: Vec<Seen>,
+    kept: Vec<Kept>,
+}
+
+impl<'s> Cutter<'s> {
+    /// For a recording with that many CPUs. With `filter`, what machines with such lines hit in L1 whatever happens is left out, except for
+    /// the subjects that `stays` tells.
+    pub fn new(recorded: usize, filter: Option<LineSize>, stays: &'s [bool]) -> Cutter<'s> {
+        let filter = filter.map(|line| Filter::new(recorded, line));
+        Cutter {
+            recorded,
+            slicer: Slicer::new(recorded),
+            filter,
+            stays,
+            left_out: LeftOut::default(),
+            start: VirtualTime(0),
+            slices: Vec::new(),
+            steps: Vec::new(),
+            seen: Vec::new(),
+            kept: Vec::new(),
+        }
+    }
+
+    /// The next steps and turns of the recording; rounds that are complete go into `out`.
+    ///
+    /// # Errors
+    /// A CPU beyond those announced.
+    pub fn take(&mut self, block: &Block, out: &mut Rounds) -> Result<(), ReplayError> {
+        for (turn, steps) in block.parts() {
+            if let Some(turn) = turn {
+                self.turn(turn, out)?;
+            }
+            self.steps(steps, out)?;
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self, turn: Turn, out: &mut Rounds) -> Result<(), ReplayError> {
+        self.known(turn.cpu)?;
+        let turned = self.slicer.turn(turn.cpu, turn.time);
+        if let (Some((head, _)), Some(span)) = (self.slices.last_mut(), turned.ended) {
+            head.end(span);
+        }
+        if turned.begins == Begins::Round {
+            self.end_round(out);
+            self.start = turn.time;
+        }
+        self.slices
+            .push((SliceHead::new(turn.cpu), self.steps.len() as u32));
+        Ok(())
+    }
+
+    #[inline]
+    fn known(&self, cpu: CpuId) -> Result<(), ReplayError> {
+        let recorded = self.recorded;
+        match usize::from(cpu.0) < recorded {
+            true => Ok(()),
+            false => Err(ReplayError::Cpu { cpu, recorded }),
+        }
+    }
+
+    fn steps(&mut self, steps: &[Step], out: &mut Rounds) -> Result<(), ReplayError> {
+        for step in steps {
+            let cpu = step.access.cpu;
+            self.known(cpu)?;
+            let cached = step.fate == Fate::Cached;
+            let cut = self.slicer.cut(cpu, step.access.time, cached);
+            if cut.begins == Begins::Round {
+                self.end_round(out);
+                self.start = step.access.time;
+            }
+            if cut.begins != Begins::Nothing {
+                self.slices
+                    .push((SliceHead::new(cpu), self.steps.len() as u32));
+            }
+            let Some((head, end)) = self.slices.last_mut() else {
+                continue;
+            };
+            head.extend(cut.offset, cached);
+            if !cached {
+                // It takes part in its slice's time (`extend` above) and in nothing else.
+                self.left_out.uncached += 1;
+                continue;
+            }
+            *end += 1;
+            self.steps.push(Step {
+                at: cut.offset,
+                ..*step
+            });
+        }
+        Ok(())
+    }
+
+    /// The last round, and what was left out in all.
+    pub fn finish(mut self, out: &mut Rounds) -> LeftOut {
+        self.end_round(out);
+        self.left_out
+    }
+
+    fn end_round(&mut self, out: &mut Rounds) {
+        if self.slices.is_empty() {
+            return;
+        }
+        if self.filter.is_some() {
+            self.end_filtered(out);
+        } else {
+            let before = out.steps.len() as u32;
+            out.steps.extend_from_slice(&self.steps);
+            let slices = self.slices.iter();
+            out.slices
+                .extend(slices.map(|(head, end)| (*head, before + end)));
+        }
+        out.rounds.push(out.slices.len() as u32);
+        out.starts.push(self.start);
+        self.slices.clear();
+        self.steps.clear();
+    }
+
+    fn end_filtered(&mut self, out: &mut Rounds) {
+        let seen = self.steps.iter().map(|step| Seen {
+            cpu: step.access.cpu,
+            addr: step.access.addr,
+            size: step.access.size,
+            kind: step.access.kind,
+            sharing: step.sharing,
+        });
+        self.seen.clear();
+        self.seen.extend(seen);
+        if let Some(filter) = &mut self.filter {
+            filter.round(&self.seen, &mut self.kept);
+        }
+        let mut kept = self.kept.iter().peekable();
+        let mut first = 0;
+        for (head, end) in &self.slices {
+            for (index, step) in (first..*end).zip(&self.steps[first as usize..*end as usize]) {
+                let kept = kept.next_if(|kept| kept.index == index);
+                if kept.is_none() && !self.stays[step.subject.0 as usize] {
+                    // Counted as it is dropped, because replays need the sums of the question's
+                    // keys, not the accesses.
+                    self.left_out.add(step.key, step.site, step.access.kind, 1);
+                    continue;
+                }
+                out.steps.push(Step {
+                    // Steps that stay for an edit alone are not needed by a replay that moves
+                    // nothing: one stream serves both.
+                    needed: kept.is_some(),
+                    later: kept.map_or(Later::default(), |kept| kept.later),
+                    ..*step
+                });
+            }
+            out.slices.push((*head, out.steps.len() as u32));
+            first = *end;
+        }
+    }
+}

@@ -1,0 +1,368 @@
+//! The session: the recording, its counts, and what is made of it when it is asked for.
+
+use std::sync::{Arc, OnceLock};
+
+use linemate_answers::EventCount;
+use linemate_attribution::counted::Objects;
+use linemate_attribution::couse::CoUses;
+use linemate_attribution::tally::{Count, CpuCount, Key};
+use linemate_attribution::times::Times;
+use linemate_attribution::{Analysis, AnalysisError, Counted, Directory, Tally};
+use linemate_growth::Growth;
+use linemate_machine::LineSize;
+use linemate_recording::{Recording, TimeGrid};
+use linemate_replay::Dependences;
+use linemate_types::kernel_image::CodeSection;
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::error::SessionError;
+use crate::event::{EventError, count_event};
+use crate::ownership::Ownership;
+use crate::progress::{Progress, Silent, Step};
+use crate::recorded::recorded_cpus;
+use crate::shelf::{self, Nothing, Part, Shelf};
+use crate::stream::{self, Named, Stream};
+
+/// A recording that is asked about.
+pub struct Session<'r> {
+    analysis: Analysis<'r>,
+    counted: Counted,
+    /// The tally's rows, in order.
+    rows: Vec<Key>,
+    shelf: Box<dyn Shelf + 'r>,
+    progress: Box<dyn Progress + 'r>,
+    ownership: OnceLock<Ownership>,
+    streams: [OnceLock<Stream>; 2],
+    code: Option<Code>,
+    growth: Option<Growth>,
+}
+
+/// The recorded kernel's machine code.
+struct Code {
+    sections: Vec<CodeSection>,
+    digest: u64,
+    dependences: OnceLock<Arc<Dependences>>,
+}
+
+/// [`Part::Counts`], as it is kept.
+#[derive(Serialize, Deserialize)]
+struct KeptCounts {
+    directory: Directory,
+    rows: Vec<(Key, Count)>,
+    per_cpu: Vec<CpuCount>,
+    co_uses: CoUses,
+    objects: Objects,
+    times: Times,
+    calls: Vec<u64>,
+}
+
+impl KeptCounts {
+    /// Whether every number in it names something.
+    fn is_sound(&self) -> bool {
+        let subjects = self.directory.subjects.len();
+        let in_order = self.rows.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        let known = |(key, _): &(Key, Count)| (key.subject.0 as usize) < subjects;
+        let places = self.times.places.keys();
+        let timed = |subject: u32| (subject as usize) < subjects;
+        // The shelf's checksum has held, so this is no defence against damage but against an
+        // analysis that packed something else: what fails is worked out anew.
+        in_order
+            && self.rows.iter().all(known)
+            && self.objects.len() == subjects
+            && places.map(|place| place.subject.0).all(timed)
+    }
+}
+
+impl<'r> Session<'r> {
+    /// Of a recording, with what the shelf has of it. What it has not is worked out, and put there; `progress` is told how far that and
+    /// replays are.
+    ///
+    /// # Errors
+    /// A recording without types or symbols, or with a damaged chunk.
+    pub fn open(
+        recording: &'r Recording,
+        shelf: Box<dyn Shelf + 'r>,
+        progress: Box<dyn Progress + 'r>,
+    ) -> Result<Session<'r>, AnalysisError> {
+        let kept = shelf.load(Part::Counts).and_then(|bytes| unpack(&bytes));
+        if let Some(kept) = kept {
+            let analysis = Analysis::known(recording, kept.directory)?;
+            let schema = analysis.schema();
+            let known = |ty| schema.get(ty).is_some();
+            // Types are numbered by the model, which is built anew from the recording each time.
+            if analysis.subjects().iter().filter_map(|s| s.ty).all(known) {
+                let counted = Counted {
+                    tally: Tally::of(analysis.subjects(), kept.rows, kept.per_cpu),
+                    co_uses: kept.co_uses,
+                    objects: kept.objects,
+                    times: kept.times,
+                    calls: kept.calls,
+                };
+                return Ok(Session::with(analysis, counted, shelf, progress));
+            }
+        }
+        let chunks = recording.chunks().len() as u64;
+        let done = |chunks| progress.advance(chunks);
+        progress.begin(Step::Naming, chunks);
+        let analysis = Analysis::new_telling(recording, &done)?;
+        progress.begin(Step::Counting, chunks);
+        let counted = analysis.count_telling(&done)?;
+        if let Some(bytes) = pack(&analysis, &counted) {
+            shelf.store(Part::Counts, &bytes);
+        }
+        Ok(Session::with(analysis, counted, shelf, progress))
+    }
+
+    /// Of a recording, keeping nothing.
+    ///
+    /// # Errors
+    /// As [`Session::open`].
+    pub fn new(recording: &'r Recording) -> Result<Session<'r>, AnalysisError> {
+        Session::open(recording, Box::new(Nothing), Box::new(Silent))
+    }
+
+    fn with(
+        analysis: Analysis<'r>,
+        counted: Counted,
+        shelf: Box<dyn Shelf + 'r>,
+        progress: Box<dyn Progress + 'r>,
+    ) -> Session<'r> {
+        let rows = counted.tally.rows().iter().map(|(key, _)| *key).collect();
+        Session {
+            analysis,
+            counted,
+            rows,
+            shelf,
+            progress,
+            ownership: OnceLock::new(),
+            streams: Default::default(),
+            code: None,
+            growth: None,
+        }
+    }
+
+    /// The same session, given the machine code of the recorded kernel: replays with overlap then know which misses are independent. Without
+    /// it, and for code that is in no section (modules, BPF, user programs), every miss waits for the loads before it.
+    #[must_use]
+    pub fn with_code(self, sections: Vec<CodeSection>) -> Session<'r> {
+        let mut digest = Xxh3::new();
+        for section in &sections {
+            // The address too: the same bytes elsewhere are other instructions' code.
+            digest.update(&section.address.to_le_bytes());
+            digest.update(&section.bytes);
+        }
+        let code = Code {
+            digest: digest.digest(),
+            sections,
+            dependences: OnceLock::new(),
+        };
+        Session {
+            code: Some(code),
+            ..self
+        }
+    }
+
+    /// The same session, told how accesses grow with the number of CPUs: replays of more CPUs than were recorded make them as often.
+    #[must_use]
+    pub fn with_growth(self, growth: Growth) -> Session<'r> {
+        Session {
+            growth: Some(growth),
+            ..self
+        }
+    }
+
+    pub fn growth(&self) -> Option<&Growth> {
+        self.growth.as_ref()
+    }
+
+    /// The machine code that was given, if any was.
+    pub fn code(&self) -> Option<&[CodeSection]> {
+        self.code.as_ref().map(|code| code.sections.as_slice())
+    }
+
+    /// A digest of the machine code that was given, if any was.
+    pub fn code_digest(&self) -> Option<u64> {
+        self.code.as_ref().map(|code| code.digest)
+    }
+
+    /// From which loads the addresses of the recording's accesses come, as far as its code was given.
+    pub fn dependences(&self) -> Arc<Dependences> {
+        let Some(code) = &self.code else {
+            return Arc::default();
+        };
+        let instructions = || self.rows.iter().map(|row| row.pc);
+        let symbols = self.analysis.symbols();
+        let find = || linemate_code::dependences(&code.sections, symbols, instructions());
+        Arc::clone(code.dependences.get_or_init(|| Arc::new(find())))
+    }
+
+    /// Its types, symbols and subjects.
+    pub fn analysis(&self) -> &Analysis<'r> {
+        &self.analysis
+    }
+
+    /// How often a function was called.
+    ///
+    /// # Errors
+    /// It was not recorded which calls it had, or it had none.
+    pub fn event(&self, function: &str) -> Result<EventCount, EventError> {
+        count_event(
+            self.analysis.recording().functions(),
+            &self.counted.calls,
+            function,
+        )
+    }
+
+    /// The counts of the whole recording.
+    pub fn counted(&self) -> &Counted {
+        &self.counted
+    }
+
+    /// What counts over time are kept for.
+    pub fn time_grid(&self) -> TimeGrid {
+        self.analysis.recording().time_grid()
+    }
+
+    /// Who is told how far it is.
+    pub fn progress(&self) -> &dyn Progress {
+        &*self.progress
+    }
+
+    /// Where what is worked out is kept.
+    pub fn shelf(&self) -> &dyn Shelf {
+        &*self.shelf
+    }
+
+    /// Every (instruction, subject, offset, kind, size) that it has accesses of, in order.
+    pub fn rows(&self) -> &[Key] {
+        &self.rows
+    }
+
+    /// Whose memory is whose.
+    ///
+    /// # Errors
+    /// A recording that does not tell its CPUs.
+    pub fn ownership(&self) -> Result<&Ownership, SessionError> {
+        let cpus = recorded_cpus(&self.analysis)?;
+        let objects = &self.counted.objects;
+        let make = || Ownership::new(&self.analysis, objects, cpus);
+        Ok(self.ownership.get_or_init(make))
+    }
+
+    /// What a stream is made from.
+    fn named(&self) -> Result<Named<'_>, SessionError> {
+        Ok(Named {
+            analysis: &self.analysis,
+            ownership: self.ownership()?,
+            rows: &self.rows,
+            tally: &self.counted.tally,
+            progress: self.progress(),
+        })
+    }
+
+    /// The accesses that replays on machines with such lines need.
+    ///
+    /// # Errors
+    /// A recording that does not tell its CPUs, or is damaged.
+    pub fn stream(&self, line: LineSize) -> Result<&Stream, SessionError> {
+        let place = &self.streams[usize::from(line == LineSize::B128)];
+        if let Some(stream) = place.get() {
+            return Ok(stream);
+        }
+        let part = Part::Stream(line);
+        let kept = self.shelf.load(part);
+        let stream = match kept.and_then(|bytes| Stream::read(bytes, self.rows.len())) {
+            Some(stream) => stream,
+            None => {
+                let stream = stream::make(&self.named()?, line)?;
+                self.shelf.store(part, stream.bytes());
+                stream
+            }
+        };
+        // Two threads may have made one each: the first stays, and both are the same bytes.
+        Ok(place.get_or_init(|| stream))
+    }
+}
+
+impl std::fmt::Debug for Session<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let recording = self.analysis.recording();
+        f.debug_struct("Session")
+            .field("checksum", &recording.checksum())
+            .finish_non_exhaustive()
+    }
+}
+
+fn pack(analysis: &Analysis<'_>, counted: &Counted) -> Option<Vec<u8>> {
+    let rows = counted.tally.rows();
+    let kept = KeptCounts {
+        directory: analysis.directory().clone(),
+        rows: rows
+            .into_iter()
+            .map(|(key, count)| (key, count.clone()))
+            .collect(),
+        per_cpu: counted.tally.per_cpu().to_vec(),
+        co_uses: counted.co_uses.clone(),
+        objects: counted.objects.clone(),
+        times: counted.times.clone(),
+        calls: counted.calls.clone(),
+    };
+    shelf::pack(&kept)
+}
+
+fn unpack(bytes: &[u8]) -> Option<KeptCounts> {
+    shelf::unpack(bytes).filter(KeptCounts::is_sound)
+}
+
+#[cfg(test)]
+mod tests {
+    use linemate_attribution::{Bucket, Subject, SubjectId};
+    use linemate_recording::{AccessKind, GuestAddr};
+
+    use super::*;
+
+    /// Two subjects, and a row for each of these.
+    fn kept(rows: &[u32]) -> KeptCounts {
+        let subject = Subject {
+            bucket: Bucket::Field,
+            ty: None,
+            label: String::new(),
+            site: None,
+            percpu: false,
+            program: false,
+            of_threads: false,
+        };
+        let row = |subject: &u32| Key {
+            subject: SubjectId(*subject),
+            offset: 0,
+            pc: GuestAddr(0),
+            kind: AccessKind::Load,
+            size: 8,
+        };
+        KeptCounts {
+            directory: Directory {
+                subjects: vec![subject; 2],
+                ..Directory::default()
+            },
+            rows: rows.iter().map(|s| (row(s), Count::default())).collect(),
+            per_cpu: Vec::new(),
+            co_uses: CoUses::default(),
+            objects: vec![Default::default(); 2],
+            times: Times::default(),
+            calls: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_names_nothing_is_not_sound() {
+        assert!(kept(&[]).is_sound());
+        assert!(kept(&[0, 1]).is_sound());
+        assert!(!kept(&[0, 2]).is_sound(), "there is no subject 2");
+        assert!(!kept(&[1, 0]).is_sound(), "rows are in order");
+        assert!(!kept(&[1, 1]).is_sound(), "and there once");
+        let mut more = kept(&[0]);
+        more.objects.push(Default::default());
+        assert!(!more.is_sound(), "objects of no subject");
+    }
+}
