@@ -1,5 +1,6 @@
-//! Writes the manual pages and shell completions of `linemate` into a folder: `pages FOLDER`. They come from the command's own
-//! definition. An example, because only `make install` needs it, and the command need not be built with what writes them.
+//! Writes the manual pages and shell completions of `linemate` into a folder: `pages FOLDER`. They
+//! come from the command's own definition. This is an example, because only `make install` needs
+//! it, and the command itself does not need its dependencies.
 
 use std::path::PathBuf;
 

@@ -11,7 +11,7 @@ use crate::outcome::Outcome;
 use crate::question::options;
 use crate::{files, limits, output, verbs};
 
-/// Where the files are that help names.
+/// Where the files that help mentions are.
 const DOCS: &str = "docs/ is in the source tree and, once installed, in PREFIX/share/doc/linemate (/usr/local/share/doc/linemate).";
 
 /// Which fields should share a cache line?
@@ -70,7 +70,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     match checked.and_then(|()| dispatch(cli.verb)) {
         Ok(Outcome::Fine) => ExitCode::SUCCESS,
         Ok(Outcome::Findings) => ExitCode::from(1),
-        // A closed pipe (`linemate report | head`) is how the reader says "enough".
+        // A closed pipe (`linemate report | head`) is the reader's way to say "enough".
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             output::tell(&output::one_line(&error));
@@ -79,8 +79,8 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// The grammar of the command line; manual pages and completions are made from it, too. `-1` after an option is its value, not an option
-/// that is not known.
+/// The grammar of the command line; manual pages and completions are generated from it, too. `-1`
+/// after an option is its value, not an unknown option.
 #[must_use]
 pub fn command() -> Command {
     Cli::command().mut_subcommands(completed)
@@ -120,8 +120,8 @@ fn json_help(verb: &str) -> String {
 
 const NO_ARGUMENTS: ErrorKind = ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
 
-/// What is wrong with the arguments, in one line: without the summary of the usage, which `--help` has. Of an option that other verbs have
-/// also why this one has not.
+/// The error in the arguments, in one line: without the usage summary, which `--help` has. For an
+/// option that other verbs have, also why this one lacks it.
 fn usage_error(error: &clap::Error, arguments: &[OsString]) -> String {
     let text = error.to_string();
     let lines = text.lines().map(str::trim);
@@ -134,7 +134,7 @@ fn usage_error(error: &clap::Error, arguments: &[OsString]) -> String {
     why.unwrap_or_else(|| format!("{told}; see --help"))
 }
 
-/// Why the verb is without an option that it does not know.
+/// Why the verb lacks an option that it does not know.
 fn why_unknown(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
     let verb = arguments.get(1)?.to_str()?;
     match (error.kind(), error.get(ContextKind::InvalidArg)?) {

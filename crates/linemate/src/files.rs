@@ -1,5 +1,6 @@
-//! The files on the command line. A type says what a verb does with each: so every verb is checked, before it starts, for an output that
-//! would take the place of an input or of another output.
+//! The files on the command line. The type of an argument says what a verb does with the file, so
+//! every verb is checked, before it starts, for an output that would replace an input or another
+//! output.
 
 use std::any::TypeId;
 use std::collections::BTreeSet;
@@ -50,21 +51,21 @@ macro_rules! paths {
 paths! {
     /// A file that a verb reads.
     InFile: any;
-    /// A file that a verb brings up to date: it reads it, and may write it again.
+    /// A file that a verb updates: it reads it, and may rewrite it.
     UpdatedFile: any;
-    /// A folder or path that no output is compared with: it is a cache, or below a folder that is.
+    /// A folder or path that no output is compared with: a cache, or below a folder that is one.
     OtherPath: any;
     /// A folder with C sources that a verb reads.
     SourceFolder: any;
     /// A case's folder: its files are read, its results are written there.
     CaseFolder: any;
-    /// A folder that a verb writes files of its own into, none of which takes the place of another.
+    /// A folder that a verb writes its own files into, none of which replaces another.
     OutFolder: folder;
     /// A file that a verb writes.
     OutFile: file;
     /// A file of edits that `advise` writes, with its evidence.
     OutEdit: file;
-    /// A recording that is made.
+    /// A recording that a verb writes.
     OutRecording: recording;
 }
 
@@ -117,7 +118,7 @@ fn not_dash(path: PathBuf, remedy: &'static str) -> Result<PathBuf, &'static str
     }
 }
 
-/// Says which paths a shell completes.
+/// Marks the paths that a shell completes.
 pub(crate) fn hinted(arg: Arg) -> Arg {
     let kind = arg.get_value_parser().type_id();
     let is = |types: &[TypeId]| types.iter().any(|one| kind == *one);
@@ -142,7 +143,7 @@ pub(crate) fn hinted(arg: Arg) -> Arg {
     }
 }
 
-/// Refuses a command line with an output that would take the place of an input or of another output.
+/// Refuses a command line with an output that would replace an input or another output.
 pub(crate) fn check(command: &Command, matches: &ArgMatches) -> Result<(), FileError> {
     if let Some((name, below)) = matches.subcommand() {
         let verb = command.find_subcommand(name);
@@ -158,14 +159,15 @@ pub(crate) fn check(command: &Command, matches: &ArgMatches) -> Result<(), FileE
     claims.check()
 }
 
-/// A verb with what it was given.
+/// A verb with its arguments.
 struct ParsedLine<'a> {
     command: &'a Command,
     matches: &'a ArgMatches,
 }
 
 impl ParsedLine<'_> {
-    /// Whether the argument's value is used: a default is not where something is given that excludes it.
+    /// Whether the argument's value is used: a default is not if something that excludes it is
+    /// given.
     fn counts(&self, arg: &Arg) -> bool {
         let source = |arg: &Arg| self.matches.value_source(arg.get_id().as_str());
         let excludes = |one: &Arg, other: &Arg| {
@@ -195,7 +197,7 @@ impl ParsedLine<'_> {
             .filter_map(|name| name.file())
             .for_each(|path| claims.read(path));
         for file in self.values::<GuestFile>(id) {
-            // What is wrong with it is said where it is used.
+            // Errors are reported where it is used.
             if let Ok(file) = ExtraFile::parse(&file.0) {
                 claims.read(&file.host);
             }
@@ -222,7 +224,7 @@ impl ParsedLine<'_> {
             }
         }
         for recording in self.values::<OutRecording>(id) {
-            // A number that is there twice is refused by its name.
+            // A number that occurs twice is refused by its name.
             let series: BTreeSet<&u16> = self.values("series").into_iter().collect();
             match series.is_empty() {
                 true => paths.push(recording.0.clone()),
@@ -232,7 +234,7 @@ impl ParsedLine<'_> {
         paths
     }
 
-    /// All files of a case's folder are read but its results and pages.
+    /// All files of a case's folder are read, except its results and pages.
     fn claim_case(&self, folder: &Path, claims: &mut Claims) {
         let files = fs::read_dir(folder).into_iter().flatten().flatten();
         for path in files.map(|entry| entry.path()) {
@@ -252,7 +254,7 @@ impl ParsedLine<'_> {
 }
 
 impl MachineName {
-    /// The file that describes it, if it is not known by its name.
+    /// The file that describes it, if it is not a known name.
     pub(crate) fn file(&self) -> Option<&Path> {
         let is_file = self.0.contains('/') || self.0.ends_with(".toml");
         is_file.then_some(Path::new(&self.0))
@@ -284,14 +286,14 @@ impl Deref for GuestFile {
 }
 
 impl OutFile {
-    /// Checks that it can be written. To be called before the work whose result it takes.
+    /// Checks that it can be written. Must be called before the work whose result it receives.
     pub(crate) fn output(&self) -> Result<Output, FileError> {
         Output::new(&self.0)
     }
 }
 
 impl OutEdit {
-    /// As [`OutFile::output`].
+    /// Like [`OutFile::output`].
     pub(crate) fn output(&self) -> Result<Output, FileError> {
         Output::new(&self.0)
     }

@@ -1,4 +1,4 @@
-//! What several verbs take: a recording, a type's name, sizes.
+//! What several verbs accept: a recording, a type's name, sizes.
 
 use std::ffi::OsStr;
 use std::io::ErrorKind;
@@ -21,7 +21,7 @@ use crate::progress;
 /// Where `record` writes, and what is read, unless the user says otherwise.
 pub(crate) const DEFAULT: &str = "linemate.data";
 
-/// What is replayed on, unless the user says otherwise.
+/// The machine to replay on, unless the user says otherwise.
 pub(crate) const DEFAULT_MACHINE: &str = "gnr-2s-480";
 
 /// The recording that a verb reads.
@@ -45,7 +45,7 @@ impl Input {
     }
 }
 
-/// Opens a recording; tells if it has no end.
+/// Opens a recording; reports if it is truncated.
 pub(crate) fn open(path: &Path) -> anyhow::Result<Recording> {
     let recording = Recording::open(path).map_err(|error| located(path, error))?;
     if let Some(cut) = recording.cut() {
@@ -68,7 +68,8 @@ pub(crate) fn located(path: &Path, error: Error) -> anyhow::Error {
     }
 }
 
-/// Gets an opened recording ready to be asked about. One that is damaged anywhere is refused, whatever the cache has of it.
+/// Prepares an opened recording for questions. One that is damaged anywhere is refused, whatever
+/// the cache has for it.
 pub(crate) fn ask<'r>(
     path: &Path,
     recording: &'r Recording,
@@ -80,8 +81,9 @@ pub(crate) fn ask<'r>(
     Session::open(recording, shelf, progress).with_context(place)
 }
 
-/// What the recording calls the type that `asked` means, if it has one; on the error output what else it could mean. A name that means nothing
-/// is handed on: where it is looked for, similar names are shown.
+/// The recording's name for the type that `asked` means, if there is one; prints what else it could
+/// mean on standard error. An unknown name is passed on: the code that looks it up suggests similar
+/// ones.
 pub(crate) fn meant(session: &Session<'_>, asked: &str) -> String {
     let Some(found) = named_type(session.analysis(), session.counted(), asked) else {
         return asked.to_owned();
@@ -107,7 +109,7 @@ pub(crate) fn meant(session: &Session<'_>, asked: &str) -> String {
     found.name
 }
 
-/// The most other types of a name that are named.
+/// The maximum number of other types of a name that are listed.
 const OTHERS_MAX: usize = 5;
 
 /// The value of `--type`.

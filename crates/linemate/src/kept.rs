@@ -1,8 +1,9 @@
-//! What was worked out about recordings, kept in the cache folder for the next question.
+//! Results about recordings, cached for the next question.
 //!
-//! A file is named by the recording's checksum, the digest of what analyses and what it holds, so that another recording or another program
-//! never meets it, and carries all three and a checksum of its own. Whatever is wrong with a file, or with the folder, is as if it were not
-//! there: the answer comes later, but is the same.
+//! A file is named by the recording's checksum, the digest of the analysing code and its contents,
+//! so that another recording or another program never uses it, and contains all three and its own
+//! checksum. A defective file or folder is treated as absent: the answer comes later, but is the
+//! same.
 
 mod folder;
 mod sound;
@@ -17,10 +18,10 @@ use linemate_session::shelf::{Nothing, Part, Shelf};
 use crate::output;
 use folder::Folder;
 
-/// The digest of what analyses: made by the build script.
+/// The digest of the analysing code: computed by the build script.
 const ANALYSIS: &str = env!("LINEMATE_ANALYSIS");
 
-/// Whether to keep what is worked out.
+/// Whether to cache results.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub(crate) struct Keeping {
     /// Do not read or write the analysis cache
@@ -32,8 +33,8 @@ pub(crate) struct Keeping {
 }
 
 impl Keeping {
-    /// Where what is worked out about a recording goes. The recording is checked first: what was kept when it was sound must not answer for it
-    /// when it no longer is.
+    /// Where results about a recording are cached. The recording is checked first: what was cached
+    /// when it was sound must not answer for it when it no longer is.
     ///
     /// # Errors
     /// A recording that is not as it was written.
@@ -83,7 +84,8 @@ impl Keeping {
             Ok(folder) => Some(folder),
             Err(why) => {
                 let line = format!("nothing is cached: {why}");
-                // A missing right may be meant; a pipe or file where the cache should be is not.
+                // A missing permission may be intended; a pipe or file where the cache should be is
+                // not.
                 match why.is_in_the_way() {
                     true => output::tell(&format!("note: {line}; remove what is in its place")),
                     false => say(self.verbose, &line),
@@ -100,7 +102,7 @@ fn say(verbose: bool, text: &str) {
     }
 }
 
-/// The parts that are kept of one recording.
+/// The cached parts of one recording.
 struct Kept(Folder);
 
 impl Shelf for Kept {

@@ -1,4 +1,4 @@
-//! Limits of this process (`ulimit`) that are errors, not its end.
+//! Turns limits of this process (`ulimit`) into errors instead of its end.
 
 use std::env;
 use std::ffi::OsString;
@@ -11,19 +11,19 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::output;
 
-/// The most bytes of last words.
+/// The maximum size of last words.
 const HELD_MAX: u64 = 64 << 10;
 
 /// The status of a process that panicked.
 const PANIC: i32 = 101;
 
-/// Set for the process that does the work where another one waits for it.
+/// Set in the process that does the work while another one waits for it.
 const WATCHED: &str = "LINEMATE_WATCHED";
 
-/// How the last words of a process begin that Rust's library ends.
+/// The start of the last words of a process that Rust's library aborts.
 const ENDS: [&str; 2] = ["memory allocation of ", "thread '"];
 
-/// What is in them where memory lacks, for data or for a thread's stack.
+/// Their text if memory is lacking, for data or for a thread's stack.
 const LACKS: [&str; 4] = [
     "memory allocation of ",
     "Cannot allocate memory",
@@ -31,8 +31,9 @@ const LACKS: [&str; 4] = [
     "failed to spawn thread",
 ];
 
-/// A file that grows over the limit of `ulimit -f` fails its write, so that what is half written is removed and the reason is shown; the signal
-/// would end the process at once. To be called before any thread is started: threads inherit it, other programs do not.
+/// A file that exceeds the limit of `ulimit -f` fails its write, so that a partial file is removed
+/// and the reason is shown; the signal would end the process at once. Must be called before any
+/// thread is started: threads inherit it, other programs do not.
 pub(crate) fn take_file_size_as_error() {
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGXFSZ);
@@ -40,22 +41,23 @@ pub(crate) fn take_file_size_as_error() {
     let _ = signals.thread_block();
 }
 
-/// Under a limit of memory (`ulimit -v`), has another process do the work and says so in a line if that runs out of memory, which it cannot say
-/// itself: Rust's library aborts. `None` where there is no limit, or this is that process.
+/// Under a memory limit (`ulimit -v`), lets another process do the work and reports in one line if
+/// that runs out of memory, which it cannot report itself: Rust's library aborts. `None` if there
+/// is no limit, or this is that process.
 pub(crate) fn watch_memory(arguments: &[OsString]) -> Option<ExitCode> {
     if env::var_os(WATCHED).is_some() {
-        // What ends the one that waits ends this one.
+        // What ends the waiting process ends this one.
         let _ =
             rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM));
         return None;
     }
     let limit = getrlimit(Resource::As).current?;
-    // On a terminal progress is shown, and the last words of Rust's library with it.
+    // On a terminal, progress is shown, and the last words of Rust's library with it.
     let stderr = match io::stderr().is_terminal() {
         true => Stdio::inherit(),
         false => Stdio::piped(),
     };
-    // Where no other process can be had, this one does the work.
+    // If no other process can be started, this one does the work.
     let mut child = Command::new(env::current_exe().ok()?)
         .args(arguments.get(1..)?)
         .env(WATCHED, "")
@@ -68,7 +70,7 @@ pub(crate) fn watch_memory(arguments: &[OsString]) -> Option<ExitCode> {
     Some(ended(&mut child, last.as_deref(), limit))
 }
 
-/// Ctrl-C goes to all processes of a terminal's job: how the one that works takes it is how both end.
+/// Ctrl-C goes to all processes of a terminal's job: both end as the working one does.
 fn wait_through_interrupts() {
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGINT);
@@ -77,7 +79,7 @@ fn wait_through_interrupts() {
     let _ = signals.thread_block();
 }
 
-/// Passes on what a process says on standard error; gives what can be its last words, which are held back.
+/// Passes on a process's standard error; returns what may be its last words, which are held back.
 fn pass_on(said: impl Read, to: &mut impl Write) -> Vec<u8> {
     let mut said = BufReader::new(said);
     let (mut line, mut end) = (Vec::new(), Vec::new());
@@ -87,12 +89,12 @@ fn pass_on(said: impl Read, to: &mut impl Write) -> Vec<u8> {
         .read_until(b'\n', &mut line)
         .is_ok_and(|bytes| bytes > 0)
     {
-        // A panic's words begin with an empty line.
+        // A panic's words start with an empty line.
         let goes_on = end.iter().any(|byte| *byte != b'\n');
         let ends = line == b"\n" || ENDS.iter().any(|words| line.starts_with(words.as_bytes()));
         end.append(&mut line);
         if (!goes_on && !ends) || end.len() as u64 > HELD_MAX {
-            // That nobody reads it is not a reason to fail.
+            // Nobody reading it is not a reason to fail.
             let _ = to.write_all(&end);
             end.clear();
         }
@@ -100,7 +102,8 @@ fn pass_on(said: impl Read, to: &mut impl Write) -> Vec<u8> {
     end
 }
 
-/// Whether a process that ended so, with these last words, lacked memory. Without its words an abort is enough: nothing else aborts.
+/// Whether a process that ended like this, with these last words, lacked memory. Without its words
+/// an abort is enough: nothing else aborts.
 fn lacked(status: ExitStatus, last: Option<&[u8]>) -> bool {
     let aborted = status.signal() == Some(Signal::SIGABRT as i32);
     match last.map(String::from_utf8_lossy) {
@@ -157,7 +160,7 @@ mod tests {
             let expected = ("note: y\n".to_owned(), end.as_bytes().to_vec());
             assert_eq!(passed(said.as_bytes()), expected);
         }
-        // A command that is recorded can say the like and go on.
+        // A recorded command can print something similar and go on.
         let long = format!("thread 'x' panicked\n{}", "on\n".repeat(1 << 16));
         let (out, last) = passed(long.as_bytes());
         assert!(last.len() as u64 <= HELD_MAX);
@@ -178,7 +181,7 @@ mod tests {
             (abort, None, true),
             (panic, Some(other), false),
             (panic, None, false),
-            // The words of a command that was recorded.
+            // The words of a recorded command.
             (fine, Some(memory), false),
             (error, Some(pool), false),
         ] {

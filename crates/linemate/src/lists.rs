@@ -16,7 +16,7 @@ const GROUPS: [&str; 5] = ["phases", "locks", "domains", "flat", NONE];
 pub(crate) struct GroupWords(Vec<String>);
 
 impl GroupWords {
-    /// What they mean to a replay.
+    /// Their meaning for a replay.
     pub(crate) fn groups(&self) -> Groups {
         let has = |word: &str| self.0.iter().any(|given| given == word);
         Groups {
@@ -53,12 +53,12 @@ impl FromStr for GroupWords {
 pub(crate) struct MechanismWords(Vec<Mechanism>);
 
 impl MechanismWords {
-    /// Whether this one was asked for.
+    /// Whether this one was requested.
     pub(crate) fn contains(&self, mechanism: Mechanism) -> bool {
         self.0.contains(&mechanism)
     }
 
-    /// Those that were asked for, in the order in which they were given.
+    /// The requested ones, in the order given.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Mechanism> {
         self.0.iter().copied()
     }

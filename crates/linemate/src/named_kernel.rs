@@ -16,14 +16,16 @@ const DEBIAN: &str = "debian:";
 /// What looks names up; below `scripts` of the checkout, or `share/linemate/scripts` of what was installed.
 const SCRIPT: &str = "kernel-image.sh";
 
-/// The image that `--kernel` means: a file, or one that a name stands for, which is fetched into the cache if it is not there.
+/// The image that `--kernel` means: a file, or one with a name, which is fetched into the cache if
+/// it is missing.
 pub(crate) fn image(given: &Path) -> anyhow::Result<PathBuf> {
     let name = given.to_string_lossy();
     if !name.starts_with(DEBIAN) {
         return Ok(given.to_owned());
     }
     let script = script()?;
-    // What it says while it fetches is for the user; the last line says why it fails, and becomes the error.
+    // Its output while it fetches is for the user; the last line says why it fails, and becomes the
+    // error.
     let output = Command::new(&script)
         .arg(&*name)
         .stdin(Stdio::null())
@@ -46,7 +48,7 @@ pub(crate) fn parse(path: &Path) -> anyhow::Result<KernelImage> {
     KernelImage::parse(&bytes).with_context(|| path.display().to_string())
 }
 
-/// What [`image`] gives of each.
+/// The result of [`image`] for each.
 pub(crate) fn images(given: &[InFile]) -> anyhow::Result<Vec<PathBuf>> {
     given.iter().map(|path| image(path)).collect()
 }

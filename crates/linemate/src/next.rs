@@ -1,16 +1,16 @@
-//! The command that usually follows, told at the end of an answer.
+//! The command that usually follows, printed at the end of an answer.
 
 use std::path::Path;
 
 use crate::files::{InFile, MachineName};
 use crate::input::{DEFAULT, DEFAULT_MACHINE};
 
-/// The line that tells it. `why`: what the command is for.
+/// The line with it. `why`: the purpose of the command.
 pub(crate) fn step(why: &str, command: &str) -> String {
     format!("Next, {why}: linemate {command}")
 }
 
-/// The option that names a recording, with a space before it; nothing for the one that is read unless another is named.
+/// The option that names a recording, with a space before it; empty for the default one.
 pub(crate) fn input(path: &Path) -> String {
     match path == Path::new(DEFAULT) {
         true => String::new(),
@@ -23,7 +23,7 @@ pub(crate) fn inputs(paths: &[InFile]) -> String {
     paths.iter().map(|path| input(path)).collect()
 }
 
-/// The options that name machines, with a space before each; nothing for the one that is replayed on unless another is named.
+/// The options that name machines, with a space before each; empty for the default one.
 pub(crate) fn machines(names: &[MachineName]) -> String {
     match names {
         [only] if **only == *DEFAULT_MACHINE => String::new(),

@@ -1,4 +1,5 @@
-//! Numbers on the command line: every option has a least and a most value, which its help and its error say.
+//! Numbers on the command line: every option has a minimum and a maximum, which its help and its
+//! error state.
 
 use std::ffi::OsStr;
 use std::fmt::{self, Display};
@@ -8,13 +9,14 @@ use clap::builder::TypedValueParser;
 use clap::error::ErrorKind;
 use clap::{Arg, Command};
 
-/// The most rows of a table: more than a kernel has types, variables and their fields.
+/// The maximum number of rows in a table: more than a kernel has types, variables and their fields.
 pub(crate) const ROWS_MAX: usize = 1_000_000;
-/// The fewest interleavings that give an interval.
+/// The minimum number of interleavings for an interval.
 pub(crate) const INTERLEAVINGS_MIN: usize = linemate_experiment::INTERLEAVINGS_MIN;
-/// The most interleavings: their interval is a fourteenth of that of [`INTERLEAVINGS_MIN`], and each is a replay of the whole recording.
+/// The maximum number of interleavings: their interval is a fourteenth of that of
+/// [`INTERLEAVINGS_MIN`], and each is a replay of the whole recording.
 pub(crate) const INTERLEAVINGS_MAX: usize = 1024;
-/// The most CPUs of a machine that can be described.
+/// The maximum number of CPUs of a described machine.
 pub(crate) const CPUS_MAX: usize = linemate_machine::CPUS_MAX;
 
 /// Reads the numbers from `least` to `most`.
@@ -52,14 +54,14 @@ where
     }
 }
 
-/// The error of a number that is not one of those that `bounds` says.
+/// The error for a number outside `bounds`.
 pub(crate) fn refused(arg: Option<&Arg>, text: &str, bounds: &str) -> clap::Error {
     let what = arg.map_or_else(String::new, option);
     let message = format!("{what} = {text}: must be {bounds}");
     clap::Error::raw(ErrorKind::ValueValidation, message)
 }
 
-/// What a user calls it.
+/// The user's name for it.
 pub(crate) fn option(arg: &Arg) -> String {
     match (arg.get_long(), arg.get_short()) {
         (Some(long), _) => format!("--{long}"),

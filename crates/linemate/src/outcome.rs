@@ -1,10 +1,10 @@
-//! What a verb hands back to the command line.
+//! What a verb returns to the command line.
 
 /// How a verb ended, when it did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// Nothing to complain about: exit code 0.
     Fine,
-    /// The verb found what it looks for (a broken recording, a failed self-test): exit code 1.
+    /// The verb has findings (a broken recording, a failed self-test): exit code 1.
     Findings,
 }

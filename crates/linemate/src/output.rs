@@ -1,4 +1,4 @@
-//! Everything that the command writes for users passes here, made safe to print: see `linemate_text`.
+//! All output for users passes through here, made safe to print: see `linemate_text`.
 
 use std::io::{self, Write};
 
@@ -10,18 +10,18 @@ use serde::Serialize;
 
 use crate::terminal::{self, Terminal};
 
-/// Writes text to standard output. Names in it that come from files have been escaped by `shown` or a table; what was forgotten cannot
-/// drive a terminal all the same.
+/// Writes text to standard output. Names from files have been escaped by `shown` or a table; if one
+/// was missed, it still cannot control a terminal.
 pub(crate) fn text(text: &str) -> anyhow::Result<()> {
     write(&shown_lines(text))
 }
 
-/// The width of tables that go to a file or another program, unless `COLUMNS` says another: what an editor or a mail shows. Names of C++ and Rust
-/// have hundreds of letters.
+/// The width of tables that go to a file or another program, unless `COLUMNS` is set: what an
+/// editor or a mail shows. Names in C++ and Rust have hundreds of letters.
 const PIPED_COLUMNS: usize = 120;
 
-/// Writes prose and tables to standard output: as wide as the terminal and through the pager if there is one, in colour unless that is not
-/// wanted.
+/// Writes prose and tables to standard output: as wide as the terminal and through the pager if
+/// there is one, in colour unless that is unwanted.
 pub(crate) fn fitted(text: &Text) -> anyhow::Result<()> {
     let terminal = Terminal::of_stdout();
     let fitted = match terminal.width {
@@ -40,7 +40,8 @@ pub(crate) fn fitted(text: &Text) -> anyhow::Result<()> {
     }
 }
 
-/// A row's verdict, its last word, green if it is `better` and red if it is `worse`. The word says it without the colour.
+/// A row's verdict, its last word: green if it is `better` and red if it is `worse`. The word says
+/// it without the colour.
 fn verdicts_in_colour(text: &str) -> String {
     let paint = |line: &str| {
         let colours = [("better", AnsiColor::Green), ("worse", AnsiColor::Red)];
@@ -71,12 +72,13 @@ fn write(text: &str) -> anyhow::Result<()> {
     written.context("cannot write to standard output")
 }
 
-/// A line on standard error. That nobody reads it is not a reason to fail.
+/// A line on standard error. Nobody reading it is not a reason to fail.
 pub(crate) fn tell(line: &str) {
     let _ = writeln!(io::stderr(), "linemate: {}", shown(line));
 }
 
-/// An error with its causes, in one line. A cause that the error before it has told already is left out.
+/// An error with its causes, in one line. A cause that the previous error already states is left
+/// out.
 pub(crate) fn one_line(error: &anyhow::Error) -> String {
     let mut line = String::new();
     for cause in error.chain() {

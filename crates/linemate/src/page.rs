@@ -1,4 +1,4 @@
-//! `--html`: the page of an answer, and what recordings say in general, which every page has.
+//! `--html`: the page of an answer, and the general part that every page has.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -37,12 +37,12 @@ pub(crate) struct PageOutput<'a> {
 }
 
 impl PageArgs {
-    /// Whether a page was asked for.
+    /// Whether a page was requested.
     pub(crate) fn is_wanted(&self) -> bool {
         self.html.is_some()
     }
 
-    /// Checks that the page can be written. Before the work: it can take minutes.
+    /// Checks that the page can be written. Before the work, which can take minutes.
     pub(crate) fn output(&self) -> anyhow::Result<PageOutput<'_>> {
         let file = self.html.as_ref().map(|path| {
             let output = path.output()?;
@@ -56,12 +56,12 @@ impl PageArgs {
 }
 
 impl PageOutput<'_> {
-    /// Whether a page was asked for.
+    /// Whether a page was requested.
     pub(crate) fn is_wanted(&self) -> bool {
         self.file.is_some()
     }
 
-    /// Writes the page, and says where it is and what it shows. Without `--html` nothing is made.
+    /// Writes the page, and prints its path and contents. Without `--html` nothing is written.
     pub(crate) fn write(self, make: impl FnOnce() -> anyhow::Result<Page>) -> anyhow::Result<()> {
         let Some((output, path)) = self.file else {
             return Ok(());
@@ -76,7 +76,7 @@ impl PageOutput<'_> {
     }
 }
 
-/// Opens the page where there is a browser; where there is none, that is said and nothing more.
+/// Opens the page in a browser; without one, only prints a note.
 fn open(path: &Path) {
     let started = Command::new("xdg-open")
         .arg(path)
@@ -90,7 +90,7 @@ fn open(path: &Path) {
     }
 }
 
-/// The frame of a page that is called `title`, without a type.
+/// The frame of a page with the title `title`, without a type.
 pub(crate) fn frame(title: String) -> Frame {
     Frame {
         tool: TOOL.to_owned(),
@@ -99,7 +99,7 @@ pub(crate) fn frame(title: String) -> Frame {
     }
 }
 
-/// Gathers what a recording says: `asked` first, then what costs most.
+/// Collects the data of a recording: `asked` first, then the most expensive types.
 pub(crate) fn about(
     session: &Session<'_>,
     line: LineSize,
@@ -119,7 +119,7 @@ pub(crate) fn about(
     for name in detailed(&report, costs, asked) {
         let is_asked = asked.contains(&name);
         options.type_name = Some(name);
-        // What costs something need not be a type: a variable, page contents.
+        // An expensive item need not be a type: a variable, page contents.
         let Ok(report) = report_document(analysis, counted, &options) else {
             continue;
         };

@@ -1,4 +1,4 @@
-//! Programs: their files, and the types that their debug information tells.
+//! Programs: their files, and the types in their debug information.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use linemate_types::TypeModel;
 
 use crate::output::tell;
 
-/// The types of the program at `path`; says what of them is missing.
+/// The types of the program at `path`; prints which of them are missing.
 pub(crate) fn model(path: &Path) -> anyhow::Result<TypeModel> {
     let program = read(path)?;
     let name = path.display().to_string();
@@ -30,7 +30,7 @@ pub(crate) fn model(path: &Path) -> anyhow::Result<TypeModel> {
 pub(crate) struct Program {
     bytes: Vec<u8>,
     found: Found,
-    /// Split units that are not there.
+    /// Split units that are missing.
     pub(crate) missing: Option<MissingSplit>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Program> {
     let mut missing = None;
     for what in std::mem::take(&mut found.missing) {
         match what {
-            // The units that are there have types all the same.
+            // The available units have types all the same.
             Missing::Split(split) => missing = Some(split),
             what => return Err(anyhow!("{}: {what}", path.display())),
         }

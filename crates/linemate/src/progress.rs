@@ -6,7 +6,8 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use linemate_session::progress::{Progress, Silent, Step};
 
-/// Shows steps with an estimate of what is left of each; nothing where standard error is no terminal.
+/// Shows steps with an estimate of the time left for each; nothing if standard error is not a
+/// terminal.
 pub(crate) fn shown() -> Box<dyn Progress> {
     match io::stderr().is_terminal() {
         true => Box::new(Bar(ProgressBar::hidden())),

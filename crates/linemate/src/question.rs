@@ -1,7 +1,8 @@
-//! What is asked about recordings: the options of every verb that replays or reports, parsed once.
+//! Questions about recordings: the options of every verb that replays or reports, parsed once.
 //!
-//! A verb flattens [`Question`] and says with `mut_arg` what differs: how many recordings it takes, whether it has a machine unless one
-//! is named, and which options it is without ([`absent`]). [`options`] has the reasons.
+//! A verb flattens [`Question`] and declares differences with `mut_arg`: how many recordings it
+//! takes, whether it has a default machine, and which options it lacks ([`absent`]). [`options`]
+//! has the reasons.
 
 pub(crate) mod conditions;
 pub(crate) mod edits;
@@ -93,12 +94,12 @@ impl Question {
         self.recordings.two()
     }
 
-    /// What errors about that recording begin with.
+    /// The prefix of errors about that recording.
     pub(crate) fn place(&self) -> String {
         self.path().display().to_string()
     }
 
-    /// Refuses options that nothing is replayed for.
+    /// Refuses options that only apply to replays if nothing is replayed.
     pub(crate) fn need_machine(&self) -> anyhow::Result<()> {
         if !self.machines.is_empty() {
             return Ok(());
@@ -120,7 +121,7 @@ impl Question {
             .collect()
     }
 
-    /// The size of a line where no machine says it.
+    /// The line size if no machine gives one.
     pub(crate) fn line(&self) -> LineSize {
         self.line.unwrap_or(LineSize::B64)
     }
@@ -135,7 +136,8 @@ impl Question {
         self.replaying.seed
     }
 
-    /// Gets an opened recording ready to be asked about; with its kernel's machine code, where that is needed.
+    /// Prepares an opened recording for questions; with its kernel's machine code, if that is
+    /// needed.
     pub(crate) fn ask<'r>(
         &self,
         path: &Path,
@@ -145,13 +147,13 @@ impl Question {
         self.replaying.ask(path, recording, self.keeping, under)
     }
 
-    /// What the recording calls the type that is asked about.
+    /// The recording's name for the requested type.
     pub(crate) fn subject(&self, session: &Session<'_>) -> Option<String> {
         let asked = self.type_name.as_ref();
         asked.map(|asked| input::meant(session, asked))
     }
 
-    /// When the function of `--under` is on a stack; `None` if none was asked for.
+    /// When the function of `--under` is on a stack; `None` without it.
     pub(crate) fn function(&self, session: &Session<'_>) -> anyhow::Result<Option<Under>> {
         let under = self.under.as_ref();
         let under = under.map(|function| Under::new(session, function));
@@ -196,7 +198,8 @@ impl Question {
         settings
     }
 
-    /// The options by which another verb asks about the same recordings and `type_name`, with a space before each.
+    /// The options with which another verb asks about the same recordings and `type_name`, with a
+    /// space before each.
     pub(crate) fn words(&self, type_name: Option<&str>) -> String {
         let about = type_name.map(|name| format!(" --type {}", next::quoted(name)));
         next::inputs(self.paths()) + &about.unwrap_or_default()

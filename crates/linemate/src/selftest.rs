@@ -1,7 +1,7 @@
 //! Compares what the recorder saw of the self-test program with what that program says it did.
 //!
-//! The program (`selftest/selftest.c`) prints its tests' code addresses and accesses; the recording has every access with
-//! the address of its instruction. Nothing here runs a guest.
+//! The program (`selftest/selftest.c`) prints its tests' code addresses and accesses; the recording
+//! has every access with the address of its instruction. Nothing here runs a guest.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -47,7 +47,7 @@ struct Test {
     seen: Vec<Expected>,
 }
 
-/// What the program said, and what was seen so far.
+/// The program's output, and what was seen so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SelfTest {
     /// By the address of their first instruction.
@@ -56,12 +56,12 @@ pub(crate) struct SelfTest {
     pages: BTreeMap<u64, u64>,
 }
 
-/// The program's output is not what it prints.
+/// The program's output has an unexpected form.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("unexpected line from the self-test: {0:?}")]
 pub(crate) struct NotUnderstood(String);
 
-/// A test whose accesses were not all seen as they are.
+/// A test whose accesses were not all seen correctly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mismatch {
     pub(crate) test: String,
@@ -71,10 +71,10 @@ pub(crate) struct Mismatch {
 }
 
 impl SelfTest {
-    /// Takes in what the program printed.
+    /// Reads the program's output.
     ///
     /// # Errors
-    /// The first line that is not understood; or no tests at all.
+    /// The first unexpected line; or no tests at all.
     pub(crate) fn parse(output: &str) -> Result<Self, NotUnderstood> {
         let mut all = Self::default();
         for line in output.lines() {
@@ -118,7 +118,7 @@ impl SelfTest {
         Some(())
     }
 
-    /// Takes in an access of the recording; those of other code are passed over.
+    /// Handles an access of the recording; those of other code are skipped.
     pub(crate) fn see(&mut self, access: &Access) {
         let Some((_, test)) = self.tests.range_mut(..=access.pc.0).next_back() else {
             return;
@@ -145,7 +145,7 @@ impl SelfTest {
 
     /// The tests whose accesses differ in number, kind, size, address or order.
     pub(crate) fn mismatches(&self) -> Vec<Mismatch> {
-        // Where one access of a test is in several pieces, a size that is not a power of two is told in two or more.
+        // If one access of a test has several pieces, a size that is not a power of two is split.
         let differs = |test: &&Test| !same(&test.expected, &test.seen);
         self.tests
             .values()
@@ -159,7 +159,8 @@ impl SelfTest {
     }
 }
 
-/// Whether two lists say the same, with sizes that are not powers of two (of which a page-crossing access has two) split.
+/// Whether two lists are equal after sizes that are not powers of two (which a page-crossing access
+/// can have) are split.
 fn same(expected: &[Expected], seen: &[Expected]) -> bool {
     expected.iter().flat_map(split).eq(seen.iter().copied())
 }

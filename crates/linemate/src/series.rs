@@ -9,9 +9,9 @@ use crate::files::InFile;
 use crate::input;
 use crate::kept::Keeping;
 
-/// What the recordings of a series show together.
+/// The combined data of a series' recordings.
 pub(crate) fn load(paths: &[InFile], keeping: Keeping) -> anyhow::Result<Growth> {
-    // Before any of them is read, which takes its time.
+    // Before any of them is read, which takes time.
     Growth::check_number(paths.len())?;
     let members = paths.iter().map(|path| counts(path, keeping));
     Ok(Growth::new(members.collect::<Result<_, _>>()?)?)

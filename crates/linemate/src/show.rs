@@ -51,7 +51,8 @@ impl Showing {
         output::fitted(&text)
     }
 
-    /// The same with the page that is asked for. To be called before the work: that a page cannot be written is said at once.
+    /// The same with the requested page. Must be called before the work: that a page cannot be
+    /// written is reported at once.
     pub(crate) fn with_page(self, page: &PageArgs) -> anyhow::Result<Outputs<'_>> {
         Ok(Outputs {
             showing: self,

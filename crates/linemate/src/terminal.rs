@@ -1,4 +1,4 @@
-//! What is known about the terminal that standard output goes to.
+//! The terminal that standard output goes to.
 
 use std::env;
 use std::io::{self, ErrorKind, IsTerminal, Write};
@@ -9,16 +9,17 @@ use anyhow::Context;
 /// What standard output goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Terminal {
-    /// Columns that fit a row. `None`: it is not a terminal, and `COLUMNS` says nothing.
+    /// Columns that fit in a row. `None`: it is not a terminal, and `COLUMNS` is not set.
     pub(crate) width: Option<usize>,
-    /// Rows that fit the screen; `None` where there is no screen.
+    /// Rows that fit on the screen; `None` if there is no screen.
     height: Option<usize>,
     /// Whether colours are shown and wanted.
     pub(crate) colours: bool,
 }
 
 impl Terminal {
-    /// `COLUMNS` says how wide it is also where it is not a terminal; `NO_COLOR` and `TERM=dumb` do without colours.
+    /// `COLUMNS` sets the width even without a terminal; `NO_COLOR` and `TERM=dumb` turn off
+    /// colours.
     pub(crate) fn of_stdout() -> Terminal {
         let is_terminal = io::stdout().is_terminal();
         let size = terminal_size::terminal_size_of(io::stdout());
@@ -35,7 +36,7 @@ impl Terminal {
         }
     }
 
-    /// `PAGER`, if there is one and that many lines do not fit the screen.
+    /// `PAGER`, if it is set and that many lines do not fit on the screen.
     pub(crate) fn pager(&self, lines: usize) -> Option<String> {
         let pager = env::var("PAGER").ok();
         let pager = pager.filter(|pager| !pager.trim().is_empty() && pager != "cat");
@@ -51,7 +52,7 @@ pub(crate) fn page(pager: &str, text: &str) -> anyhow::Result<()> {
     let mut command = Command::new("sh");
     command.arg("-c").arg(pager).stdin(Stdio::piped());
     if env::var_os("LESS").is_none() {
-        // Colours as they are; nothing is cleared at the end.
+        // Colours pass through; nothing is cleared at the end.
         command.env("LESS", "FRX");
     }
     let mut child = command

@@ -1,5 +1,5 @@
-//! `linemate advise` as a command, on a small recording of a real kernel: schema, the same answer on any number of threads, files that
-//! the other verbs take, bad input.
+//! `linemate advise` as a command, on a small recording of a real kernel: schema, the same answer
+//! on any number of threads, files that the other verbs accept, bad input.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

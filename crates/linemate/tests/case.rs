@@ -61,7 +61,7 @@ fn the_nohz_case_finds_predicts_and_is_not_done_twice() {
     assert!(figure("difference") + figure("ci95") < 0.0, "{predicted}");
     assert_eq!(items(&results, "/rebuilt").len(), 0);
 
-    // The recording is kept under the key that `record` itself tells for it.
+    // The recording is cached under the key that `record` itself prints for it.
     let key = Command::new(env!("CARGO_BIN_EXE_linemate"))
         .args(["record", "--key", "--kernel"])
         .arg(kernel("6.12"))
@@ -84,7 +84,7 @@ fn the_nohz_case_finds_predicts_and_is_not_done_twice() {
     assert_eq!(fs::read(output.join("results.json")).unwrap(), json);
     assert_eq!(fs::read_to_string(output.join("results.md")).unwrap(), page);
 
-    // Another replay does again what replays, and nothing else.
+    // Another replay repeats the replays, and nothing else.
     let cold = folder.path().join("cold");
     let other = run(&case, &cache, &cold, &["--quick", "--cold", "--llc-share"]);
     assert!(other.status.success(), "{}", story(&other));
@@ -137,7 +137,7 @@ fn another_replay_needs_another_folder_and_machines_that_can() {
     assert!(!output.exists());
 }
 
-/// A case of one CPU, with patches and a script of ours that stands in for the build.
+/// A case with one CPU, with patches and our own script in place of the build.
 fn made_up_case(folder: &Path, script: &str) {
     let image = kernel("6.12");
     let text = format!(
@@ -275,7 +275,7 @@ fn faults_of_builds_are_one_line_and_cost_nothing_that_was_done() {
         )
     );
 
-    // A patch that is not there is told before anything is done.
+    // A missing patch is reported before anything is done.
     made_up_case(&case, &builds);
     fs::remove_file(case.join("1.patch")).unwrap();
     let unused = folder.path().join("unused");
@@ -291,7 +291,8 @@ fn faults_of_builds_are_one_line_and_cost_nothing_that_was_done() {
     assert_eq!(fs::read_dir(&unused).unwrap().count(), 0);
 }
 
-/// The distribution's kernel stands in for every build: what is recorded again has to cost what was recorded without patches, to the cycle.
+/// The distribution's kernel replaces every build: what is recorded again has to cost the same as
+/// without patches, to the cycle.
 #[test]
 fn a_whole_case_records_again_and_holds_what_its_checks_find() {
     let folder = tempfile::tempdir().unwrap();
@@ -477,7 +478,7 @@ fn an_interrupted_run_goes_on_where_it_was() {
     assert_eq!(left, Vec::<String>::new());
 }
 
-/// Makes a made-up case examine the kernel that it builds.
+/// Makes a synthetic case examine the kernel that it builds.
 fn examine_the_built_kernel(case: &Path) {
     let text = fs::read_to_string(case.join("case.toml")).unwrap();
     let image = format!("image = \"{}\"", kernel("6.12").display());
@@ -541,7 +542,7 @@ fn a_stop_reaches_what_a_build_started() {
     let compiler = Pid::from_raw(pid.parse().unwrap()).unwrap();
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(2));
-    // Whoever is left without a parent may take a moment to be gone for good.
+    // A process without a parent may take a moment to disappear.
     for _ in 0..500 {
         if test_kill_process(compiler).is_err() {
             return;

@@ -213,7 +213,7 @@ fn a_change_of_a_real_type_is_found_when_it_breaks_a_promise() {
         expected
     );
 
-    // A field more that nobody made a promise about.
+    // An additional field that no rule mentions.
     let unrelated = changed(folder.path(), "rq", |rq| {
         let mut more = member(rq, "nr_switches").clone();
         more.name = "nr_more".into();
@@ -246,7 +246,7 @@ fn an_old_tree_adopts_rules_and_only_gets_better() {
     );
     assert_eq!(accepted, expected);
 
-    // One is mended, and another one is new: the new one fails, and does not get into the baseline.
+    // One is fixed, and another one is new: the new one fails, and does not get into the baseline.
     let changed = rules("start array\napart array from b\nbecause \"they contend\"");
     let both = [
         &changed,
@@ -272,7 +272,7 @@ fixed since the baseline: outer, start b (any, lines of 64 bytes)
     assert!(tightened.len() < written.len());
     assert!(tightened.contains("start array") && !tightened.contains("start b"));
     assert!(!tightened.contains("apart"));
-    // What was mended fails when it comes back.
+    // What was fixed fails when it comes back.
     let bad = rules("start b\nstart array");
     says(1, &[&bad, "--kernel", BTF, "--baseline", known]);
     let message = fails(&[&bad, "--kernel", BTF, "--write-baseline", known]);
@@ -476,7 +476,7 @@ fn programs_are_checked_by_their_debug_information() {
         text.ends_with("0 findings, 1 kernel, 1 program\n"),
         "{text}"
     );
-    // Known findings of a program are as a kernel's.
+    // Known findings of a program are like a kernel's.
     let known = folder.path().join("known.json");
     let known = known.to_str().unwrap();
     says(

@@ -1,4 +1,5 @@
-//! What every verb's options take and refuse: walks the grammar, so that a new option is part of it.
+//! What every verb's options accept and refuse: walks the grammar, so that a new option is
+//! included.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -28,7 +29,8 @@ fn walk(command: &Command, words: &[String], look: &mut dyn FnMut(&[String], &Ar
     }
 }
 
-/// What is wrong with this value of an option; `None` if it is taken, whatever else the command lacks.
+/// The error for this value of an option; `None` if it is accepted, whatever else the command
+/// lacks.
 fn refused(words: &[String], arg: &Arg, value: &str) -> Option<String> {
     let option = format!("--{}={value}", arg.get_long().unwrap());
     let line = words.iter().cloned().chain([option]);

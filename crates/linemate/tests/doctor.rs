@@ -44,7 +44,7 @@ fn a_missing_emulator_is_a_finding_with_its_remedy() {
         first.starts_with("FAIL  qemu       /nonexistent/qemu"),
         "{said}"
     );
-    // Who installed linemate has no checkout to run `make` in.
+    // An installed linemate has no checkout to run `make` in.
     assert!(first.contains(": install QEMU 9.2 or later"), "{said}");
     assert!(!said.contains("make setup"), "{said}");
     assert!(

@@ -1,4 +1,5 @@
-//! Events on a real kernel: calls that are counted are those that the workload makes, in each verb that tells figures per call.
+//! Events on a real kernel: counted calls are those that the workload makes, in each verb with
+//! figures per call.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -35,8 +36,9 @@ fn calls(data: &str, event: &str) -> Value {
 fn calls_are_those_that_the_workload_makes() {
     let folder = tempfile::tempdir().unwrap();
     let count = format!("count={BYTES}");
-    // Both are called through pointers, for these two devices alone; `ksys_write` takes no pointer to a struct, and is called for
-    // the three lines that dd says, too, and for what the guest's agent tells.
+    // Both are called through pointers, only for these two devices; `ksys_write` takes no pointer
+    // to a struct, and is also called for the three lines that dd prints, and for the agent's
+    // messages.
     let events = ["read_zero", "write_null", "ksys_write", "kernel_restart"];
     let options = events.iter().flat_map(|event| ["--event", *event]);
     let mut options: Vec<&str> = options.collect();
@@ -53,7 +55,7 @@ fn calls_are_those_that_the_workload_makes() {
     let writes = calls(&data, "ksys_write")["calls"].as_u64().unwrap();
     assert!((BYTES + 1..BYTES + 20).contains(&writes), "{writes}");
 
-    // The same count in `diff`, and figures that are told per call.
+    // The same count in `diff`, and its figures per call.
     let diff = [
         "diff",
         &data,

@@ -1,4 +1,4 @@
-//! What the command does to the user's files, seen from outside. The last test boots a guest.
+//! The command's effect on the user's files, seen from outside. The last test boots a guest.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -29,7 +29,7 @@ fn command(arguments: &[&str]) -> Command {
     command
 }
 
-/// The limit of `ulimit -f` is as a full disk: one line, and nothing half-written.
+/// The limit of `ulimit -f` is like a full disk: one line, and nothing half-written.
 #[test]
 fn a_file_over_the_limit_is_an_error_and_leaves_nothing() {
     let folder = tempdir().unwrap();
@@ -60,7 +60,8 @@ fn a_file_over_the_limit_is_an_error_and_leaves_nothing() {
     assert_eq!(left, ["r.data"]);
 }
 
-/// Under `ulimit -v` the lack of memory is one line, not a backtrace, and what is not lacking is as without the limit.
+/// Under `ulimit -v` lack of memory is one line, not a backtrace, and everything else is as without
+/// the limit.
 #[test]
 fn the_lack_of_memory_is_an_error() {
     let run_limited = |kilobytes: u32, arguments: &[&str]| {
@@ -120,7 +121,7 @@ fn an_output_is_checked_before_the_work() {
         vec!["record", "-o", &missing, "--", "true"],
         vec!["record", "-o", &folder_name, "--", "true"],
         vec!["record", "-o", "/dev/null", "--", "true"],
-        // The input is not there either: what is wrong with the output is told first.
+        // The input is missing, too: the error in the output is reported first.
         vec!["advise", "--type", "rq", "-i", "/none", "-o", &missing],
         vec!["advise", "--type", "rq", "-i", "/none", "--rules", &missing],
         vec![

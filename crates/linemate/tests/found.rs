@@ -1,7 +1,7 @@
 //! What the published works found with fleets and PMUs, found here on unmodified Debian kernels.
 //!
-//! Each test boots a guest, records, and looks at the report's JSON. The lists of fields are the published ones; nothing in
-//! the product knows them.
+//! Each test boots a guest, records, and examines the report's JSON. The lists of fields are the
+//! published ones; nothing in the product knows them.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,5 @@
-//! What is kept of a recording: the same answers with it and without, and whatever is wrong with a file is as if it were not there.
+//! The cache of a recording: the same answers with and without it, and any defective file counts as
+//! absent.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,5 @@
-//! Programs recorded without what names the kernel's memory: the programs' tables are the same, the kernel's accesses are one line.
+//! Programs recorded without what names the kernel's memory: the programs' tables are the same, the
+//! kernel's accesses are one line.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,5 +1,6 @@
-//! Cases of false sharing that papers and issue trackers tell of, rebuilt in `workloads/known`: each is found first, and its published fix
-//! is predicted as a gain. Controls beside them, where there is nothing to advise.
+//! Cases of false sharing from papers and issue trackers, rebuilt in `workloads/known`: each is
+//! found first, and its published fix is predicted as a gain. Next to them, controls without
+//! anything to advise.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, reason = "the predicted gains are the result")]

@@ -1,8 +1,9 @@
 //! Heap objects, checked against the kernel itself.
 //!
-//! The guest's own kprobes print, for every task that starts or is woken, the addresses of its `task_struct`, of its run queue, root domain and
-//! task group and of the `cfs_rq` it waits in. The offsets for that come from pahole, so that neither the types crate nor sightings, votes or
-//! lifetimes have a part in the answer. Each address is then looked up by attribution.
+//! The guest's own kprobes print, for every task that starts or is woken, the addresses of its
+//! `task_struct`, of its run queue, root domain and task group and of the `cfs_rq` it waits in. The
+//! offsets for that come from pahole, so that neither the types crate nor sightings, votes or
+//! lifetimes have a part in the answer. Attribution then looks up each address.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, reason = "the measured rates are the result")]
@@ -26,8 +27,8 @@ struct Case {
     setup: &'static str,
     program: &'static str,
     arguments: &'static str,
-    /// What has to be named rightly; nothing may be named wrongly in any case. Who is never handed to a function cannot be
-    /// named: a root domain, where no real-time task runs.
+    /// What has to be named correctly; nothing may be named wrongly in any case. An object that is
+    /// never passed to a function cannot be named: a root domain without real-time tasks.
     sure: &'static [&'static str],
 }
 

@@ -298,7 +298,7 @@ fn a_linux_tree_has_its_own_words() {
  		long token;
 "
     );
-    // Without the config the member is not there: nothing is taken for proven.
+    // Without the config the member is missing: nothing counts as proven.
     let other = "cc -g -I include -c -o $LINEMATE_OBJECT $LINEMATE_UNIT";
     let refused = refusal(&tree, &tree.patch(edit, &types, &["--build", other]));
     assert_eq!(

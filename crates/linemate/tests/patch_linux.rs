@@ -1,7 +1,8 @@
 //! `linemate patch` over Debian's Linux sources: the patches apply, compile and have the layouts of their edits.
 //!
-//! Not part of the usual tests: the sources take 3 GB, and no text of theirs can be part of this tree. The reviewed patches are
-//! therefore told by the git hash of the file that they make, which is in the patch.
+//! Not part of the usual tests: the sources take 3 GB, and none of their text can be part of this
+//! tree. The reviewed patches are therefore identified by the git hash of the resulting file, which
+//! is in the patch.
 //!
 //! `--nocapture` shows the table of evidence/validation.md. Run with `--ignored`; needs what `scripts/setup.sh patches` leaves in the
 //! cache folder (`LINEMATE_CACHE`, else `~/.cache/linemate`): `kernels/*/boot/vmlinuz-*` and, for 6.1 and 6.12 each,

@@ -1,4 +1,5 @@
-//! `linemate layout --program` as a user calls it: where debug information is looked for, output, messages and exit codes.
+//! `linemate layout --program` as a user calls it: where debug information is searched for, output,
+//! messages and exit codes.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -160,7 +161,7 @@ fn a_separate_debug_file_is_found_where_debuggers_find_it() {
         works(folder.path(), &["connection", "--program", "server"]),
         CONNECTION
     );
-    // Through a link it is looked for beside what the link means.
+    // Through a link it is searched for next to the link's target.
     let elsewhere = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(&path, elsewhere.path().join("link")).unwrap();
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Programs: recorded with what names their accesses, and held against what they say of themselves.
+//! Programs: recorded with what names their accesses, and compared with their own reports.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, reason = "the measured shares are the result")]

@@ -1,4 +1,5 @@
-//! Programs that are not as most are: code that is in no file, linked statically at any address, with another user's rights, of 32 bits.
+//! Unusual programs: code in no file, static linking at any address, another user's privileges, 32
+//! bits.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,5 @@
-//! Programs that only the words of a recorded command name: taken into the guest, or told when they are not there.
+//! Programs that only the words of a recorded command name: copied into the guest, or reported if
+//! they are missing.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

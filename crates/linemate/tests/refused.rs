@@ -1,4 +1,4 @@
-//! What a command that failed had asked the guest for in vain is told.
+//! What a failed command requested from the guest without success is reported.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,5 @@
-//! Same inputs, same bytes: whatever else the computer does, a recording and the report on it come out the same.
+//! Same inputs, same bytes: whatever else the computer does, a recording and the report on it come
+//! out the same.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

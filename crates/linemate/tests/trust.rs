@@ -1,4 +1,5 @@
-//! Recordings that were made to mislead: what they hold is escaped when it is printed, and what `report` refuses `verify` finds.
+//! Recordings made to mislead: their contents are escaped when printed, and `verify` finds what
+//! `report` refuses.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

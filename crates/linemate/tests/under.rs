@@ -1,4 +1,5 @@
-//! `--under`: on a made-up kernel, and on real ones, where the recorder's own calls and returns of watched functions tell the same.
+//! `--under`: on a synthetic kernel, and on real ones, where the recorder's own calls and returns
+//! of watched functions agree.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, reason = "the measured rates are the result")]

@@ -302,7 +302,7 @@ fn nothing_is_lost_by_what_is_left_out(data: &str) {
         let exact = linemate(&[options, &["--exact"]].concat());
         assert_eq!(quick.stdout, exact.stdout, "{options:?}");
     }
-    // More CPUs than were recorded: what groups share is told, and the same twice.
+    // More CPUs than were recorded: what groups share is reported, and is the same twice.
     let groups = [
         "report",
         "-i",

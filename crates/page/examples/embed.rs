@@ -1,4 +1,5 @@
-//! Makes a page of the JSON on standard input (docs/reference/json/page.md), for tests of pages that no small recording gives.
+//! Makes a page from the JSON on standard input (docs/reference/json/page.md), for tests of pages
+//! that no small recording gives.
 
 use std::error::Error;
 use std::io::{Read, Write};

@@ -1,4 +1,4 @@
-//! What a page is made of.
+//! The inputs of a page.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use linemate_answers::{
     SurveyDocument, WhatIfDocument,
 };
 
-/// What every page has.
+/// The common part of every page.
 #[derive(Clone, Debug, Default)]
 pub struct Frame {
     /// The version of linemate.
@@ -16,7 +16,7 @@ pub struct Frame {
     pub title: String,
     /// The settings in effect, by their options' names.
     pub settings: BTreeMap<String, String>,
-    /// The type that was asked for.
+    /// The requested type.
     pub type_name: Option<String>,
 }
 
@@ -27,14 +27,14 @@ impl Frame {
     }
 }
 
-/// What a page says about a recording: where its accesses went, and the types that matter most.
+/// A page's data about a recording: where its accesses went, and the types that matter most.
 #[derive(Clone, Debug)]
 pub struct About {
     /// The rows of types that the page has.
     pub report: Report,
     /// Rows that it leaves out.
     pub rows_left_out: usize,
-    /// The types that matter most, those that were asked for first.
+    /// The types that matter most, requested ones first.
     pub types: Vec<PageType>,
 }
 
@@ -43,11 +43,11 @@ pub struct About {
 pub enum Answered {
     /// How often everything is accessed.
     Counts,
-    /// What it costs: everything, and what was asked for.
+    /// The costs: of everything, and of what was requested.
     Costs {
-        /// Of all types, with the fields and lines of the one that was asked for.
+        /// For all types, with the fields and lines of the requested one.
         whole: Box<CostsDocument>,
-        /// Of the type that was asked for; of all types without one.
+        /// For the requested type; for all types without one.
         asked: Box<CostsDocument>,
     },
     /// What edits change.

@@ -4,13 +4,15 @@ use std::collections::BTreeSet;
 
 use linemate_answers::{CostsDocument, PageType, Report, View};
 
-/// The most names in a list that is not about the types whose fields are in the page.
+/// The maximum number of names in a list that is not about the types whose fields are in the page.
 const ROWS_MAX: usize = 400;
-/// A field of another type stays from this part of its line's cycles on, as in the command's tables.
+/// A field of another type is included from this share of its line's cycles on, as in the command's
+/// tables.
 const NEIGHBOUR_PART: u64 = 100;
 
-/// Leaves out the rows of a report's types after those of the first 400 names, and says how many. Who adds up the rows of a name that is in
-/// the page has all of them: what has no type has one for each cache and site.
+/// Drops the rows of a report's types after those of the first 400 names, and returns how many. All
+/// rows of a name in the page are kept, so that they can be summed: untyped memory has one for each
+/// cache and site.
 pub fn shorten(report: &mut Report) -> usize {
     let View::Types(rows) = &mut report.view else {
         return 0;
@@ -27,8 +29,8 @@ pub fn shorten(report: &mut Report) -> usize {
     before - rows.len()
 }
 
-/// Costs of everything with the fields and lines of the type that `asked` is narrowed to as they are there: wherever the type is, not only in
-/// objects of its own.
+/// Costs of everything with the fields and lines of the type that `asked` is narrowed to as they
+/// are there: wherever the type is, not only in objects of its own.
 #[must_use]
 pub fn with_asked(mut whole: CostsDocument, asked: &CostsDocument) -> CostsDocument {
     let Some(name) = &asked.type_name else {
@@ -46,7 +48,8 @@ pub fn with_asked(mut whole: CostsDocument, asked: &CostsDocument) -> CostsDocum
     whole
 }
 
-/// The costs as the page has them: fields and lines of `types` only, no functions, and no row that is too small to be seen.
+/// The costs as in the page: only fields and lines of `types`, no functions, and no row that is too
+/// small to be seen.
 #[must_use]
 pub(crate) fn trimmed(mut document: CostsDocument, types: &[PageType]) -> CostsDocument {
     let shown = |name: &str| types.iter().any(|page| page.view.name == name);

@@ -1,4 +1,4 @@
-//! The answer in one sentence: what the page begins with.
+//! The answer in one sentence, at the top of the page.
 
 use linemate_answers::{
     AdviceDocument, AdvisedLayout, CaseResults, DiffDocument, DiffSide, SurveyDocument, SurveyRow,
@@ -9,7 +9,7 @@ use linemate_text::{short, shown};
 
 use crate::answered::{About, Answered};
 
-/// Of an answer about a recording; `of_type`: whether a type was asked for.
+/// For an answer about a recording; `of_type`: whether a type was requested.
 pub(crate) fn headline(answered: &Answered, about: Option<&About>, of_type: bool) -> String {
     let counts = || match about {
         None => String::new(),

@@ -1,7 +1,8 @@
 //! The documents of a question as one HTML file, and a type's layout as an SVG picture.
 //!
-//! [`html`] puts a [`Page`] (docs/reference/json/page.md) into the asset that `web/` builds: styles, program and data in one file that
-//! opens from disk and asks no network. Nothing is worked out here: the page's program reads the documents that `--json` prints.
+//! [`html`] puts a [`Page`] (docs/reference/json/page.md) into the asset that `web/` builds:
+//! styles, program and data in one file that opens from disk and uses no network. Nothing is
+//! computed here: the page's program reads the documents that `--json` prints.
 
 mod answered;
 mod document;
@@ -26,9 +27,10 @@ const DATA: &str = "<!--linemate:data-->";
 
 /// The page as a file.
 ///
-/// Names in the data can hold anything. JSON inside of a `script` element ends at `</script`, and `<!--` changes how what follows is
-/// read, so no `<`, `>` or `&` of the data stays as it is; control characters and those that turn the direction of writing are escaped
-/// as in all JSON of the command.
+/// Names in the data can contain anything. JSON inside a `script` element ends at `</script`, and
+/// `<!--` changes how the rest is read, so every `<`, `>` or `&` of the data is escaped; control
+/// characters and those that change the writing direction are escaped as in all JSON of the
+/// command.
 ///
 /// # Errors
 /// None that a page can cause.

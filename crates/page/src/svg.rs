@@ -1,4 +1,4 @@
-//! A type as it is in memory, as an SVG picture: one row per line, bytes to scale.
+//! A type's memory layout as an SVG picture: one row per line, bytes to scale.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ struct FieldValue {
     value: u64,
 }
 
-/// What the colours of a picture say.
+/// The meaning of a picture's colours.
 #[derive(Clone, Copy, Debug)]
 pub enum Heat<'a> {
     Accesses,
@@ -50,7 +50,8 @@ impl Heat<'_> {
         values
     }
 
-    /// What each line has of it. Accesses count where they begin, as in the report; cycles in their field's first line.
+    /// The figure of each line. Accesses count where they start, as in the report; cycles in their
+    /// field's first line.
     fn totals(self, page: &PageType, values: &[FieldValue]) -> BTreeMap<u64, u64> {
         let mut totals: BTreeMap<u64, u64> = BTreeMap::new();
         let mut add = |line: u64, value: u64| {
@@ -95,7 +96,8 @@ const TRACK: u64 = 1024;
 const TOTAL: u64 = 90;
 const ROW: u64 = 34;
 const HEAD: u64 = 64;
-/// Magma from its light end, in steps: even to the eye, readable for colour-blind people, and in print.
+/// Magma from its light end, in steps: perceptually even, readable for colour-blind people, and in
+/// print.
 const COLOURS: [&str; 6] = [
     "#fcf0b2", "#feb77e", "#f9795d", "#d2426f", "#942c80", "#4c117a",
 ];
@@ -150,13 +152,13 @@ pub fn svg(page: &PageType, heat: Heat<'_>) -> String {
     )
 }
 
-/// What is painted, one over the other: all fields of the type, then what is touched, the most last. Of fields that share bytes the one with
-/// the most is seen.
+/// What is painted, from bottom to top: all fields of the type, then the accessed ones, the highest
+/// last. Of fields that share bytes the highest one is visible.
 fn painted(map: &FieldMap, mut values: Vec<FieldValue>) -> Vec<FieldValue> {
     let field = |field: &FieldPlace| FieldValue {
         offset: field.offset,
         size: field.end().saturating_sub(field.offset),
-        // An array goes by the name of the whole.
+        // An array has the name of the whole.
         name: match field.path.find("[]") {
             Some(at) => field.path[..at + 2].to_owned(),
             None => field.path.clone(),
@@ -219,7 +221,7 @@ fn line(
             last - 1,
             field.value
         );
-        // Seven units to a letter; what does not fit is in the title.
+        // Seven units per letter; what does not fit is in the title.
         let letters: String = name.chars().take((width / 7.4) as usize).collect();
         let light = step.is_some_and(|step| step >= DARK_FROM);
         let _ = writeln!(
@@ -342,7 +344,7 @@ mod tests {
     #[test]
     fn shares_are_of_all_accesses() {
         let mut page = view("rq", &[("a", 0, 8, 30), ("b", 64, 8, 10)], 128);
-        // Of an access to a field of two lines that begins in the second.
+        // For an access to a field of two lines that starts in the second.
         if let Some(loads) = page.line_sums.loads.last_mut() {
             *loads = 970;
         }
@@ -368,7 +370,7 @@ mod tests {
             at("half", " 9"),
         );
         assert!(hole.is_some() && hole < whole && whole < half, "{picture}");
-        // Bytes 24 to 31 belong to nothing: only the hatched ground is there.
+        // Bytes 24 to 31 belong to nothing: only the hatched background is there.
         assert!(at("cold", " to 23, 0").is_some(), "{picture}");
         assert_eq!(picture.matches(r#"width="512.0""#).count(), 1, "{picture}");
     }

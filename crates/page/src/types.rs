@@ -1,4 +1,5 @@
-//! Which types' fields are in the page, and as what: every figure of every field, the rest as far as a file stays small.
+//! Which types' fields are in the page, and in which detail: every figure of every field, the rest
+//! as far as the file stays small.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,11 +8,13 @@ use linemate_answers::{
     TypeView, View,
 };
 
-/// The types whose fields are in the page, with those that were asked for.
+/// The types whose fields are in the page, including the requested ones.
 const DETAILED_MAX: usize = 24;
-/// The most fields of a type with the functions that use them: `task_struct` has thousands of fields, by the elements of its arrays.
+/// The maximum number of fields of a type with the functions that use them: `task_struct` has
+/// thousands of fields, counting the elements of its arrays.
 const FIELDS_MAX: usize = 400;
-/// The most fields, and the most lines, of a type whose accesses over time are in the page: of one that was asked for, and of others.
+/// The maximum number of fields, and of lines, of a type whose accesses over time are in the page:
+/// for a requested one, and for others.
 const TIMES_ASKED: usize = 24;
 const TIMES_OTHER: usize = 8;
 
@@ -25,7 +28,7 @@ fn line_columns(lines: &[LineRow]) -> LineColumns {
     }
 }
 
-/// The accesses of each line that has any.
+/// The accesses of each line with any.
 pub(crate) fn line_accesses(columns: &LineColumns) -> impl Iterator<Item = (u64, u64)> {
     let counts = columns.loads.iter().zip(&columns.stores).zip(&columns.rmws);
     let sum = |((loads, stores), rmws): ((&u64, &u64), &u64)| {
@@ -80,7 +83,7 @@ pub(crate) struct Touched<'a> {
     pub(crate) accesses: u64,
 }
 
-/// The page's form of `view`; more of a type that was `asked` for is kept over time.
+/// The page's form of `view`; more of a type that was `asked` for is included over time.
 #[must_use]
 pub fn page_type(mut view: TypeView, asked: bool) -> PageType {
     let most = if asked { TIMES_ASKED } else { TIMES_OTHER };
@@ -116,7 +119,8 @@ pub(crate) fn touched(page: &PageType) -> impl Iterator<Item = Touched<'_>> {
     rows.chain(touched_columns(&page.rest))
 }
 
-/// Keeps the `most` that have most accesses, in their order; of equals the first. Gives the others, in their order.
+/// Keeps the `most` with most accesses, in their order; of equals the first. Returns the others, in
+/// their order.
 fn keep_busiest<T>(list: &mut Vec<T>, most: usize, accesses: impl Fn(&T) -> u64) -> Vec<T> {
     if list.len() <= most {
         return Vec::new();
@@ -134,7 +138,8 @@ fn keep_busiest<T>(list: &mut Vec<T>, most: usize, accesses: impl Fn(&T) -> u64)
     rest
 }
 
-/// The types to show the fields of: `asked`, then those that cost most, or are accessed most where nothing is known about costs.
+/// The types whose fields are shown: `asked`, then those that cost most, or without costs are
+/// accessed most.
 #[must_use]
 pub fn detailed(report: &Report, costs: Option<&CostsDocument>, asked: &[String]) -> Vec<String> {
     let View::Types(rows) = &report.view else {
@@ -181,7 +186,7 @@ mod tests {
         assert_eq!(rest, [(0, 1), (2, 0), (4, 7)]);
     }
 
-    /// A type of more fields than the page has functions of, most of them accessed as often as the next.
+    /// A type with more fields than the page has functions of, most of them accessed equally often.
     fn wide(fields: u64) -> TypeView {
         let row = |at: u64| FieldRow {
             type_name: "wide".to_owned(),

@@ -1,4 +1,4 @@
-//! Accesses as a recording has them, without a recording.
+//! Accesses as in a recording, without a recording.
 
 use linemate_recording::{Access, AccessKind, CpuId, GuestAddr, VirtualTime};
 

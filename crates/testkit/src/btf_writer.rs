@@ -1,7 +1,8 @@
-//! Writes a list of types as a BTF blob, and makes such lists conveniently.
+//! Writes a list of types as a BTF blob, and builds such lists conveniently.
 //!
-//! Not a full encoder: the types are written in the order and with the ids that they have, and nothing is deduplicated
-//! but strings. The numbers of the kinds are its own, not the reader's, so that a wrong one shows.
+//! Not a full encoder: the types are written in the order and with the ids that they have, and only
+//! strings are deduplicated. The numbers of the kinds are its own, not the reader's, so that a
+//! wrong one shows.
 
 use std::collections::HashMap;
 
@@ -49,7 +50,7 @@ pub enum WriteError {
     /// More members, parameters, values or variables than 16 bits can count.
     #[error("type {id}: {count} entries are more than 65535")]
     TooMany { id: TypeId, count: usize },
-    /// A member that starts or ends where BTF cannot say it.
+    /// A member that starts or ends where BTF cannot express it.
     #[error("type {id}: a member at bit {offset} of {bits} bits cannot be written", offset = offset.0)]
     Member {
         id: TypeId,
@@ -337,7 +338,7 @@ fn number(linkage: Linkage) -> u32 {
     }
 }
 
-/// A list of types under construction: each method adds a type and gives its id.
+/// A list of types under construction: each method adds a type and returns its id.
 ///
 /// ```
 /// use linemate_testkit::btf_writer::{TypeList, member};

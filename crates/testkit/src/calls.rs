@@ -1,4 +1,5 @@
-//! A kernel that calls, and knows what it calls: its recording, and what is on its stacks by a list of functions kept beside.
+//! A kernel that calls, and knows what it calls: its recording, and what is on its stacks, from its
+//! own list of functions.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -29,9 +30,9 @@ pub const NAMES: [&str; 16] = [
     "free_percpu",
     "__kmalloc_array",
 ];
-/// What a program enters the kernel by.
+/// The function through which a program enters the kernel.
 pub const ENTRY: usize = 14;
-/// What interrupts enter it by.
+/// The function through which interrupts enter it.
 pub const INTERRUPT: usize = 13;
 const SWITCH: F = F::ClearPage;
 
@@ -75,11 +76,11 @@ pub fn code() -> CodeSection {
 /// Something that a CPU does.
 #[derive(Clone, Copy, Debug)]
 pub enum KernelOp {
-    /// Calls a function, whose first access comes after so many instructions.
+    /// Calls a function, whose first access comes after this many instructions.
     Call(usize, u64),
     /// Loads a word of `rq`.
     Access(u64),
-    /// Returns, from an interrupt if that is what it is in; by an instruction that was patched.
+    /// Returns, from an interrupt if it is in one; by an instruction that was patched.
     Return(bool),
     /// Jumps to a function.
     Jump(usize),
@@ -87,7 +88,7 @@ pub enum KernelOp {
     Interrupt(bool),
     /// Goes on with another task.
     Switch(usize),
-    /// Runs so many instructions.
+    /// Runs this many instructions.
     Wait(u64),
     /// The other CPU's turn.
     OtherCpu,
@@ -96,7 +97,7 @@ pub enum KernelOp {
 /// A call or an interrupt.
 #[derive(Clone, Debug)]
 struct Called {
-    /// All that ran in it.
+    /// Everything that ran in it.
     functions: BTreeSet<usize>,
     running: usize,
     slot: u64,
@@ -105,7 +106,7 @@ struct Called {
     interrupt: bool,
 }
 
-/// What happens under a function.
+/// The sums under a function.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Truth {
     pub accesses: u64,
@@ -115,7 +116,7 @@ pub struct Truth {
     pub entered: u64,
 }
 
-/// What happens in all.
+/// The sums over everything.
 #[derive(Clone, Debug, Default)]
 pub struct Truths {
     /// Instructions.
@@ -134,14 +135,14 @@ pub struct CallingKernel {
     truths: Truths,
     /// Whether turns are marked.
     turns: bool,
-    /// Whose turn it is, as far as the recording tells.
+    /// Whose turn it is, as far as the recording shows.
     turn: Option<u16>,
     /// Instructions since the last event of that turn, with what was on the stack.
     since: Vec<(BTreeSet<usize>, u64)>,
 }
 
 impl CallingKernel {
-    /// Nothing has been called; where turns begin is not marked, as in older recordings.
+    /// Nothing has been called; turn starts are not marked, as in older recordings.
     pub fn new() -> CallingKernel {
         let top = |task: usize| (Vec::new(), VMALLOC + 0x4000 * (task as u64 + 1) - 0x40);
         CallingKernel {
@@ -156,7 +157,7 @@ impl CallingKernel {
         }
     }
 
-    /// The same, with marks where turns begin.
+    /// The same, with marks where turns start.
     pub fn with_turns() -> CallingKernel {
         CallingKernel {
             turns: true,

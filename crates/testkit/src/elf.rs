@@ -1,4 +1,4 @@
-//! Kernel images that hold machine code and nothing else.
+//! Kernel images that contain only machine code.
 
 /// Bytes of an ELF header, and of a section's.
 const HEADER: usize = 64;

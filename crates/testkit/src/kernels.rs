@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use linemate_types::{KernelImage, TypeModel};
 
-/// `${LINEMATE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/linemate}`, as `make setup` has it.
+/// `${LINEMATE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/linemate}`, as in `make setup`.
 fn cache() -> PathBuf {
     let variable = |name: &str| {
         std::env::var_os(name)

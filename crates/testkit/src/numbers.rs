@@ -1,6 +1,6 @@
 //! Numbers for tests that change bytes.
 
-/// Numbers that look random, from the seed that it is made of (Knuth's MMIX constants).
+/// Pseudo-random numbers, from a seed (Knuth's MMIX constants).
 #[derive(Clone, Debug)]
 pub struct Numbers(pub u64);
 

@@ -1,4 +1,4 @@
-//! What pahole newer than 1.24 remarks and 1.24 does not, taken out of its text again.
+//! Removes from pahole's text the remarks that versions newer than 1.24 add.
 //!
 //! linemate prints what 1.24 prints. 1.30, the pahole of Debian 13, also counts the holes, the bit padding and the flexible
 //! arrays of embedded structs. Only the remarks known from 1.30 are taken out: any other difference stays and fails a test.

@@ -1,4 +1,4 @@
-//! Recordings in which one program ran, of which a test has the file: whatever is in it.
+//! Recordings of one program whose file a test has, whatever its contents.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

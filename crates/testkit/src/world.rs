@@ -1,4 +1,5 @@
-//! A small kernel: types, symbols, memory images and watched functions, and a recorder of made-up events.
+//! A small kernel: types, symbols, memory images and watched functions, and a recorder of synthetic
+//! events.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -229,7 +230,7 @@ impl World {
         self.depth -= 8;
     }
 
-    /// A call that tells something and is over.
+    /// A call that is recorded and over at once.
     pub fn sight(&mut self, function: impl Into<FunctionId>, addr: u64) {
         self.call(function, &[addr]);
         self.depth -= 8;

@@ -1,4 +1,4 @@
-//! The files that are kept of one recording.
+//! The cached files of one recording.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -15,15 +15,16 @@ use crate::output;
 
 /// The file's first bytes.
 const MAGIC: [u8; 8] = *b"lmkept2\n";
-/// The most bytes of all files together: the streams of some fifty recordings of 200 million accesses.
+/// The maximum size of all files together: the streams of some fifty recordings of 200 million
+/// accesses.
 const BYTES_MAX: u64 = 4 << 30;
 
-/// The files of one recording, each known by a key.
+/// The files of one recording, each with a key.
 pub(super) struct Folder {
     path: PathBuf,
     checksum: u64,
     verbose: bool,
-    /// Whether it was said that something is in a file's place: one line is enough.
+    /// Whether the note about a misplaced file was printed: one line is enough.
     warned: AtomicBool,
 }
 
@@ -40,7 +41,7 @@ impl Folder {
     /// The files in the folder `path` of the recording with this checksum.
     ///
     /// # Errors
-    /// The folder cannot be made, or is not to be trusted.
+    /// The folder cannot be made, or is not trusted.
     pub(super) fn new(
         path: PathBuf,
         checksum: u64,
@@ -61,7 +62,8 @@ impl Folder {
             .join(format!("{:016x}-{digest}.{key}", self.checksum))
     }
 
-    /// Everything before the content, given its checksum. The key is in it: a file that was renamed is not another part.
+    /// Everything before the content, given its checksum. It includes the key: a renamed file is
+    /// not another part.
     fn head(&self, key: &str, content: u64) -> Vec<u8> {
         let mut head = MAGIC.to_vec();
         head.extend_from_slice(ANALYSIS.as_bytes());
@@ -88,7 +90,7 @@ impl Folder {
         if head != self.head(key, xxh3_64(&content)) {
             return Err(Unusable::Damaged);
         }
-        // The oldest go first: this one is young again. If it cannot be, it goes earlier.
+        // The oldest go first: this one is young again. If its time cannot be set, it goes earlier.
         let _ = file.set_modified(SystemTime::now());
         Ok(content)
     }
@@ -97,12 +99,13 @@ impl Folder {
         let mut file = NamedTempFile::new_in(&self.path)?;
         file.write_all(&self.head(key, xxh3_64(content)))?;
         file.write_all(content)?;
-        // Another process that reads it now reads the one or the other, whole.
+        // Another process that reads it now reads one or the other, in full.
         file.persist(path)?;
         make_room(&self.path, BYTES_MAX)
     }
 
-    /// Whether a pipe, device, folder or link is in a file's place. It stays there: it was not put there by us.
+    /// Whether a pipe, device, folder or link is in a file's place. It stays: linemate did not put
+    /// it there.
     fn is_taken(&self, path: &Path) -> bool {
         let kind = match fs::symlink_metadata(path) {
             Ok(about) if !about.is_file() => about.file_type(),
@@ -117,7 +120,7 @@ impl Folder {
         true
     }
 
-    /// What was stored under this key, whole and unchanged.
+    /// What was stored under this key, complete and unchanged.
     pub(super) fn load(&self, key: &str) -> Option<Vec<u8>> {
         let path = self.file(key);
         if self.is_taken(&path) {
@@ -134,7 +137,7 @@ impl Folder {
         }
     }
 
-    /// Keeps it under this key.
+    /// Stores it under this key.
     pub(super) fn store(&self, key: &str, bytes: &[u8]) {
         let path = self.file(key);
         if self.is_taken(&path) {
@@ -148,7 +151,8 @@ impl Folder {
     }
 }
 
-/// Removes the files of the folder that were not used for longest, until the others have `most` bytes together.
+/// Removes the least recently used files of the folder, until the others have at most `most` bytes
+/// together.
 fn make_room(folder: &Path, most: u64) -> io::Result<()> {
     let mut files: Vec<(SystemTime, PathBuf, u64)> = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -238,7 +242,7 @@ mod tests {
         kept.store("counts", b"content");
         assert!(!fs::metadata(&path).unwrap().is_file());
         assert!(kept.warned.load(Ordering::Relaxed));
-        // Other parts are kept all the same.
+        // Other parts are stored all the same.
         kept.store("stream64", b"content");
         assert_eq!(kept.load("stream64").as_deref(), Some(&b"content"[..]));
     }

@@ -1,8 +1,8 @@
-//! Which recordings were read whole and found sound.
+//! Which recordings were read completely and found sound.
 //!
-//! To check a recording takes a reading of all of it, and a question that is answered by what is kept reads next to nothing. So it is noted of
-//! which file, in which state, the check was passed. A file that was written to since, copied or replaced is in another state and is
-//! checked again.
+//! Checking a recording means reading all of it, while a question answered from the cache reads
+//! next to nothing. So the identity and state of the file that passed the check are noted. A file
+//! that was written to since, copied or replaced is in another state and is checked again.
 
 use std::time::SystemTime;
 
@@ -15,10 +15,10 @@ fn key(state: &FileState) -> String {
     format!("sound-{}", state.file())
 }
 
-/// Whether this recording's file has passed the check, as it is now.
+/// Whether this recording's file has passed the check in its current state.
 ///
 /// # Errors
-/// The system does not say which file it is.
+/// The system does not report which file it is.
 pub(super) fn is_known(folder: &Folder, recording: &Recording) -> Result<bool, Error> {
     let Some(state) = recording.file_state()? else {
         return Ok(false);
@@ -27,7 +27,8 @@ pub(super) fn is_known(folder: &Folder, recording: &Recording) -> Result<bool, E
     Ok(noted.is_some_and(|noted| noted == state.to_string().as_bytes()))
 }
 
-/// Notes that it has passed, if it is as it was `before` the check, and if a change after `now` cannot look the same.
+/// Notes that it has passed, if it is as it was `before` the check, and if a change after `now`
+/// cannot look the same.
 ///
 /// # Errors
 /// As [`is_known`].
@@ -71,7 +72,7 @@ mod tests {
         let later = written + Duration::from_secs(3600);
         remember(&folder, &recording, state, later).unwrap();
         assert!(is_known(&folder, &recording).unwrap());
-        // The same bytes written again, with the old time of modification.
+        // The same bytes rewritten, with the old modification time.
         std::thread::sleep(Duration::from_millis(20));
         fs::write(&path, &bytes).unwrap();
         let file = File::options().write(true).open(&path).unwrap();

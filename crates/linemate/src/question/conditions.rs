@@ -1,4 +1,4 @@
-//! How a question is replayed: CPUs, caches, mechanisms, seed; and what that makes of a machine.
+//! How a question is replayed: CPUs, caches, mechanisms, seed; and their effect on a machine.
 
 use std::path::Path;
 
@@ -75,7 +75,7 @@ impl Replaying {
         }
     }
 
-    /// The first option that differs from its default: without a machine it asks for nothing.
+    /// The first option that differs from its default: without a machine it has no effect.
     pub(crate) fn given(&self) -> Option<&'static str> {
         let given = [
             ("--cpus", self.cpus.is_some()),
@@ -95,8 +95,8 @@ impl Replaying {
         given.next().map(|(option, _)| option)
     }
 
-    /// Gets an opened recording ready to be asked about; with its kernel's machine code where `--mechanisms overlap` needs it, or `under`
-    /// a function.
+    /// Prepares an opened recording for questions; with its kernel's machine code if
+    /// `--mechanisms overlap` or a function `under` needs it.
     pub(crate) fn ask<'r>(
         &self,
         path: &Path,
@@ -157,7 +157,8 @@ impl Replaying {
         self.mechanisms.contains(mechanism)
     }
 
-    /// Takes from the machine what is not asked for. Pairs of lines are asked for by default, also where a machine has none.
+    /// Removes unrequested mechanisms from the machine. Pairs of lines are requested by default,
+    /// even if a machine has none.
     fn keep_mechanisms(&self, machine: &mut Machine) -> anyhow::Result<()> {
         let lacks = |one: &Mechanism| !machine.has(*one) && *one != Mechanism::AdjacentLinePairs;
         if let Some(lacking) = self.mechanisms.iter().find(lacks) {
@@ -171,7 +172,7 @@ impl Replaying {
         Ok(())
     }
 
-    /// The machine of that name, with lines of `line` bytes if that is given.
+    /// The machine with that name, with lines of `line` bytes if that is given.
     pub(crate) fn machine(
         &self,
         name: &MachineName,
@@ -196,7 +197,7 @@ impl Replaying {
     }
 }
 
-/// The same capacities in lines of the other size; a pair of lines is one line then.
+/// The same capacities in lines of the other size; a pair of lines then is one line.
 fn set_line(machine: &mut Machine) {
     let double = machine.line == LineSize::B64;
     for shape in [&mut machine.l1, &mut machine.l2, &mut machine.llc.slice] {

@@ -1,4 +1,4 @@
-//! The edits that several verbs take.
+//! The edits that several verbs accept.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,8 @@ use linemate_types::{KernelImage, TypeModel};
 
 use crate::files::InFile;
 
-/// What is edited. The type that `-e` and `--layout-from` edit, and that is reported, is the question's.
+/// The edited type. The type that `-e` and `--layout-from` edit, and that is reported, is the
+/// question's.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct EditArgs {
     /// A file of edits (docs/reference/edits.md)
@@ -30,7 +31,7 @@ impl EditArgs {
         self.edit.is_some() || !self.statements.is_empty() || self.layout_from.is_some()
     }
 
-    /// The edits: of the type `subject`, where they do not name one.
+    /// The edits: of the type `subject`, if they do not name one.
     pub(crate) fn edits(&self, subject: Option<&str>) -> anyhow::Result<EditFile> {
         if let Some(path) = &self.edit {
             let name = path.display().to_string();
@@ -67,7 +68,7 @@ impl EditArgs {
         }
     }
 
-    /// What errors about a place in the edits begin with.
+    /// The prefix of errors about that place in the edits.
     fn origin(&self) -> String {
         match &self.edit {
             Some(path) => format!("{}:", path.display()),
@@ -75,7 +76,7 @@ impl EditArgs {
         }
     }
 
-    /// An error with the place of the statement that it is about, if it is about one.
+    /// An error with the place of its statement, if it has one.
     pub(crate) fn located(&self, edits: &EditFile, error: WhatIfError) -> anyhow::Error {
         let origin = self.origin();
         match error {

@@ -1,5 +1,5 @@
-//! Why a verb is without an option that others have. A test holds that each verb has each option of the question or one reason here, and
-//! makes docs/reference/cli.md of both.
+//! Why a verb lacks an option that others have. A test checks that each verb has each option of the
+//! question or one reason here, and generates docs/reference/cli.md from both.
 
 #[cfg(test)]
 mod reference;
@@ -8,7 +8,7 @@ use anyhow::bail;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 
-/// Options that verbs are without, by their long names.
+/// Options that verbs lack, by their long names.
 pub(crate) struct Missing {
     pub(crate) verbs: &'static [&'static str],
     pub(crate) options: &'static [&'static str],
@@ -183,7 +183,7 @@ pub(crate) const MISSING: &[Missing] = &[
     },
 ];
 
-/// What a user reads who gives `verb` an option of that long name that it is without.
+/// The error if a user gives `verb` an option that it lacks.
 pub(crate) fn refusal(verb: &str, option: &str) -> Option<String> {
     let is_of =
         |missing: &&Missing| missing.verbs.contains(&verb) && missing.options.contains(&option);
@@ -201,7 +201,7 @@ fn lowered(sentence: &str) -> String {
     first.to_lowercase() + rest
 }
 
-/// Refuses an option that a verb is without though it is parsed: part of the question, and hidden.
+/// Refuses an option that a verb lacks although it is parsed: part of the question, but hidden.
 pub(crate) fn check(command: &Command, matches: &ArgMatches) -> anyhow::Result<()> {
     let Some((name, below)) = matches.subcommand() else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The recordings that a question is about.
+//! The recordings of a question.
 
 use anyhow::bail;
 use clap::builder::{OsStr, Resettable};
@@ -19,7 +19,7 @@ pub(crate) struct Recordings {
 }
 
 impl Recordings {
-    /// All of them, in the order in which they were given.
+    /// All of them, in the order given.
     pub(crate) fn paths(&self) -> &[InFile] {
         match self.inputs.is_empty() {
             true => &self.recordings,

@@ -1,5 +1,5 @@
-//! `linemate advise`: the layout that costs least, and why; without a type, the types where a layout can win most. And, either way, what
-//! is not a matter of order.
+//! `linemate advise`: the layout that costs least, and why; without a type, the types where a
+//! layout can win most. In both cases also remedies other than order.
 
 mod evidence;
 mod files;
@@ -35,13 +35,13 @@ use crate::question::{self, Question};
 use crate::show::{self, Outputs, Showing};
 use files::Files;
 
-/// The most bytes that a type may be allowed to grow by.
+/// The maximum number of bytes that a type may be allowed to grow by.
 const GROWTH_MAX: u64 = 1 << 20;
-/// The most members of a type: BTF counts them in 16 bits.
+/// The maximum number of members of a type: BTF counts them in 16 bits.
 const MEMBERS_MAX: u16 = u16::MAX;
 /// More remedies than any recording has.
 const TRIALS_MAX: usize = 1000;
-/// How many types a survey searches.
+/// How many types are searched to rank types.
 const SEARCHED: usize = 10;
 
 /// Find the cheapest layout of a type, confirmed by replay (docs/guide/advise.md)
@@ -147,7 +147,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-/// What the advice rests on.
+/// The recordings of the advice.
 struct Advised<'q> {
     args: &'q Args,
     recordings: &'q [Recording],
@@ -244,7 +244,7 @@ impl Advised<'_> {
             .map_or(LineSize::B64, |machine| machine.line)
     }
 
-    /// The members of the type whose line start the recommended layout takes for granted, or ends.
+    /// The members of the type whose line start the recommended layout keeps or ends.
     fn line_starts(
         &self,
         model: &TypeModel,
@@ -299,7 +299,7 @@ impl Advised<'_> {
         self.page(&names, Answered::Survey(Box::new(document)))
     }
 
-    /// What both have: the first recording's types, `names` first.
+    /// The common part: the first recording's types, `names` first.
     fn page(&self, names: &[String], answered: Answered) -> anyhow::Result<Page> {
         let question = &self.args.question;
         let about = about(self.sessions[0], self.line(), None, names)?;
@@ -319,7 +319,7 @@ impl Advised<'_> {
     }
 }
 
-/// What is recommended becomes a patch, from a file.
+/// A recommendation becomes a patch, from a file.
 fn next_step(args: &Args, document: &AdviceDocument) -> Option<String> {
     document.recommended.as_ref()?;
     let question = &args.question;

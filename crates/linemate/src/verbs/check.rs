@@ -1,4 +1,4 @@
-//! `linemate check`: do kernels keep the rules about which members share lines.
+//! `linemate check`: whether kernels keep the rules about which members share lines.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -78,7 +78,7 @@ fn document(
     })
 }
 
-/// A recording's figures, and for a page what it says about the type.
+/// A recording's figures, and for a page its view of the type.
 struct Side {
     /// By machine; without one those of the recording alone.
     on: Vec<DiffSide>,

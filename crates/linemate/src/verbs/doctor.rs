@@ -1,4 +1,4 @@
-//! `linemate doctor`: can this computer record, and does the recorder see what it should?
+//! `linemate doctor`: whether this computer can record, and the recorder sees what it should.
 
 use std::env;
 use std::fs;
@@ -104,7 +104,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     })
 }
 
-/// Adds the answer to a question; gives what was found.
+/// Adds the answer to a question; returns what was found.
 fn note<T>(
     checks: &mut Vec<DoctorCheck>,
     name: &'static str,
@@ -136,7 +136,7 @@ fn busybox() -> anyhow::Result<PathBuf> {
     })
 }
 
-/// What `patch` reads layouts back with; nothing else needs it.
+/// `patch` reads layouts with it; nothing else needs it.
 fn pahole() -> DoctorCheck {
     let found = in_search_path("pahole");
     DoctorCheck {
@@ -180,7 +180,7 @@ fn free_space(cache: &Path) -> anyhow::Result<String> {
     Ok(words)
 }
 
-/// Collects what the program in the guest says.
+/// Collects the guest program's output.
 #[derive(Default)]
 struct Listener {
     stdout: Vec<u8>,

@@ -1,4 +1,4 @@
-//! `linemate export`: a run as tables that one query over many runs can read.
+//! `linemate export`: a run as tables for one query over many runs.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -63,7 +63,7 @@ const TYPE: &str = "The type that -e and --layout-from edit, and whose fields ar
 const MACHINE: &str = "Export a replay on this machine: a name (see `linemate machines`), a TOML file, or `this`; may be \
 repeated";
 
-/// A run that failed, of which there is no recording.
+/// A failed run, without a recording.
 #[derive(clap::Args, Debug)]
 struct FailureArgs {
     /// Add a failed run, with the reason; no recording is read
@@ -144,7 +144,8 @@ fn described(machine: &Machine) -> MachinesDocument {
     machines_document(std::slice::from_ref(machine), None)
 }
 
-/// Writes a run: on a machine what edits change, or what everything costs; without one what is accessed.
+/// Writes a run: with a machine, what edits change or what everything costs; without one, what is
+/// accessed.
 fn export(
     args: &Args,
     session: &Session<'_>,
@@ -181,7 +182,7 @@ fn export(
     write(args, &run, &Facts::Replay(&document, lines))
 }
 
-/// Refuses a folder with tables of another version before anything is worked out.
+/// Refuses a folder with tables of another version before any work is done.
 fn check_folder(folder: &Path) -> anyhow::Result<()> {
     let path = folder.join(SCHEMA_FILE);
     match linemate_files::read_text(&path) {
@@ -205,7 +206,8 @@ fn failed<'m>(args: &Args, reason: &str, machine: Option<&'m MachinesDocument>) 
     }
 }
 
-/// What decides a replay's figures besides recording, machine and edits. That every access is replayed does not.
+/// The settings of a replay, other than recording, machine and edits, that determine its figures.
+/// Replaying every access does not change them.
 fn options(args: &Args) -> anyhow::Result<BTreeMap<String, String>> {
     let question = &args.question;
     let replaying = &question.replaying;
@@ -289,7 +291,7 @@ fn whatif(
     Ok(whatif_document(TOOL, recording, text, Vec::new(), results))
 }
 
-/// Puts the tables into the folder, and says where the run is.
+/// Writes the tables into the folder, and prints where the run is.
 fn write(args: &Args, run: &Run<'_>, facts: &Facts<'_>) -> anyhow::Result<()> {
     let files = linemate_export::files(run, TOOL, facts)?;
     let mut set = FileSet::new(&args.parquet)?;

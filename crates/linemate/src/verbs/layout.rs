@@ -1,4 +1,5 @@
-//! `linemate layout`: where the members of a type are, in one kernel or program or in several side by side.
+//! `linemate layout`: where the members of a type are, in one kernel or program or in several side
+//! by side.
 
 use std::path::{Path, PathBuf};
 
@@ -104,7 +105,7 @@ fn of_recording(args: &Args, path: &Path) -> anyhow::Result<Outcome> {
             &args.type_name,
         ));
     };
-    // Which kernel was taken is not to be guessed.
+    // The user should not have to guess which kernel was used.
     output::tell(&format!(
         "kernel {} ({})",
         release.as_deref().unwrap_or("of unknown release"),
@@ -123,7 +124,7 @@ fn of_recording(args: &Args, path: &Path) -> anyhow::Result<Outcome> {
             view: View::Type(view),
             ..
         }) => Some(view),
-        // A type that no object of is known: there is nothing to say beside it.
+        // A type without known objects: there are no counts to show.
         Ok(_) | Err(UnknownType { .. }) => None,
     };
     if args.json {
@@ -161,7 +162,7 @@ struct Kernel {
 }
 
 impl Kernel {
-    /// What a column is called: the release, else the file.
+    /// The heading of a column: the release, else the file.
     fn title(&self) -> String {
         self.release
             .clone()
@@ -210,7 +211,7 @@ fn default_kernel() -> anyhow::Result<Kernel> {
             read_kernel(&found.path)?
         }
     };
-    // Which kernel was taken is not to be guessed; stdout is pahole's form and nothing else.
+    // The user should not have to guess which kernel was used; stdout has only pahole's form.
     output::tell(&format!(
         "kernel {} ({})",
         kernel.title(),
@@ -231,7 +232,7 @@ fn unknown_type(kernels: &[Kernel], name: &str) -> anyhow::Error {
     }
 }
 
-/// What is wrong with a name that no struct or union has.
+/// The error for a name that no struct or union has.
 fn unknown(titles: &str, model: &TypeModel, name: &str) -> anyhow::Error {
     if model.lookup(name).is_some() {
         return anyhow!("`{name}` is neither a struct nor a union in {titles}");

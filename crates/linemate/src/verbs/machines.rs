@@ -1,4 +1,5 @@
-//! `linemate machines`: the computers that a recording can be replayed on, and checks of own descriptions.
+//! `linemate machines`: the computers that a recording can be replayed on, and checks of users'
+//! descriptions.
 
 use std::path::Path;
 
@@ -11,7 +12,7 @@ use crate::files::MachineName;
 use crate::outcome::Outcome;
 use crate::output;
 
-/// Where a running Linux shows its CPUs.
+/// Where a running Linux lists its CPUs.
 const SYSFS: &str = "/sys";
 
 /// List the machines that a recording can be replayed on, or check machine descriptions
@@ -51,7 +52,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-/// The machines asked for; without names all known ones, and why `this` is not among them, if it is not.
+/// The requested machines; without names all known ones, and why `this` is missing, if it is.
 fn wanted(names: &[MachineName]) -> anyhow::Result<(Vec<Machine>, Option<String>)> {
     if !names.is_empty() {
         let machines: anyhow::Result<_> = names.iter().map(resolve).collect();

@@ -119,7 +119,7 @@ fn types(args: &Args) -> anyhow::Result<TypeModel> {
     Ok(analysis.model().clone())
 }
 
-/// Refuses edits of types that are not C's, after printing the edits.
+/// Refuses edits of types not written in C, after printing the edits.
 fn refuse_others(args: &Args, model: &TypeModel, edits: &EditFile) -> anyhow::Result<()> {
     let Some(refused) = linemate_patch::not_c(model, edits) else {
         return Ok(());
@@ -134,7 +134,7 @@ fn refuse_others(args: &Args, model: &TypeModel, edits: &EditFile) -> anyhow::Re
     );
 }
 
-/// The evidence that was named, else that beside the edit.
+/// The named evidence, else that next to the edit.
 fn evidence(args: &Args, edits: &EditFile) -> anyhow::Result<PatchEvidence> {
     let beside = evidence_beside(&args.edit);
     let named = args.evidence.as_deref();

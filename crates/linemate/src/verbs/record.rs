@@ -190,7 +190,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-/// What follows a series: growth, or, of one that is too short or too long for that, its last recording.
+/// What follows a series: growth, or for one that is too short or too long, its last recording.
 fn after_series(outputs: &[&Path]) -> Option<String> {
     if !(RECORDINGS_MIN..=RECORDINGS_MAX).contains(&outputs.len()) {
         let input = next::input(outputs.last()?);
@@ -201,7 +201,7 @@ fn after_series(outputs: &[&Path]) -> Option<String> {
     Some(next::step("what grows", &format!("growth{files}")))
 }
 
-/// Does one run and tells about it; also whether anything was recorded.
+/// Does one run and reports on it; also returns whether anything was recorded.
 fn record(session: &Session, cancel: &AtomicBool) -> anyhow::Result<(Outcome, bool)> {
     let mut display = Display::new();
     let result = session.record(cancel, &mut display);
@@ -228,7 +228,7 @@ fn record(session: &Session, cancel: &AtomicBool) -> anyhow::Result<(Outcome, bo
     Ok((Outcome::Findings, anything))
 }
 
-/// The key of the recording that a command line stands for.
+/// The key of the recording that a command line would make.
 fn key(args: Args, kernel: Option<String>) -> anyhow::Result<String> {
     let kernel = match kernel {
         Some(word) => word,
@@ -339,7 +339,7 @@ fn summarise(session: &Session, recorded: &Recorded) {
     ));
 }
 
-/// Passes the guest's output on and shows what goes on, on a terminal.
+/// Passes on the guest's output and shows progress, on a terminal.
 struct Display {
     bar: ProgressBar,
     stage: &'static str,

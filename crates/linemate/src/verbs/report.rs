@@ -1,4 +1,5 @@
-//! `linemate report`: what is hot, who reads, who writes, and with a machine, what it costs there.
+//! `linemate report`: what is hot, who reads it, who writes it, and with a machine, what it costs
+//! there.
 
 mod costs;
 mod pictures;
@@ -39,7 +40,7 @@ enum Rows {
 }
 
 impl Rows {
-    /// What is asked for, if that is code.
+    /// The kind of code in the rows, if they are code.
     fn code(self) -> Option<&'static str> {
         match self {
             Rows::Function => Some("function"),

@@ -1,4 +1,4 @@
-//! `linemate verify`: is this recording sound?
+//! `linemate verify`: whether a recording is sound.
 
 use std::path::Path;
 
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         .and_then(verify)
         .map_err(|error| input::located(path, error))?;
     let mut findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
-    // What the other verbs refuse a recording for, unless it has been found already.
+    // The reason for which other verbs refuse the recording, unless it has been found already.
     if let Err(error) = readable(path) {
         let finding = error.to_string();
         if !findings.contains(&finding) {

@@ -140,8 +140,8 @@ fn page(
     Ok(linemate_page::page(frame, Some(about), answered))
 }
 
-/// A file of edits can become a patch, if it is about layouts alone and of a type that is patched; for other edits there may be a layout
-/// that costs less.
+/// A file of edits can become a patch, if it concerns only layouts and a type that can be patched;
+/// for other edits there may be a layout that costs less.
 fn next_step(args: &Args, model: &TypeModel, edits: &EditFile) -> Option<String> {
     let question = &args.question;
     let input = question.words(None);

@@ -50,8 +50,8 @@ pub(crate) fn linemate(arguments: &[&str]) -> Output {
     linemate_in(Path::new("."), arguments)
 }
 
-/// The same in a folder. A program there that is named as `./NAME` is at one place in the guest, wherever the folder is: what a program
-/// is called is on its stack, and moves what lies there.
+/// The same in a folder. A program there that is named as `./NAME` is at one place in the guest,
+/// wherever the folder is: a program's name is on its stack, and moves the rest of the stack.
 pub(crate) fn linemate_in(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_linemate"))
         .args(arguments)

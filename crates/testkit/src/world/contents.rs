@@ -1,4 +1,4 @@
-//! What a recording of it holds beside the events.
+//! The contents of its recording other than the events.
 
 use linemate_recording::{FunctionTable, Metadata};
 
@@ -22,12 +22,12 @@ pub struct Contents {
 }
 
 impl Contents {
-    /// Those of a sound recording.
+    /// For a sound recording.
     pub fn new() -> Contents {
         Contents::of(Variant::default())
     }
 
-    /// Those of a variant of the kernel.
+    /// For a variant of the kernel.
     pub fn of(variant: Variant) -> Contents {
         let (btf, ids) = types(variant);
         Contents {

@@ -1,4 +1,5 @@
-//! What every made-up kernel has: the types of its memory management, the symbols that lead to it, and a heap.
+//! The common part of every synthetic kernel: the types of its memory management, the symbols that
+//! lead to it, and a heap.
 
 use linemate_recording::PAGE;
 use linemate_types::{Enumerator, Name, Type, TypeId};

@@ -1,4 +1,4 @@
-//! Where the small kernel has what.
+//! Where the small kernel's memory has what.
 
 use linemate_recording::PAGE;
 

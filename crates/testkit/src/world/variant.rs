@@ -1,6 +1,6 @@
-//! In what the small kernels differ.
+//! How the small kernels differ.
 
-/// What a kernel can have otherwise than the one of most tests.
+/// How a kernel can differ from that of most tests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Variant {
     /// `struct page` has `compound_info`, and a tail page's is a mask (from Linux 7.0 on).

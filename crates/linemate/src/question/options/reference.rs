@@ -1,4 +1,4 @@
-//! docs/reference/cli.md, made of the command's definition and of the reasons.
+//! docs/reference/cli.md, generated from the command's definition and the reasons.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -38,7 +38,7 @@ fn verbs() -> Vec<Command> {
         .collect()
 }
 
-/// The options of a verb that it shows; of `case` those of `case run`.
+/// The visible options of a verb; for `case` those of `case run`.
 fn options(verb: &Command) -> Vec<&Arg> {
     let below = verb.get_subcommands().find(|one| one.get_name() != "help");
     let arguments = below.unwrap_or(verb).get_arguments();
@@ -53,7 +53,7 @@ fn has(verb: &Command, option: &str) -> bool {
         .any(|arg| arg.get_long() == Some(option))
 }
 
-/// The long names of the options that a question has, and the ways to show its answer.
+/// The long names of a question's options, and the ways to show its answer.
 fn shared() -> Vec<String> {
     let parts = [
         Question::augment_args(Command::new("question")),
@@ -65,7 +65,7 @@ fn shared() -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// Why a verb is without an option: once, unless [`MISSING`] is wrong.
+/// Why a verb lacks an option: exactly one reason, unless [`MISSING`] is wrong.
 fn reasons(verb: &str, option: &str) -> Vec<&'static str> {
     let is_of =
         |missing: &&Missing| missing.verbs.contains(&verb) && missing.options.contains(&option);
@@ -195,7 +195,7 @@ fn table(text: &mut String, rows: &[(String, String)]) {
     }
 }
 
-/// The verbs × the options of a question, and the reasons by their numbers, in the order in which a reader meets them.
+/// The verbs × the options of a question, and the reasons by number, in reading order.
 fn matrix(text: &mut String, verbs: &[Command]) {
     let names = verbs.iter().map(|verb| format!("`{}`", verb.get_name()));
     let names: Vec<String> = names.collect();
@@ -243,7 +243,7 @@ fn page() -> String {
         let about = about.unwrap_or_default();
         let about = wrapped(&format!("{}.", about.trim_end_matches('.')), "");
         let _ = writeln!(text, "\n## `linemate {}`\n\n{about}", verb.get_name());
-        // What an option means in this verb alone, or otherwise than in others.
+        // The meaning of an option that only this verb has, or that differs from other verbs.
         let mut own = rows(options(verb).into_iter());
         own.retain(|row| !general.contains(row));
         table(&mut text, &own);

@@ -1,4 +1,4 @@
-//! What speaks for an advised layout, in the form that `patch --evidence` reads (docs/guide/patch.md).
+//! The evidence for an advised layout, as read by `patch --evidence` (docs/guide/patch.md).
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,8 @@ use linemate_types::LineSize;
 
 use crate::files::evidence_beside;
 
-/// Where the evidence goes that nobody named a file for. A file there that is not an edit's evidence is not written over.
+/// The evidence file if none was named. An existing file that is not an edit's evidence is not
+/// overwritten.
 pub(super) fn beside(edit: &Path) -> anyhow::Result<PathBuf> {
     let path = evidence_beside(edit);
     let free = match linemate_files::read_text(&path) {
@@ -73,11 +74,12 @@ fn not_shown(recordings: usize) -> String {
     )
 }
 
-/// What is wrong with the recorded layout: what is so of this type, and nothing else.
+/// The problem of the recorded layout: what is true of this type, and nothing else.
 fn problem(request: &Request, shape: &StructShape, best: &Tried) -> String {
     let name = &request.type_name;
     let lines = best.footprints.first();
-    // An order that spreads members over more lines can have more shared ones and still cost less: then the effect speaks, not this.
+    // An order that spreads members over more lines can have more shared ones and still cost less:
+    // then the effect is the argument, not this.
     let fewer = lines.filter(|change| {
         let shared = |lines: &linemate_answers::Footprint| lines.touched - lines.alone;
         shared(&change.after) < shared(&change.before)
@@ -120,7 +122,7 @@ fn problem(request: &Request, shape: &StructShape, best: &Tried) -> String {
     }
 }
 
-/// The lines that the members of these names are on in the recorded order, of an object that starts one.
+/// The lines of the members with these names in the recorded order, for an object that starts one.
 fn lines_of<'n>(shape: &StructShape, names: impl Iterator<Item = &'n str>) -> BTreeSet<u64> {
     let unit = |name: &str| {
         let named = shape.names.iter().position(|n| n.as_deref() == Some(name));

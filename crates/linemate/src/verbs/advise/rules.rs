@@ -1,4 +1,5 @@
-//! An advised layout as rules for `linemate check` (docs/guide/check.md): what lies together, what it is kept from, and why.
+//! An advised layout as rules for `linemate check` (docs/guide/check.md): what shares lines, what
+//! it is kept from, and why.
 
 use linemate_advise::Tried;
 use linemate_answers::{GroupReasons, MemberUse};

@@ -1,17 +1,18 @@
-//! Programs that the guest did not find, told by what shells and `env` say on standard error.
+//! Programs that the guest did not find, recognised by the messages of shells and `env` on standard
+//! error.
 
 use std::collections::BTreeSet;
 use std::env;
 
 use linemate_guest::ExitStatus;
 
-/// What a shell exits with when it did not find its command.
+/// A shell's exit code if it did not find its command.
 const NOT_FOUND: ExitStatus = ExitStatus::Exit(127);
 
-/// The longest line that is looked at.
+/// The longest line that is examined.
 const LINE_MAX: usize = 4096;
 
-/// The most names that are kept.
+/// The maximum number of names stored.
 const NAMES_MAX: usize = 16;
 
 /// Reads the workload's standard error.
@@ -22,7 +23,7 @@ pub(super) struct NotFound {
 }
 
 impl NotFound {
-    /// Takes in what was written.
+    /// Handles written text.
     pub(super) fn read(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             if byte == b'\n' {
@@ -41,7 +42,7 @@ impl NotFound {
         }
     }
 
-    /// What to tell at the end: the programs with the flag that takes them along.
+    /// The notes at the end: the programs with the option that copies them.
     pub(super) fn note(mut self, status: ExitStatus) -> Option<String> {
         self.end_of_line();
         if self.names.is_empty() {
@@ -60,8 +61,8 @@ impl NotFound {
     }
 }
 
-/// The program that a line says was not found: `sh: 1: prog: not found`, `bash: line 1: prog: command not found`,
-/// `env: 'prog': No such file or directory`.
+/// The program that a line reports as not found: `sh: 1: prog: not found`,
+/// `bash: line 1: prog: command not found`, `env: 'prog': No such file or directory`.
 fn missing(line: &str) -> Option<&str> {
     let told = line
         .strip_suffix(": not found")
@@ -75,7 +76,7 @@ fn missing(line: &str) -> Option<&str> {
     (!name.is_empty() && !name.contains(char::is_whitespace)).then_some(name)
 }
 
-/// The flag for a program: with its path, if this computer has it.
+/// The option for a program: with its path, if this computer has it.
 fn flag(name: &str) -> String {
     let folders = env::var_os("PATH").unwrap_or_default();
     let paths = env::split_paths(&folders).map(|folder| folder.join(name));

@@ -1,4 +1,5 @@
-//! What a command that failed had asked the guest for in vain: files that are not there, peers that do not answer.
+//! What a failed command requested from the guest without success: missing files, peers that do not
+//! answer.
 
 use std::path::Path;
 
@@ -7,7 +8,8 @@ use linemate_text::shown;
 
 const LINES: usize = 5;
 
-/// What every program's start looks for and does without: the loader's lists, the C library's translations (ld.so(8), locale(7)).
+/// Files that every program start probes for: the loader's lists, the C library's translations
+/// (ld.so(8), locale(7)).
 const DISPENSABLE: [&str; 4] = [
     "/etc/ld.so.",
     "/usr/lib/locale/",
@@ -15,7 +17,8 @@ const DISPENSABLE: [&str; 4] = [
     "/usr/lib/x86_64-linux-gnu/gconv/",
 ];
 
-/// Folders that the loader looks for in those of libraries, for libraries of newer processors (ld.so(8), "Hardware capabilities").
+/// Subfolders that the loader probes in library folders, for libraries of newer processors
+/// (ld.so(8), "Hardware capabilities").
 const LOADER_FOLDERS: [&str; 5] = ["glibc-hwcaps", "tls", "haswell", "avx512_1", "x86_64"];
 
 fn is_dispensable(what: &str) -> bool {
@@ -25,7 +28,7 @@ fn is_dispensable(what: &str) -> bool {
         || (in_libraries && what.split('/').any(of_loader))
 }
 
-/// What is told, the latest first.
+/// The notes, the latest first.
 pub(super) fn lines(refusals: &[RefusedCall]) -> Vec<String> {
     let told = |refusal: &&RefusedCall| !is_dispensable(&refusal.what);
     refusals.iter().filter(told).take(LINES).map(line).collect()
@@ -39,7 +42,7 @@ fn line(refusal: &RefusedCall) -> String {
             error_name(refusal.error)
         ),
         _ => {
-            // Both sides have relative names begin where the command starts.
+            // On both sides relative names start where the command starts.
             let remedy = match Path::new(&refusal.what).exists() {
                 true => format!("copy it with --file {what}"),
                 false => "copy it with --file HOST:GUEST".to_owned(),
@@ -49,7 +52,7 @@ fn line(refusal: &RefusedCall) -> String {
     }
 }
 
-/// The name of an error of a network (include/uapi/asm-generic/errno.h).
+/// The name of a network error (include/uapi/asm-generic/errno.h).
 fn error_name(error: i32) -> String {
     let name = match error {
         2 => "ENOENT",

@@ -1,11 +1,11 @@
-//! `record --series`: one workload on several numbers of CPUs, each recording in a file of its own.
+//! `record --series`: one workload on several numbers of CPUs, each recording in its own file.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use linemate_guest::Session;
 
-/// What a placeholder begins with; `}` ends it.
+/// The start of a placeholder; `}` ends it.
 const OPEN: &str = "{cpus";
 
 /// The sessions of a series, in the order of its CPUs; nothing has run yet.
@@ -28,7 +28,7 @@ pub(super) fn sessions(base: &Session, series: &[u16]) -> anyhow::Result<Vec<Ses
     cpus.into_iter().map(member).collect()
 }
 
-/// Whether any word of a command goes with the CPUs.
+/// Whether any word of a command depends on the CPUs.
 pub(super) fn is_scaled(command: &[String]) -> bool {
     command.iter().any(|word| word.contains(OPEN))
 }
@@ -40,7 +40,8 @@ pub(crate) fn output(base: &Path, cpus: u16) -> PathBuf {
     base.with_file_name(format!("{stem}-{cpus}.data"))
 }
 
-/// A word with the number of CPUs in the place of `{cpus}`, of `{cpus*K}` its multiple, of `{cpus/K}` its part.
+/// A word with `{cpus}` replaced by the number of CPUs, `{cpus*K}` by its multiple, `{cpus/K}` by
+/// its part.
 fn filled_in(word: &str, cpus: u16) -> anyhow::Result<String> {
     let mut filled = String::new();
     let mut rest = word;
@@ -63,7 +64,8 @@ fn filled_in(word: &str, cpus: u16) -> anyhow::Result<String> {
     Ok(filled)
 }
 
-/// What `*K`, `/K` or nothing makes of the CPUs, `Some(None)` if that is no whole number; `None` if it is neither.
+/// The value of `*K`, `/K` or nothing for the number of CPUs, `Some(None)` if that is not a whole
+/// number; `None` if it is neither.
 fn calculated(inside: &str, cpus: u16) -> Option<Option<u64>> {
     let cpus = u64::from(cpus);
     if inside.is_empty() {

@@ -29,7 +29,7 @@ pub(super) fn run(
     let under = question.function(session)?;
     let (mut asked, mut whole) = (Vec::new(), None);
     for machine in machines {
-        // A page is about all types of one machine: what they cost is found by the same replay.
+        // A page covers all types on one machine: the same replay gives their costs.
         let with_whole = pictures.are_wanted() && asked.is_empty();
         let found = OnMachine {
             args,
@@ -92,7 +92,7 @@ struct OnMachine<'q> {
 }
 
 impl OnMachine<'_> {
-    /// What was asked for costs, and `with_whole` what everything does.
+    /// The requested costs, and `with_whole` the costs of everything.
     fn costs(
         &self,
         type_name: Option<&str>,

@@ -33,7 +33,8 @@ impl<'a> Pictures<'a> {
         self.svg.is_some() || self.outputs.has_page()
     }
 
-    /// Writes the picture, and gathers what the page says about the recording; nothing where neither was asked for.
+    /// Writes the picture, and collects the page's data about the recording; nothing if neither was
+    /// requested.
     pub(super) fn draw(
         &mut self,
         args: &Args,
@@ -69,7 +70,7 @@ pub(super) fn page(
     answered: Answered,
 ) -> Page {
     let types = about.as_ref().map_or(&[][..], |about| &about.types);
-    // The name as it is in the documents: `--type 'struct rq'` is about `rq`.
+    // The name as in the documents: `--type 'struct rq'` is about `rq`.
     let asked = args.question.type_name.as_ref().and(types.first());
     let type_name = asked.map(|page| page.view.name.clone());
     let place = args.question.place();
