@@ -1,0 +1,367 @@
+//! MESIF over the lines of one block.
+
+use linemate_machine::{Distance, Machine};
+
+use super::STRETCH;
+use crate::error::AdviseError;
+use crate::trace::{Event, Kind};
+
+/// A machine as the model needs it, for the CPUs of a recording.
+#[derive(Clone, Debug)]
+pub(super) struct Costs {
+    pub(super) line: u64,
+    pub(super) pairs: bool,
+    /// By CPU: its core among those in use, its domain.
+    core: Vec<u8>,
+    domain: Vec<u8>,
+    /// By domain and domain.
+    distance: Vec<Vec<Distance>>,
+    /// By core in use: its domain.
+    core_domain: Vec<u8>,
+    latency: linemate_machine::Latencies,
+}
+
+/// A line while a block is costed.
+#[derive(Clone, Copy, Debug, Default)]
+// No forwarder: nothing is evicted, so every domain that has a copy has one in its LLC, which
+// answers from the same distance.
+struct Line {
+    /// Cores that have it.
+    holders: u64,
+    /// The core that may write it.
+    owner: Option<u8>,
+    dirty: bool,
+    /// Domains whose LLC has it.
+    llc: u64,
+    /// In the current round.
+    busy_until: u64,
+}
+
+impl Costs {
+    pub(super) fn new(machine: &Machine, cpus: usize) -> Result<Costs, AdviseError> {
+        let topology = &machine.topology;
+        let too_small = || AdviseError::Machine {
+            machine: machine.name.clone(),
+            available: topology.cpus(),
+            recorded: cpus,
+        };
+        let spread = topology.spread(cpus).ok_or_else(too_small)?;
+        let (mut core, mut domain) = (Vec::new(), Vec::new());
+        let (mut cores, mut core_domain) = (Vec::new(), Vec::new());
+        for logical in spread {
+            let place = topology.place(logical).ok_or_else(too_small)?;
+            let known = cores.iter().position(|c| *c == place.core);
+            core.push(known.unwrap_or(cores.len()) as u8);
+            if known.is_none() {
+                cores.push(place.core);
+                core_domain.push(place.domain.0 as u8);
+            }
+            domain.push(place.domain.0 as u8);
+        }
+        let all = 0..topology.domains() as u16;
+        let id = linemate_machine::DomainId;
+        let row = |a: u16| {
+            all.clone()
+                .map(|b| topology.distance(id(a), id(b)))
+                .collect()
+        };
+        Ok(Costs {
+            line: machine.line.bytes(),
+            pairs: machine.adjacent_line_pairs,
+            core,
+            domain,
+            distance: all.clone().map(row).collect(),
+            core_domain,
+            latency: machine.latency,
+        })
+    }
+}
+
+/// What an access does to one of a block's lines.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BlockEvent {
+    round: u32,
+    /// Instructions from the round's start.
+    at: u32,
+    cpu: u8,
+    pub(super) line: u8,
+    pub(super) kind: Kind,
+}
+
+impl BlockEvent {
+    #[inline]
+    pub(super) fn new(event: &Event, line: u8) -> BlockEvent {
+        BlockEvent {
+            round: event.round,
+            at: event.at,
+            cpu: event.cpu,
+            line,
+            kind: event.kind,
+        }
+    }
+}
+
+/// Processes the events of one block, object by object and round by round.
+pub(super) struct Bench<'c> {
+    costs: &'c Costs,
+    lines: [Line; 2],
+    /// What each CPU does in the round.
+    queues: Vec<Queue>,
+    active: Vec<usize>,
+}
+
+/// A CPU's part of a round.
+#[derive(Clone, Default)]
+struct Queue {
+    /// Cycles that its accesses have stalled it.
+    shift: u64,
+    events: Vec<BlockEvent>,
+    /// The index of the next one.
+    next: usize,
+}
+
+impl<'c> Bench<'c> {
+    pub(super) fn new(costs: &'c Costs, cpus: usize) -> Bench<'c> {
+        Bench {
+            costs,
+            lines: [Line::default(); 2],
+            queues: vec![Queue::default(); cpus],
+            active: Vec::new(),
+        }
+    }
+
+    pub(super) fn start_object(&mut self) {
+        self.lines = [Line::default(); 2];
+    }
+
+    /// The cycles of an object's events, which are in the order of their rounds.
+    pub(super) fn run(&mut self, events: &[BlockEvent]) -> u64 {
+        let mut cycles = 0;
+        let mut left = events;
+        while let Some(first) = left.first() {
+            let (mut end, mut others) = (1, false);
+            while let Some(event) = left.get(end).filter(|e| e.round == first.round) {
+                others |= event.cpu != first.cpu;
+                end += 1;
+            }
+            let (round, rest) = left.split_at(end);
+            left = rest;
+            for line in &mut self.lines {
+                line.busy_until = 0;
+            }
+            cycles += match others {
+                true => self.side_by_side(round),
+                false => self.alone(round),
+            };
+        }
+        cycles
+    }
+
+    /// One CPU has the round to itself.
+    #[inline]
+    fn alone(&mut self, events: &[BlockEvent]) -> u64 {
+        let mut cycles = 0;
+        for event in events {
+            let now = u64::from(event.at) * STRETCH + cycles;
+            cycles += self.access(event, now);
+        }
+        cycles
+    }
+
+    /// The CPUs run side by side; the one that is due first goes on, ties go to the lower number.
+    fn side_by_side(&mut self, events: &[BlockEvent]) -> u64 {
+        for event in events {
+            let cpu = usize::from(event.cpu);
+            let queue = &mut self.queues[cpu];
+            if queue.events.is_empty() {
+                self.active.push(cpu);
+            }
+            queue.events.push(*event);
+        }
+        self.active.sort_unstable();
+        let mut cycles = 0;
+        // Searched, not sorted: of one object and one block rarely more than a few CPUs have
+        // events in a round.
+        while let Some((now, cpu)) = self.due() {
+            let queue = &self.queues[cpu];
+            let event = queue.events[queue.next];
+            let stall = self.access(&event, now);
+            self.queues[cpu].shift += stall;
+            self.queues[cpu].next += 1;
+            cycles += stall;
+        }
+        for cpu in self.active.drain(..) {
+            let queue = &mut self.queues[cpu];
+            queue.events.clear();
+            (queue.shift, queue.next) = (0, 0);
+        }
+        cycles
+    }
+
+    /// When the next event of the round is due, and on which CPU.
+    #[inline]
+    fn due(&self) -> Option<(u64, usize)> {
+        let mut next: Option<(u64, usize)> = None;
+        for &cpu in &self.active {
+            let queue = &self.queues[cpu];
+            if let Some(event) = queue.events.get(queue.next) {
+                let due = u64::from(event.at) * STRETCH + queue.shift;
+                if next.is_none_or(|(first, _)| due < first) {
+                    next = Some((due, cpu));
+                }
+            }
+        }
+        next
+    }
+
+    /// The cycles of an access beyond a private hit, which an access takes under every layout.
+    #[inline]
+    fn access(&mut self, event: &BlockEvent, now: u64) -> u64 {
+        let core = self.costs.core[usize::from(event.cpu)];
+        let line = &mut self.lines[usize::from(event.line)];
+        let holds = line.holders & (1 << core) != 0;
+        if holds && !event.kind.writes() {
+            return 0;
+        }
+        if holds && line.owner == Some(core) {
+            line.dirty = true;
+            return 0;
+        }
+        self.leave_core(event, now, holds)
+    }
+
+    /// The cycles of an access that its core's copy, if it `holds` one, does not serve.
+    fn leave_core(&mut self, event: &BlockEvent, now: u64, holds: bool) -> u64 {
+        let (line, cpu) = (usize::from(event.line), usize::from(event.cpu));
+        let core = self.costs.core[cpu];
+        let atomic = if event.kind == Kind::Rmw {
+            u64::from(self.costs.latency.atomic)
+        } else {
+            0
+        };
+        let cycles = if holds {
+            let farthest = self.invalidate(line, cpu);
+            let latency = farthest.map_or(self.costs.latency.llc, |d| self.costs.latency.hitm(d));
+            self.own(line, cpu);
+            self.serve(line, now, u64::from(latency) + atomic, true)
+        } else if event.kind.writes() {
+            // Before `own`, which overwrites the owner of the line. `invalidate` only measures how
+            // far the copies are.
+            let (latency, _) = self.supply(line, cpu);
+            let farthest = self.invalidate(line, cpu);
+            let reach = farthest.map_or(0, |d| u64::from(self.costs.latency.hitm(d)));
+            self.own(line, cpu);
+            self.serve(line, now, latency.max(reach) + atomic, true)
+        } else {
+            let (latency, exclusive) = self.supply(line, cpu);
+            self.share(line, cpu);
+            self.serve(line, now, latency, exclusive)
+        };
+        if self.costs.pairs && !holds {
+            // The replay's fetch of the pair's other line: no CPU waits for it, but a modified one
+            // changes hands.
+            let other = 1 - line;
+            if self.lines[other].holders & (1 << core) == 0 {
+                let (latency, exclusive) = self.supply(other, cpu);
+                self.share(other, cpu);
+                self.serve(other, now, latency, exclusive);
+            }
+        }
+        cycles
+    }
+
+    /// The latency of fetching the line, and whether it changes hands as a whole.
+    fn supply(&mut self, line: usize, cpu: usize) -> (u64, bool) {
+        let costs = self.costs;
+        let state = &mut self.lines[line];
+        let row = &costs.distance[usize::from(costs.domain[cpu])];
+        let clean = |distance: Distance| match distance {
+            Distance::Domain => costs.latency.llc,
+            other => costs.latency.hitm(other),
+        };
+        if let Some(owner) = state.owner {
+            let distance = row[usize::from(costs.core_domain[usize::from(owner)])];
+            return if state.dirty {
+                (u64::from(costs.latency.hitm(distance)), true)
+            } else {
+                (u64::from(clean(distance)), false)
+            };
+        }
+        let mut copies = state.llc;
+        let mut nearest: Option<Distance> = None;
+        while copies != 0 {
+            let distance = row[copies.trailing_zeros() as usize];
+            nearest = Some(nearest.map_or(distance, |n| n.min(distance)));
+            copies &= copies - 1;
+        }
+        if let Some(distance) = nearest {
+            return (u64::from(clean(distance)), false);
+        }
+        // The line has no owner only before the first event of a warm-up, which costs nothing.
+        (0, false)
+    }
+
+    /// A read: the owner keeps a shared copy, modified data goes to its LLC.
+    fn share(&mut self, line: usize, cpu: usize) {
+        let costs = self.costs;
+        let (core, domain) = (costs.core[cpu], 1u64 << costs.domain[cpu]);
+        let state = &mut self.lines[line];
+        if let Some(owner) = state.owner.take() {
+            if state.dirty {
+                state.llc |= 1 << costs.core_domain[usize::from(owner)];
+            }
+            state.dirty = false;
+        }
+        // The rules of `cache::system::share` in linemate_replay: E only if no other copy is left,
+        // not even in LLCs.
+        let alone = state.holders == 0 && state.llc & !domain == 0;
+        if alone {
+            state.owner = Some(core);
+        }
+        state.holders |= 1 << core;
+        state.llc |= domain;
+    }
+
+    /// Invalidates all other copies; returns how far the farthest was.
+    fn invalidate(&mut self, line: usize, cpu: usize) -> Option<Distance> {
+        let costs = self.costs;
+        let own_domain = costs.domain[cpu];
+        let row = &costs.distance[usize::from(own_domain)];
+        let state = &mut self.lines[line];
+        let mut farthest: Option<Distance> = None;
+        let mut others = state.holders & !(1 << costs.core[cpu]);
+        while others != 0 {
+            let core = others.trailing_zeros() as usize;
+            farthest = farthest.max(Some(row[usize::from(costs.core_domain[core])]));
+            others &= others - 1;
+        }
+        let mut copies = state.llc & !(1 << own_domain);
+        while copies != 0 {
+            farthest = farthest.max(Some(row[copies.trailing_zeros() as usize]));
+            copies &= copies - 1;
+        }
+        farthest
+    }
+
+    fn own(&mut self, line: usize, cpu: usize) {
+        let state = &mut self.lines[line];
+        state.holders = 1 << self.costs.core[cpu];
+        state.owner = Some(self.costs.core[cpu]);
+        state.dirty = true;
+        // The own domain's LLC has it behind the core's caches, as in the replay.
+        state.llc = 1 << self.costs.domain[cpu];
+    }
+
+    /// The line as a server: the wait and the latency.
+    fn serve(&mut self, line: usize, now: u64, latency: u64, exclusive: bool) -> u64 {
+        let state = &mut self.lines[line];
+        let begin = now.max(state.busy_until);
+        let kept = if exclusive {
+            latency
+        } else {
+            u64::from(self.costs.latency.serve)
+        };
+        state.busy_until = begin + kept;
+        begin - now + latency
+    }
+}
