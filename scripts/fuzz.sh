@@ -25,7 +25,8 @@ fi
 
 if ! cargo fuzz --version >/dev/null 2>&1; then
 	echo "fuzz: installing cargo-fuzz"
-	cargo install --locked --quiet cargo-fuzz
+	# Unoptimised: it starts other programs, and compiles in half the time.
+	cargo install --locked --quiet --debug cargo-fuzz
 fi
 
 # Stable compilers instrument too, once told that they may; sanitizers would need a nightly one.
