@@ -193,7 +193,7 @@ impl<'t> CostModel<'t> {
         let mut cycles = 0;
         let worked = self.classes[class].each_object(self.trace, entries, |events, settled| {
             bench.start_object();
-            // Its cycles are dropped: it leaves the lines as a warm replay begins with them.
+            // Its cycles are dropped: it leaves the lines as a warm replay starts with them.
             bench.run(settled);
             cycles += bench.run(events);
         });
