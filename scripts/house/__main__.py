@@ -1,6 +1,6 @@
 """The measures of this project's inside, as a markdown table: `python3 -m house` in scripts/, from anywhere in a checkout.
 
---write puts them into docs/internals/house.md; --current says whether they are what is there. With --check it prints what is
+--offenders lists what the table counts: long functions, names of several types, files with bare integers. --write puts them into docs/internals/house.md; --current says whether they are what is there. With --check it prints what is
 beyond a bound that may not get worse, `file: error: what`, and ends with 1 if there is any.
 """
 
@@ -29,6 +29,7 @@ BARE = {
 # A circle of three is a knot that can be read at once; more cannot.
 CIRCLE_MAX = 3
 TUPLES_MAX = 10
+LINES_MAX = 70
 COLUMNS_MAX = 100
 
 
@@ -127,7 +128,7 @@ def measures() -> document.Rows:
         ("tests by code", f"{tree.test_lines / code:.2f}"),
         ("functions: median, 95th percentile, over 70 lines",
          f"{statistics.median(lengths):g}, {lengths[len(lengths) * 95 // 100]}, "
-         f"{percent(sum(n > 70 for n in lengths), len(lengths))} (longest: `{longest.name}`, {longest.lines})"),
+         f"{percent(sum(n > LINES_MAX for n in lengths), len(lengths))} (longest: `{longest.name}`, {longest.lines})"),
         ("names of types that are declared three times or more", f"{len(often)} of {len(types)}"),
         ("tuple parameters", str(len(tuples(functions)))),
         ("doc blocks of three words or fewer", percent(tree.short_doc_blocks, tree.doc_blocks)),
@@ -160,6 +161,27 @@ def check() -> int:
     return len(errors)
 
 
+def offenders() -> None:
+    """Prints what is behind the rows of functions, names of types and bare integers."""
+    declared: dict[str, list[str]] = {}
+    for path in sorted(ROOT.glob("crates/**/*.rs")):
+        if is_test(path):
+            continue
+        code = rust.blanked(rust.split_tests(read(path))[0])
+        place = path.relative_to(ROOT)
+        for function in rust.functions(code):
+            if function.lines > LINES_MAX:
+                print(f"{place}: {function.name} has {function.lines} lines")
+        for name in rust.types(code):
+            declared.setdefault(name, []).append(str(place))
+        bare = len(re.findall(r"\bu64\b", code))
+        if bare and any(place.parts[1] in parts for parts in BARE.values()):
+            print(f"{place}: {bare} bare u64")
+    for name, places in sorted(declared.items()):
+        if len(places) >= 3 and name != "Args":
+            print(f"{name}: {', '.join(places)}")
+
+
 def write() -> None:
     """Puts the measures into their document."""
     HOUSE.write_text(document.filled(read(HOUSE), measures()), encoding="utf-8")
@@ -178,6 +200,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="house", description=__doc__.splitlines()[0])
     options = parser.add_mutually_exclusive_group()
     options.add_argument("--check", action="store_true", help="only what is beyond a bound; exit code 1 if there is any")
+    options.add_argument("--offenders", action="store_true", help="what the table counts, one a line")
     options.add_argument("--write", action="store_true", help="into docs/internals/house.md")
     options.add_argument("--current", action="store_true", help="only what docs/internals/house.md has otherwise; exit code 1 if there is any")
     arguments = parser.parse_args()
@@ -185,6 +208,9 @@ def main() -> int:
         return 1 if check() else 0
     if arguments.current:
         return 0 if is_current() else 1
+    if arguments.offenders:
+        offenders()
+        return 0
     if arguments.write:
         write()
         return 0

@@ -22,7 +22,7 @@ use linemate_replay::{
 use linemate_session::rounds::Rounds;
 use linemate_session::shelf::{self, Part};
 use linemate_session::step::Step;
-use linemate_session::stream::{Follower, Reader, Stream, Tables, Wanted};
+use linemate_session::stream::{FollowedPacker, Reader, Stream, Tables, Wanted};
 use linemate_types::TypeModel;
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
@@ -53,7 +53,7 @@ const VARIANTS_AT_ONCE: usize = 8;
 
 /// Lines that edits may change.
 #[derive(Debug)]
-pub(crate) struct Lines {
+pub(crate) struct EditedLines {
     line: LineSize,
     /// By subject: whether an edit changes where its accesses go.
     moved: Vec<bool>,
@@ -62,9 +62,9 @@ pub(crate) struct Lines {
     objects: FxHashSet<GuestAddr>,
 }
 
-impl Lines {
-    fn new(line: LineSize, moved: Vec<bool>) -> Lines {
-        Lines {
+impl EditedLines {
+    fn new(line: LineSize, moved: Vec<bool>) -> EditedLines {
+        EditedLines {
             line,
             moved,
             pairs: FxHashSet::default(),
@@ -120,7 +120,7 @@ impl Lines {
 /// What the layout as recorded leaves for the variants of a question.
 pub(crate) struct Difference<'s> {
     supply: Supply<'s>,
-    lines: Lines,
+    lines: EditedLines,
     tables: Tables,
     part: Part,
     warm: Option<Warm>,
@@ -140,7 +140,7 @@ struct Warm {
 
 /// What is kept for the next question about the same types.
 #[derive(Deserialize)]
-struct Kept {
+struct KeptDifferences {
     followed: Vec<u8>,
     filling: Timeline,
     /// By seed: the timeline, and what the partial replay without edits finds.
@@ -258,7 +258,7 @@ impl<'a> Experiment<'a> {
         let mut difference = Difference {
             supply: self.supply_of(moved.clone(), batches, 1)?,
             part: Part::Differences(question_of_moved(self, &moved)),
-            lines: Lines::new(self.machine.line, moved),
+            lines: EditedLines::new(self.machine.line, moved),
             tables: self.scene.tables(),
             warm: None,
             baselines: BTreeMap::new(),
@@ -272,7 +272,7 @@ impl<'a> Experiment<'a> {
     fn recall(&self, difference: &mut Difference<'a>) {
         let session = self.scene.session;
         let bytes = session.shelf().load(difference.part);
-        let Some(kept) = bytes.and_then(|bytes| shelf::unpack::<Kept>(&bytes)) else {
+        let Some(kept) = bytes.and_then(|bytes| shelf::unpack::<KeptDifferences>(&bytes)) else {
             return;
         };
         let Some(followed) = Stream::read(kept.followed, session.rows().len()) else {
@@ -418,13 +418,13 @@ impl<'a> Experiment<'a> {
     fn warm_up(
         &self,
         supply: &Supply<'_>,
-        lines: &Lines,
+        lines: &EditedLines,
         recorded: &Variant,
     ) -> Result<Warm, ExperimentError> {
         let replay = self.replay(FILLING)?.with_timeline();
         let mut filling = [Runner::new(recorded, replay)];
         let rows = self.scene.session.rows();
-        let mut follower = Follower::new(self.cpus.recorded, rows, self.machine.line);
+        let mut follower = FollowedPacker::new(self.cpus.recorded, rows, self.machine.line);
         self.feed_with(&mut filling, supply, 1, |rounds| {
             lines.mark(rounds);
             Ok(follower.add(rounds)?)
@@ -439,7 +439,7 @@ impl<'a> Experiment<'a> {
     }
 
     /// The lines of all moved objects.
-    fn find_lines(&self, lines: &mut Lines) -> Result<(), ExperimentError> {
+    fn find_lines(&self, lines: &mut EditedLines) -> Result<(), ExperimentError> {
         let stream = self.scene.session.stream(self.machine.line)?;
         let tables = self.scene.tables();
         let moved = lines.moved.clone();

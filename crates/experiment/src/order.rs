@@ -19,7 +19,7 @@ pub type Neighbours = BTreeMap<(GuestAddr, GuestAddr), u64>;
 
 /// What the pass finds.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct Matches {
     /// For each pair of types.
     pub(crate) neighbours: Vec<Neighbours>,
     /// What each pointer leads to.
@@ -35,9 +35,9 @@ pub(crate) fn find(
     cpus: usize,
     types: &[Option<TypeId>],
     watch: &Watch,
-) -> Result<Found, RecordingError> {
+) -> Result<Matches, RecordingError> {
     if watch.pairs.is_empty() && watch.chases.is_empty() {
-        return Ok(Found::default());
+        return Ok(Matches::default());
     }
     let of = |set: &Vec<TypeId>| {
         let holds = |id: &Option<TypeId>| id.is_some_and(|id| set.contains(&id));
@@ -72,7 +72,7 @@ pub(crate) fn find(
         }
         votes.merge(part.follower.votes);
     }
-    Ok(Found {
+    Ok(Matches {
         neighbours,
         arrays: votes.settle(watch.chases.len()),
     })

@@ -32,12 +32,12 @@ use linemate_session::stream::{Reader, Wanted};
 use rayon::prelude::*;
 
 use crate::cpus::Cpus;
-use crate::difference::Differences;
+use crate::difference::Difference;
 use crate::error::ExperimentError;
 use crate::known::KnownOutcomes;
 use crate::runner::{FILLING, Job, Runner, counting, pairs, take_all};
 use crate::setup::Experiment;
-use crate::supply::{Batches, Replays, Source, Supply};
+use crate::supply::{Batches, Replays, StepSource, Supply};
 use crate::under::UnderMarker;
 use crate::variant::{Unedited, Variant};
 
@@ -47,6 +47,28 @@ pub const INTERLEAVINGS_AT_ONCE: usize = 4;
 
 /// How many steps are gathered before the replays take them: waking threads for fewer costs more than it gains.
 const STEPS_AT_ONCE: usize = 1 << 18;
+
+/// Where the outcomes of a question come from.
+struct Outcomes<'v, 'a> {
+    variants: &'v [&'v Variant],
+    batches: usize,
+    /// By variant; none of a variant with edits.
+    known: Vec<Option<KnownOutcomes<'a>>>,
+    difference: Option<Difference<'a>>,
+    supply: Option<Supply<'a>>,
+}
+
+impl Outcomes<'_, '_> {
+    fn known(&self, job: Job) -> Option<&Outcome> {
+        self.known[job.variant].as_ref()?.get(job.seed)
+    }
+
+    fn add(&mut self, job: Job, outcome: &Outcome) {
+        if let Some(known) = &mut self.known[job.variant] {
+            known.add(job.seed, outcome);
+        }
+    }
+}
 
 impl<'a> Experiment<'a> {
     /// Replays variants under the seeds' interleavings, [`INTERLEAVINGS_AT_ONCE`] at a time: each until `enough`, given what the first one and
@@ -66,63 +88,20 @@ impl<'a> Experiment<'a> {
             let unedited = variant.unedited();
             unedited.map(|unedited| KnownOutcomes::of(self, unedited))
         });
-        let mut known: Vec<Option<KnownOutcomes<'_>>> = known.collect();
-        let mut kept: Vec<Vec<T>> = variants.iter().map(|_| Vec::new()).collect();
-        let mut wanted: Vec<usize> = (0..variants.len()).collect();
-        // Made with the first replay that is not known: a question whose outcomes are all cached
-        // reads neither stream nor recording.
-        let mut supply = None;
         let batches = seeds.chunks(INTERLEAVINGS_AT_ONCE);
         let count = batches.len();
         let replays = INTERLEAVINGS_AT_ONCE.min(seeds.len());
-        let mut difference = self.difference(variants, Batches { count, replays })?;
+        let mut outcomes = Outcomes {
+            variants,
+            batches: count,
+            known: known.collect(),
+            difference: self.difference(variants, Batches { count, replays })?,
+            supply: None,
+        };
+        let mut kept: Vec<Vec<T>> = variants.iter().map(|_| Vec::new()).collect();
+        let mut wanted: Vec<usize> = (0..variants.len()).collect();
         for batch in batches {
-            // In the order of jobs, so that a variant's outcomes are in the order of seeds
-            // whichever of them were cached: differences are paired by place.
-            let mut found: BTreeMap<Job, T> = BTreeMap::new();
-            let mut jobs: Vec<Job> = Vec::new();
-            for job in pairs(&wanted, batch) {
-                let known = known[job.variant].as_ref();
-                match known.and_then(|known| known.get(job.seed)) {
-                    Some(outcome) => {
-                        found.insert(job, keep(job.variant, outcome.clone()));
-                    }
-                    None => jobs.push(job),
-                }
-            }
-            if let Some(difference) = &mut difference {
-                let Differences { outcomes, whole } =
-                    self.differences(difference, variants, &jobs)?;
-                for (job, outcome) in outcomes {
-                    if let Some(known) = &mut known[job.variant] {
-                        known.add(job.seed, &outcome);
-                    }
-                    found.insert(job, keep(job.variant, outcome));
-                }
-                jobs = whole;
-            }
-            if !jobs.is_empty() {
-                let supply = match &mut supply {
-                    Some(supply) => supply,
-                    none => none.insert(self.supply(
-                        variants,
-                        Batches {
-                            count,
-                            replays: jobs.len(),
-                        },
-                    )?),
-                };
-                for wave in jobs.chunks(supply.at_once) {
-                    supply.waves = supply.waves.saturating_sub(1);
-                    for (job, outcome) in self.wave(supply, variants, wave)? {
-                        if let Some(known) = &mut known[job.variant] {
-                            // Before `keep`, which takes the outcome apart.
-                            known.add(job.seed, &outcome);
-                        }
-                        found.insert(job, keep(job.variant, outcome));
-                    }
-                }
-            }
+            let found = self.batch(&mut outcomes, &pairs(&wanted, batch), &mut keep)?;
             for (job, answer) in found {
                 kept[job.variant].push(answer);
             }
@@ -136,17 +115,84 @@ impl<'a> Experiment<'a> {
             // interleaving of it.
             wanted = std::iter::once(*first).chain(more).collect();
         }
-        known.iter().flatten().for_each(KnownOutcomes::keep);
-        if let Some(difference) = &difference {
+        self.keep_outcomes(&outcomes);
+        Ok(kept)
+    }
+
+    /// What `keep` takes of each job's outcome: of known ones, of differences, of replays. In the order of jobs, so that a variant's
+    /// outcomes are in the order of seeds whichever of them were cached: differences are paired by place.
+    fn batch<T>(
+        &self,
+        outcomes: &mut Outcomes<'_, 'a>,
+        jobs: &[Job],
+        keep: &mut impl FnMut(usize, Outcome) -> T,
+    ) -> Result<BTreeMap<Job, T>, ExperimentError> {
+        let mut found: BTreeMap<Job, T> = BTreeMap::new();
+        let mut unknown: Vec<Job> = Vec::new();
+        for job in jobs {
+            match outcomes.known(*job) {
+                Some(outcome) => {
+                    found.insert(*job, keep(job.variant, outcome.clone()));
+                }
+                None => unknown.push(*job),
+            }
+        }
+        if let Some(difference) = &mut outcomes.difference {
+            let variants = outcomes.variants;
+            let made = self.differences(difference, variants, &unknown)?;
+            for (job, outcome) in made.outcomes {
+                outcomes.add(job, &outcome);
+                found.insert(job, keep(job.variant, outcome));
+            }
+            unknown = made.whole;
+        }
+        if unknown.is_empty() {
+            return Ok(found);
+        }
+        let (variants, replays) = (outcomes.variants, unknown.len());
+        let at_once = self.supply_for(outcomes, replays)?.at_once;
+        for wave in unknown.chunks(at_once) {
+            let supply = self.supply_for(outcomes, replays)?;
+            supply.waves = supply.waves.saturating_sub(1);
+            for (job, outcome) in self.wave(supply, variants, wave)? {
+                // Before `keep`, which takes the outcome apart.
+                outcomes.add(job, &outcome);
+                found.insert(job, keep(job.variant, outcome));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Where whole replays get their accesses from. Made with the first batch that needs one, of that many replays: a question whose outcomes
+    /// are all cached reads neither stream nor recording.
+    fn supply_for<'o>(
+        &self,
+        outcomes: &'o mut Outcomes<'_, 'a>,
+        replays: usize,
+    ) -> Result<&'o mut Supply<'a>, ExperimentError> {
+        let count = outcomes.batches;
+        match &mut outcomes.supply {
+            Some(supply) => Ok(supply),
+            none => {
+                let supply = self.supply(outcomes.variants, Batches { count, replays })?;
+                Ok(none.insert(supply))
+            }
+        }
+    }
+
+    /// Stores what was found, for later questions.
+    fn keep_outcomes(&self, outcomes: &Outcomes<'_, 'a>) {
+        let known = outcomes.known.iter();
+        known.flatten().for_each(KnownOutcomes::keep);
+        if let Some(difference) = &outcomes.difference {
             self.keep_differences(difference);
         }
-        if let Some(supply) = supply {
+        if let Some(supply) = &outcomes.supply {
             let parts = supply.source.parts(self.scene.accesses);
             // Progress was announced for all batches; those that were not needed count as done.
             let spared = parts * supply.waves * self.passes();
             self.scene.session.progress().advance(spared);
         }
-        Ok(kept)
     }
 
     /// How often a recording is replayed for a figure.
@@ -367,11 +413,11 @@ impl<'a> Experiment<'a> {
             .all(|(moved, ty)| !moved || ty.is_some());
         // Nor does it tell when something was on a stack.
         let source = match filter.filter(|_| typed && self.under.is_none()) {
-            Some(line) => Source::Stream {
+            Some(line) => StepSource::Stream {
                 stream: self.scene.session.stream(line)?,
                 tables: self.scene.tables(),
             },
-            None => Source::Recording { filter },
+            None => StepSource::Recording { filter },
         };
         let of = Replays {
             accesses: self.scene.accesses,
@@ -408,12 +454,14 @@ impl<'a> Experiment<'a> {
         let moved = &supply.moved;
         let progress = OneOf::new(self.scene.session.progress(), readings);
         match &supply.source {
-            Source::Stream { stream, tables } => {
+            StepSource::Stream { stream, tables } => {
                 let wanted = Wanted::NeededAnd(moved);
                 let reader = Reader::new(stream, self.scene.ownership, tables, wanted);
                 self.feed_stream(runners, reader, progress, before)
             }
-            Source::Recording { filter } => self.feed_recording(runners, *filter, moved, progress),
+            StepSource::Recording { filter } => {
+                self.feed_recording(runners, *filter, moved, progress)
+            }
         }
     }
 

@@ -14,11 +14,11 @@ use crate::variant::{Memory, Variant};
 
 /// Different lines that each CPU accesses, by their first bytes.
 #[derive(Clone, Debug, Default)]
-struct Lines {
+struct UsedLines {
     by_cpu: Vec<FxHashSet<GuestAddr>>,
 }
 
-impl Lines {
+impl UsedLines {
     fn add(&mut self, cpu: usize, placed: Placed, size: u8, line_bytes: u64) {
         if placed.fate != Fate::Cached {
             return;
@@ -101,7 +101,7 @@ impl Experiment<'_> {
             let at = field.subject.0 as usize;
             only[at] |= scene.types[at].is_some() && of(scene.key(field).0).is_some();
         }
-        let mut lines = vec![vec![Lines::default(); variants.len()]; types];
+        let mut lines = vec![vec![UsedLines::default(); variants.len()]; types];
         let mut memories = vec![Memory::default(); variants.len()];
         let bytes = self.machine.line.bytes();
         if only.contains(&true) {
@@ -124,7 +124,7 @@ impl Experiment<'_> {
                 }
             })?;
         }
-        let sets = |variants: Vec<Lines>| -> Vec<Option<TypeSets>> {
+        let sets = |variants: Vec<UsedLines>| -> Vec<Option<TypeSets>> {
             variants.iter().map(|lines| lines.sets(self)).collect()
         };
         Ok(lines.into_iter().map(sets).collect())

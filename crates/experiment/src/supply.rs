@@ -29,34 +29,34 @@ const REPLAY_BYTES: u64 = 45_000_000;
 const REPLAY_BYTES_PER_1000: u64 = 850;
 
 /// Where accesses come from.
-pub(crate) enum Source<'s> {
+pub(crate) enum StepSource<'s> {
     /// What is kept of the recording.
     Stream { stream: &'s Stream, tables: Tables },
     /// The recording, without what a filter for such lines leaves out.
     Recording { filter: Option<LineSize> },
 }
 
-impl Source<'_> {
+impl StepSource<'_> {
     /// How many parts of it progress is told of, given the recording's accesses.
     pub(crate) fn parts(&self, accesses: u64) -> u64 {
         match self {
-            Source::Stream { stream, .. } => stream.blocks() as u64,
-            Source::Recording { .. } => accesses,
+            StepSource::Stream { stream, .. } => stream.blocks() as u64,
+            StepSource::Recording { .. } => accesses,
         }
     }
 
     /// How many accesses a replay gets of it, given the recording's.
     fn accesses(&self, accesses: u64) -> u64 {
         match self {
-            Source::Stream { stream, .. } => accesses.saturating_sub(stream.left_out()),
-            Source::Recording { .. } => accesses,
+            StepSource::Stream { stream, .. } => accesses.saturating_sub(stream.left_out()),
+            StepSource::Recording { .. } => accesses,
         }
     }
 }
 
 /// What replays of some variants get.
 pub(crate) struct Supply<'s> {
-    pub(crate) source: Source<'s>,
+    pub(crate) source: StepSource<'s>,
     /// By subject: whether a variant moves it, so that all of its accesses are needed.
     pub(crate) moved: Vec<bool>,
     /// How many replays are begun at a time.
@@ -70,7 +70,7 @@ pub(crate) struct Supply<'s> {
 impl<'s> Supply<'s> {
     /// For these replays, in about so many bytes together.
     pub(crate) fn new(
-        source: Source<'s>,
+        source: StepSource<'s>,
         moved: Vec<bool>,
         replays: &Replays,
         memory: usize,
@@ -215,7 +215,7 @@ mod tests {
             in_batch: 8,
             of_variant: 4,
         };
-        let source = Source::Recording { filter: None };
+        let source = StepSource::Recording { filter: None };
         Supply::new(source, Vec::new(), &replays, memory)
     }
 

@@ -70,7 +70,6 @@ pub fn find(session: &Session<'_>, options: &RemedyOptions) -> Result<RemedyList
         &session.counted().tally,
         options.machine.line.bytes(),
     );
-    let absent = |name: &str| RemedyError::Absent(name.to_owned());
     let focus = options.focus.as_deref();
     let focus = focus.map(|name| Focus::new(analysis, &fields, name).ok_or_else(|| absent(name)));
     let focus = focus.transpose()?;
@@ -127,6 +126,10 @@ pub fn find(session: &Session<'_>, options: &RemedyOptions) -> Result<RemedyList
         floor,
         below_floor,
     })
+}
+
+fn absent(name: &str) -> RemedyError {
+    RemedyError::Absent(name.to_owned())
 }
 
 /// What the rules found.

@@ -209,6 +209,30 @@ fn sizes(result: &WhatIf, figure: impl Fn(&TypeSize) -> (u64, u64)) -> String {
 }
 
 fn details(out: &mut Text, result: &WhatIf, top: usize) {
+    totals(out, result);
+    for (title, counted, list) in [
+        ("cause", "misses before", &result.causes),
+        // Those that were served by the core's own caches are no misses.
+        ("source", "accesses before", &result.sources),
+        ("field", "misses before", &result.fields),
+        (
+            "function (all accesses)",
+            "misses before",
+            &result.functions,
+        ),
+    ] {
+        rows(out, result, [title, counted], list, top);
+    }
+    changes(out, &result.sets);
+    if !result.ablation.is_empty() {
+        ablation(out, result);
+    }
+    objects(out, result);
+    let _ = writeln!(out);
+}
+
+/// The changes of the type, of everything, and of what is under the function that was asked for.
+fn totals(out: &mut Text, result: &WhatIf) {
     let mut totals = Table::of_figures(&["", "before", "change", "share", "verdict"]);
     let all = [
         ("the type", &result.types),
@@ -244,23 +268,10 @@ fn details(out: &mut Text, result: &WhatIf, top: usize) {
             share(under.cycles.with, under.all_cycles.with)
         );
     }
-    for (title, counted, list) in [
-        ("cause", "misses before", &result.causes),
-        // Those that were served by the core's own caches are no misses.
-        ("source", "accesses before", &result.sources),
-        ("field", "misses before", &result.fields),
-        (
-            "function (all accesses)",
-            "misses before",
-            &result.functions,
-        ),
-    ] {
-        rows(out, result, [title, counted], list, top);
-    }
-    changes(out, &result.sets);
-    if !result.ablation.is_empty() {
-        ablation(out, result);
-    }
+}
+
+/// What became of objects and accesses: moved, paired, followed, removed.
+fn objects(out: &mut Text, result: &WhatIf) {
     if result.relocated > 0 {
         let _ = writeln!(out, "{} objects got new addresses.", result.relocated);
     }
@@ -292,7 +303,6 @@ fn details(out: &mut Text, result: &WhatIf, top: usize) {
             result.skipped, result.accesses
         );
     }
-    let _ = writeln!(out);
 }
 
 /// What changes while a function is on the stack.

@@ -42,14 +42,14 @@ pub struct Named<'r> {
 }
 
 /// Packs those steps of a recording's rounds that are followed.
-pub struct Follower<'r> {
+pub struct FollowedPacker<'r> {
     packer: Packer<'r>,
     rounds: Rounds,
 }
 
-impl<'r> Follower<'r> {
-    pub fn new(cpus: usize, rows: &'r [Key], line: LineSize) -> Follower<'r> {
-        Follower {
+impl<'r> FollowedPacker<'r> {
+    pub fn new(cpus: usize, rows: &'r [Key], line: LineSize) -> FollowedPacker<'r> {
+        FollowedPacker {
             packer: Packer::new(cpus, rows, line),
             rounds: Rounds::default(),
         }

@@ -142,10 +142,8 @@ fn told(
     let whole = cost_of("everything".to_owned(), &outcome.totals);
     let asked = only.map(|only| Cost::sum(&only.name, &fields));
     let types = book.types();
-    let costliest = match only {
-        Some(only) => Some(only.name.as_str()),
-        None => types.first().map(|row| row.name.as_str()),
-    };
+    let costliest = only.map(|only| &only.name);
+    let costliest = costliest.or(types.first().map(|row| &row.name));
     Ok(Costs {
         // Lines are known of everything, not of what a function did.
         hottest: costliest

@@ -142,18 +142,7 @@ impl Emitter<'_> {
             RawType::Pointer(target) => Type::Pointer {
                 target: self.id(*target),
             },
-            RawType::MemberPointer { member, class } => {
-                let name_of = |target| {
-                    self.digests
-                        .node(target)
-                        .map(|node| self.nodes[node].raw.name())
-                };
-                let member = name_of(*member).unwrap_or("void");
-                let name = format!("{member} {}::*", name_of(*class).unwrap_or(""));
-                // The model has no pointer to member: it becomes an integer of that size and name.
-                let size = self.digests.whole[node].size.unwrap_or(0);
-                float(&Name::from(name.as_str()), size)
-            }
+            RawType::MemberPointer { member, class } => self.member_pointer(node, *member, *class),
             RawType::Qualified(qualifier, target) => Type::Qualified {
                 qualifier: qualifier.clone(),
                 target: self.id(*target),
@@ -190,6 +179,18 @@ impl Emitter<'_> {
             },
         };
         self.types.push(t);
+    }
+
+    /// The model has no pointer to member: it becomes an integer of that size and name.
+    fn member_pointer(&self, node: usize, member: Target, class: Target) -> Type {
+        let name_of = |target| {
+            let node = self.digests.node(target)?;
+            Some(self.nodes[node].raw.name())
+        };
+        let member = name_of(member).unwrap_or("void");
+        let name = format!("{member} {}::*", name_of(class).unwrap_or(""));
+        let size = self.digests.whole[node].size.unwrap_or(0);
+        float(&Name::from(name.as_str()), size)
     }
 
     fn add_array(&mut self, element: Target, counts: &[u64]) {

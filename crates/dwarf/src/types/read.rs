@@ -228,15 +228,22 @@ impl<'d> UnitReader<'_, 'd> {
             },
             _ => return Ok(Owner::Nobody),
         };
-        let raw = match (raw, self.full_names.get(&key)) {
+        self.nodes.push(Node {
+            key,
+            raw: self.with_full_name(key, raw),
+        });
+        Ok(Owner::Type(self.nodes.len() - 1))
+    }
+
+    /// A composite under the name that it was declared with elsewhere, where there is one.
+    fn with_full_name(&self, key: DieKey, raw: RawType) -> RawType {
+        match (raw, self.full_names.get(&key)) {
             (RawType::Composite(composite), Some(name)) => RawType::Composite(RawComposite {
                 name: name.clone(),
                 ..composite
             }),
             (raw, _) => raw,
-        };
-        self.nodes.push(Node { key, raw });
-        Ok(Owner::Type(self.nodes.len() - 1))
+        }
     }
 
     fn base(&mut self, attributes: &Attributes<'d>) -> Result<RawType, DwarfError> {

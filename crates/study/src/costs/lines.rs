@@ -35,7 +35,7 @@ type CellId<'b> = (u8, &'b str);
 
 /// The lines with costs, most cycles first.
 pub(super) fn lines(book: &Book<'_>) -> Vec<LineCost> {
-    let mut sums: BTreeMap<LineId<'_>, Line<'_>> = BTreeMap::new();
+    let mut sums: BTreeMap<LineId<'_>, LineSum<'_>> = BTreeMap::new();
     for sum in &book.outcome.uncontested {
         if let Some((line, cell)) = book.place(sum.key, sum.offset) {
             sums.entry(line)
@@ -92,7 +92,7 @@ pub(super) fn hottest(book: &Book<'_>, name: &str) -> Option<HotPlace> {
 }
 
 /// Who took modified lines from whom, and when.
-fn add_transfers<'b>(book: &'b Book<'_>, sums: &mut BTreeMap<LineId<'b>, Line<'b>>) {
+fn add_transfers<'b>(book: &'b Book<'_>, sums: &mut BTreeMap<LineId<'b>, LineSum<'b>>) {
     let transfers = &book.outcome.transfers;
     for pair in &transfers.pairs {
         if let Some((line, _)) = book.place(pair.key, pair.offset) {
@@ -110,7 +110,7 @@ fn add_transfers<'b>(book: &'b Book<'_>, sums: &mut BTreeMap<LineId<'b>, Line<'b
 }
 
 /// Each cell goes to the line of its own type, and beside it to all others of this line of memory.
-fn add_view<'b>(book: &'b Book<'_>, view: &LineView, sums: &mut BTreeMap<LineId<'b>, Line<'b>>) {
+fn add_view<'b>(book: &'b Book<'_>, view: &LineView, sums: &mut BTreeMap<LineId<'b>, LineSum<'b>>) {
     let places = |cell: &Cell| book.place(cell.key, cell.offset);
     // Whether each is of a type or a variable.
     // A line of memory counts once for each line of a type that it holds, however many of its cells
@@ -171,14 +171,14 @@ impl<'b> Book<'b> {
 
 /// A line's cells: the type's own, and those of other types.
 #[derive(Default)]
-struct Line<'b> {
+struct LineSum<'b> {
     lines: u64,
     own: BTreeMap<CellId<'b>, Gathered<'b>>,
     others: BTreeMap<CellId<'b>, Gathered<'b>>,
     pairs: BTreeMap<(u16, u16), u64>,
 }
 
-impl Line<'_> {
+impl LineSum<'_> {
     fn misses(&self) -> u64 {
         self.own.values().map(Gathered::misses).sum()
     }
