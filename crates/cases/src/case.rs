@@ -12,7 +12,7 @@ pub struct Case {
     pub guest: Guest,
     /// What runs in it.
     pub workload: Workload,
-    /// The unit of its work, which costs are told per.
+    /// The unit of its work, by which costs are divided.
     pub event: Option<CaseEvent>,
     /// The types that are looked at; never empty.
     pub types: Vec<String>,
@@ -23,7 +23,7 @@ pub struct Case {
     pub edits: Vec<CaseEdit>,
     /// How kernels are built for remedies that have patches.
     pub build: Option<Build>,
-    /// What kernels with patches have to pass.
+    /// What kernels with patches must pass.
     pub checks: Vec<Check>,
     /// Figures that somebody published.
     pub published: Vec<Published>,
@@ -53,7 +53,7 @@ pub struct Guest {
     pub numa: u16,
     /// More words for the kernel's command line.
     pub append: String,
-    /// Whether accesses of programs are recorded beside the kernel's.
+    /// Whether accesses of programs are recorded as well as the kernel's.
     pub user: bool,
 }
 
@@ -79,7 +79,7 @@ pub struct NarrowEnough {
 pub struct Workload {
     /// A script that runs before recording starts.
     pub setup: Option<String>,
-    /// Files to take along, `HOST[:GUEST]`.
+    /// Files to copy into the guest, `HOST[:GUEST]`.
     pub files: Vec<String>,
     /// The command and its arguments; never empty.
     pub command: Vec<String>,
@@ -118,11 +118,12 @@ pub struct Build {
     pub script: Option<String>,
 }
 
-/// What each kernel with patches has to pass: a command that is run in it unrecorded, and has to succeed.
+/// What each kernel with patches must pass: a command that is run in it unrecorded, and must
+/// succeed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
     pub name: String,
-    /// Files to take along, `HOST[:GUEST]`.
+    /// Files to copy into the guest, `HOST[:GUEST]`.
     pub files: Vec<String>,
     /// The command and its arguments; never empty.
     pub command: Vec<String>,
@@ -147,9 +148,9 @@ pub struct Published {
     pub value: String,
     /// Where it was published and on what it was measured.
     pub source: String,
-    /// Which figure of ours is beside it, if one can.
+    /// Which of our figures is comparable, if one is.
     pub found: Option<FoundFigure>,
-    /// Which predicted change is beside it, if one can.
+    /// Which predicted change is comparable, if one is.
     pub predicted: Option<PredictedOf>,
 }
 

@@ -1,4 +1,5 @@
-//! A prediction beside the kernel that was built: what several runs of each say, and whether both agree.
+//! A prediction compared with the built kernel: what several runs of each say, and whether both
+//! agree.
 
 use linemate_answers::{Change, Compared, Spread, Verdict};
 use linemate_stats::{change_between, change_within};

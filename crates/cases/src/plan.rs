@@ -1,7 +1,7 @@
 //! Which steps a case takes, what each is made of, and under which key its output is kept.
 //!
-//! A key is a hash of everything that the output depends on. A step whose output is there under its key is done: that is all that
-//! resuming consists of, and why nothing has to remember how far a run got.
+//! A key is a hash of everything that the output depends on. A step whose output exists under its
+//! key is done: resuming needs nothing else, and nothing remembers how far a run got.
 
 mod shares;
 
@@ -17,7 +17,7 @@ const FORMAT: &[u8] = b"linemate case 1";
 pub enum Mode {
     /// What needs no kernel build: found and predicted.
     Quick,
-    /// The same, also of a kernel that has to be built; none with patches.
+    /// The same, also of a kernel that must be built; none with patches.
     Predicted,
     /// All: kernels are built, booted and recorded, too.
     Full,
@@ -35,7 +35,7 @@ impl Mode {
     }
 }
 
-/// How recordings are replayed, where that is not as it is by default and as the case says.
+/// How recordings are replayed, where the case or the command line differs from the default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CaseReplay {
     /// With empty caches in the beginning.
@@ -171,7 +171,7 @@ pub struct GuestRun<'c> {
     pub recorded: Option<RecordedRun<'c>>,
     /// A script that runs before.
     pub setup: Option<&'c str>,
-    /// Files that are taken along: `HOST[:GUEST]`.
+    /// Files to copy into the guest: `HOST[:GUEST]`.
     pub files: &'c [String],
     pub command: &'c [String],
 }
@@ -189,7 +189,7 @@ pub trait Digests {
     /// Why an ingredient is not to be had.
     type Error;
 
-    /// The key of what a run in a guest gives; `kernel` stands for the kernel's bytes.
+    /// The key of a run in a guest; `kernel` represents the kernel's bytes.
     ///
     /// # Errors
     /// What it needs is missing or cannot be read.
@@ -218,8 +218,8 @@ pub struct Plan<'c> {
 }
 
 impl<'c> Plan<'c> {
-    /// The steps that a case takes; of one with [`RunCount::Until`], those of its first batch of runs ([`crate::more_runs`]). A kernel
-    /// that has to be built is not examined in [`Mode::Quick`].
+    /// The steps of a case; of one with [`RunCount::Until`], those of its first batch of runs
+    /// ([`crate::more_runs`]). [`Mode::Quick`] does not examine a kernel that must be built.
     #[must_use]
     pub fn new(case: &'c Case, mode: Mode) -> Self {
         Self::with_runs(case, mode, case.guest.runs.first())
@@ -393,7 +393,7 @@ impl<'c> Plan<'c> {
         (0..runs).map(record).collect()
     }
 
-    /// How a run is called beside others.
+    /// A run's name among others.
     fn seed_named(&self, run: usize) -> String {
         if self.case.guest.runs == RunCount::Fixed(1) {
             return String::new();
@@ -560,7 +560,7 @@ impl<'c> Plan<'c> {
         })
     }
 
-    /// How recordings are replayed, where that is not as it is by default and as the case says.
+    /// How recordings are replayed, where the case or the command line differs from the default.
     #[must_use]
     pub fn replay(&self) -> &CaseReplay {
         &self.replay

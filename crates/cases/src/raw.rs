@@ -1,4 +1,4 @@
-//! `case.toml` as it is written, and its checks.
+//! The text of `case.toml`, and its checks.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -17,9 +17,10 @@ use crate::error::{CaseError, Reason};
 const BYTES_MAX: usize = 1 << 20;
 /// The most recordings of a kernel.
 const RUNS_MAX: u64 = 100;
-/// The intervals that can be asked for, in per cent. A recorded change below the least is less than what two kernels differ in anyway.
+/// The possible intervals, in per cent. A recorded change below the least is less than what two
+/// kernels differ in anyway.
 const INTERVALS: RangeInclusive<f64> = 0.1..=100.0;
-/// The most CPUs that a guest is asked for here; `linemate record` has its own limit.
+/// The maximum number of CPUs of a guest here; `linemate record` has its own limit.
 const CPUS_MAX: u64 = 4096;
 
 #[derive(Deserialize)]
@@ -247,7 +248,7 @@ fn run_count(raw: RawRuns) -> Result<RunCount, Reason> {
     }))
 }
 
-/// The text, to tell lines from offsets.
+/// The text, to compute lines from offsets.
 struct Checker<'t> {
     text: &'t str,
 }

@@ -1,4 +1,4 @@
-//! Figures of the steps' outputs beside the published ones.
+//! Figures of the steps' outputs next to the published ones.
 
 use linemate_answers::{CaseResults, Contended, FoundGroup, FoundType, Measured, PublishedRow};
 use linemate_stats::change_between;

@@ -11,7 +11,7 @@ pub(crate) struct PairedRun {
     pub(crate) predicted: Predicted,
     /// The kernel with them, under edits that change nothing: its cost is the side without.
     pub(crate) measured: Predicted,
-    /// What costs are told per, in the recording of the kernel without patches.
+    /// What costs are divided by, in the recording of the kernel without patches.
     pub(crate) event: Option<EventCount>,
     /// And in that of the kernel with them.
     pub(crate) patched_event: Option<EventCount>,

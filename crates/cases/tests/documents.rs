@@ -1,4 +1,5 @@
-//! Figures that docs/ tells of the shipped cases and of the survey are those of the results beside them, to the last digit.
+//! Figures in docs/ of the shipped cases and of the survey equal those of the results, to the last
+//! digit.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! results.md and results.json of made-up outputs of every kind of step.
+//! results.md and results.json of synthetic outputs of every kind of step.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -235,7 +235,7 @@ fn costs_of_the_type() -> Value {
     })
 }
 
-/// In a recording with so many events.
+/// In a recording with that many events.
 fn whatif_of(without: f64, with: f64, calls: u64) -> Value {
     let mut document = whatif(without, with);
     document["event"] = written(&EventCount {
@@ -450,7 +450,7 @@ fn shares_of_all_cycles_stand_beside_published_ones() {
     assert_eq!(row.found.as_deref(), Some("0.80 % of all cycles"));
     let predicted = "0.80 → 0.40 % of all cycles";
     assert_eq!(row.predicted.as_deref(), Some(predicted));
-    // 0.4, 0.5 and 0.6 % beside 1 %: t(2) · 0.1 / √3.
+    // 0.4, 0.5 and 0.6 % next to 1 %: t(2) · 0.1 / √3.
     let rerecorded = "1.00 → 0.50 % of all cycles (-50.0 ± 24.8 %)";
     assert_eq!(row.rerecorded.as_deref(), Some(rerecorded));
     let row = of(Mode::Quick);

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// Why a recording may not have the type that is asked for.
+/// Why a recording may not have the requested type.
 pub const UNNAMED: &str = ", which has no kernel types (recorded with --kernel-types no)";
 
 /// No such type in the recording.
@@ -13,7 +13,7 @@ pub const UNNAMED: &str = ", which has no kernel types (recorded with --kernel-t
     linemate_text::suggestion(nearest)
 )]
 pub struct UnknownType {
-    /// What was asked for.
+    /// What was requested.
     pub name: String,
     /// Names that look like it.
     pub nearest: Vec<String>,

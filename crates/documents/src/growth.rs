@@ -1,4 +1,5 @@
-//! How accesses grow with the number of CPUs, and a series' predictions beside a recording that it does not have.
+//! How accesses grow with the number of CPUs, and a series' predictions compared with a recording
+//! that it does not have.
 
 mod held_out;
 

@@ -28,7 +28,7 @@ use self::sums::largest;
 use crate::error::UnknownType;
 use crate::replayed::checksum;
 
-/// What is asked for.
+/// The requested figures.
 #[derive(Clone, Debug)]
 pub struct ReportOptions {
     /// What rows are, if no type is chosen.

@@ -1,4 +1,4 @@
-//! Reports on made-up recordings.
+//! Reports on synthetic recordings.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -328,7 +328,7 @@ fn what_each_cpu_has_an_object_of_is_not_shared() {
     for _ in 0..50 {
         w.store(0, TASK_SLAB);
         w.store(1, TASK_SLAB + 256);
-        // One object that both write, and what they have beside each other in it.
+        // One object that both write, and the neighbours that they have in it.
         w.store(0, KMALLOC_SLAB);
         w.store(1, KMALLOC_SLAB);
         w.store(0, KMALLOC_SLAB + 16);

@@ -10,9 +10,10 @@
 //!   interrupt    ─►  [… I]      a frame that an interrupt return ends; it may be on another stack
 //! ```
 //!
-//! A function that is jumped to (a tail call) runs in the frame of the one that jumps: it is under it, as it is under whoever called that. Calls whose
-//! returns are not seen (a task that exits, a stack that is unwound, a return address that is moved) are over when the stack is used
-//! again. Returns without a call (of what was under way when the recording began) end nothing above them.
+//! A function that is jumped to (a tail call) runs in the frame of the one that jumps: it is under
+//! it, and under that one's caller. Calls whose returns are not seen (a task that exits, a stack
+//! that is unwound, a return address that is moved) are over when the stack is used again. Returns
+//! without a call (its call was before the recording began) end nothing above them.
 
 use std::ops::Range;
 
@@ -34,7 +35,7 @@ const FRAMES_MAX: usize = 8192;
 struct Frame {
     /// Where its return address is; of an interrupt, where its entry finds the stack.
     slot: GuestAddr,
-    /// Whether the function that is asked about runs in it or in one before it.
+    /// Whether the examined function runs in it or in one before it.
     under: bool,
     interrupt: bool,
     /// Whether nothing has been accessed in it.
@@ -45,7 +46,7 @@ struct Frame {
 #[derive(Debug)]
 pub(crate) struct CallStacks<'c> {
     transfers: &'c Transfers,
-    /// The code of the function that is asked about.
+    /// The code of the examined function.
     code: &'c [Range<GuestAddr>],
     /// By CPU: the frames of the task that it runs.
     running: Vec<Vec<Frame>>,
@@ -60,7 +61,7 @@ pub(crate) struct CallStacks<'c> {
 }
 
 impl<'c> CallStacks<'c> {
-    /// Of a recording with that many CPUs. `code` is that of the function that is asked about.
+    /// Of a recording with that many CPUs. `code` is that of the examined function.
     pub(crate) fn new(
         transfers: &'c Transfers,
         code: &'c [Range<GuestAddr>],
@@ -97,7 +98,8 @@ impl<'c> CallStacks<'c> {
         frames.is_some_and(|frames| frames.last().is_some_and(|frame| frame.fresh))
     }
 
-    /// Takes note of an access; tells whether the function is on the stack at it: of a call, of the caller's; of a return, still.
+    /// Takes note of an access; returns whether the function is on the stack at it: of a call, of
+    /// the caller's; of a return, still.
     #[inline]
     pub(crate) fn access(&mut self, access: &Access) -> bool {
         let Some(frames) = self.running.get_mut(usize::from(access.cpu.0)) else {
@@ -186,7 +188,7 @@ impl<'c> CallStacks<'c> {
         }
     }
 
-    /// A CPU goes on with another task. Tasks are told by the addresses of their descriptions.
+    /// A CPU continues with another task. The addresses of their descriptions identify tasks.
     pub(crate) fn switch(&mut self, cpu: CpuId, from: Option<u64>, to: Option<u64>) {
         let Some(running) = self.running.get_mut(usize::from(cpu.0)) else {
             return;
@@ -257,7 +259,7 @@ mod tests {
     const RETURN: u64 = 7;
     const IRET: u64 = 8;
     const BYTES: [u8; 10] = [0x8b, 0x07, 0xe8, 0, 0, 0, 0, 0xc3, 0x48, 0xcf];
-    /// Where the function that is asked about is, and another one.
+    /// Where the examined function is, and another one.
     const ASKED: u64 = CODE;
     const OTHER: u64 = CODE + 16;
     const TOP: u64 = 0xffff_c900_0000_4000;

@@ -1,4 +1,4 @@
-//! Where the code of a function lies.
+//! Where the code of a function is.
 
 use std::ops::Range;
 

@@ -1,10 +1,10 @@
-//! How a recording is replayed, whatever the question.
+//! How a recording is replayed, whichever the question.
 
 use linemate_replay::{Mixing, Scaling};
 
 use crate::cpus::Cpus;
 
-/// How to replay, whatever the question.
+/// How to replay, whichever the question.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Conditions {
     /// How many CPUs; `None`: as many as were recorded.
@@ -12,8 +12,8 @@ pub struct Conditions {
     /// Whether each last-level cache has only the share of the CPUs that are replayed on it, and each core's L1 and L2 that of its threads:
     /// a machine all of whose CPUs do the same.
     pub llc_share: bool,
-    /// Whether every access is replayed, also those that hit in L1 whatever happens: slower, for the same figures where layouts are as
-    /// recorded.
+    /// Whether every access is replayed, even those that always hit in L1: slower, for the same
+    /// figures where layouts are as recorded.
     pub exact: bool,
     /// Whether replays begin with empty caches, and what first fills them counts.
     pub cold: bool,

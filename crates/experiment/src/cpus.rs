@@ -12,7 +12,7 @@ use crate::error::ExperimentError;
 pub struct Cpus {
     /// CPUs in the recording.
     pub recorded: usize,
-    /// How many CPUs each of them stands for.
+    /// How many CPUs each of them represents.
     pub copies: u16,
 }
 
@@ -20,8 +20,8 @@ impl Cpus {
     /// `wanted` CPUs; as many as were recorded, if it is `None`.
     ///
     /// # Errors
-    /// A recording that does not tell its CPUs; a number that is not a multiple of the recorded ones; more than those, of a recording in
-    /// which the kernel's memory has no names.
+    /// A recording without its number of CPUs; a number that is not a multiple of the recorded
+    /// ones; more than those, of a recording in which the kernel's memory has no names.
     pub fn new(analysis: &Analysis<'_>, wanted: Option<usize>) -> Result<Cpus, ExperimentError> {
         let recorded = recorded_cpus(analysis)?;
         let wanted = wanted.unwrap_or(recorded);

@@ -268,7 +268,7 @@ impl<'a> Experiment<'a> {
         Ok(Some(difference))
     }
 
-    /// Takes what another question has kept, as far as it is whole.
+    /// Takes what another question has stored, as far as it is complete.
     fn recall(&self, difference: &mut Difference<'a>) {
         let session = self.scene.session;
         let bytes = session.shelf().load(difference.part);

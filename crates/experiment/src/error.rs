@@ -13,7 +13,7 @@ pub enum VariantError {
         linemate_text::suggestion(nearest)
     )]
     NoFunction {
-        /// The function that was asked for.
+        /// The requested function.
         name: String,
         /// The names most like it.
         nearest: Vec<String>,
@@ -41,7 +41,7 @@ pub enum ExperimentError {
         "{wanted} CPUs are not a multiple of the {recorded} recorded ones: the nearest is {nearest}"
     )]
     Cpus {
-        /// What was asked for.
+        /// What was requested.
         wanted: usize,
         /// How many CPUs were recorded.
         recorded: usize,
@@ -54,7 +54,7 @@ pub enum ExperimentError {
     /// More CPUs than were recorded are replayed warm only.
     #[error("{0} CPUs, more than were recorded, can only be replayed warm: omit --cold")]
     Cold(usize),
-    /// The recording cannot be asked.
+    /// The recording cannot answer.
     #[error(transparent)]
     Session(#[from] SessionError),
     /// The replay refused the machine or an access.

@@ -1,14 +1,16 @@
-//! Which array a pointer leads to, told by the order of accesses.
+//! Which array a pointer leads to, by the order of accesses.
 //!
-//! A recording has addresses and no values, and its memory images hold what tells slabs and pages apart, not the heap: they
-//! would be larger than the recording. But to follow a pointer *is* two accesses, one after the other: the pointer is loaded,
-//! then an element of what it leads to. So of each owner (an object of the pointer's type) the array is asked for which
-//! is used directly after loads of that pointer, and whose uses come directly after no other owner's as often:
+//! A recording has addresses and no values, and its memory images hold what distinguishes slabs and
+//! pages, not the heap: they would be larger than the recording. But to follow a pointer *is* two
+//! accesses, one after the other: the pointer is loaded, then an element of what it leads to. So
+//! the array of each owner (an object of the pointer's type) is the one that is used directly after
+//! loads of that pointer, and whose uses come directly after no other owner's as often:
 //!
 //! * A load of the pointer is followed when one of the CPU's next `REACH` accesses is to a heap object without a type, of the
 //!   size of an element, at a multiple of it. The first such access ends the search.
-//! * It counts only if no other pointer of that type to things of that size waits for its use: where `tg->se` and `tg->cfs_rq`
-//!   are loaded before either is followed, it is not known which is which. One use elsewhere that is not mixed tells for all.
+//! * It counts only if no other pointer of that type to things of that size waits for its use:
+//!   where `tg->se` and `tg->cfs_rq` are loaded before either is followed, it is not known which is
+//!   which. One use elsewhere that is not mixed decides for all.
 //! * An owner's array is found when each is the other's most frequent, without a tie.
 //!
 //! Addresses stand for objects: an array that is freed and whose place is used again counts as the same one.
@@ -20,7 +22,8 @@ use linemate_recording::{Access, AccessKind, GuestAddr};
 use linemate_types::{ByteOffset, ByteSize, TypeId, TypeModel};
 use rustc_hash::FxHashMap;
 
-/// How many accesses after a pointer's load its array is looked for: between them are, at most, an index and a spill.
+/// How many accesses after a pointer's load its array is searched for: between them are, at most,
+/// an index and a spill.
 const REACH: u64 = 8;
 
 /// What pointers lead to.
@@ -184,7 +187,7 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    /// Forgets what was loaded: another chunk need not go on where the last one ended.
+    /// Forgets what was loaded: another chunk need not continue where the last one ended.
     pub(crate) fn restart(&mut self, cpus: usize) {
         self.cpus.clear();
         self.cpus.resize_with(cpus, Default::default);

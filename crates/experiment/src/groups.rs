@@ -17,8 +17,8 @@ use crate::names::FieldNames;
 use crate::scene::{Scene, Site};
 use crate::setup::Experiment;
 
-/// Functions whose RMWs acquire a lock that is held alone: spinlocks, mutexes, semaphores and rwlocks of writers. Not told apart from other RMWs: bit
-/// locks and what is inlined elsewhere.
+/// Functions whose RMWs acquire a lock that is held alone: spinlocks, mutexes, semaphores and
+/// rwlocks of writers. Not distinguished from other RMWs: bit locks and what is inlined elsewhere.
 const ACQUIRE: [&str; 9] = [
     "_raw_spin_lock",
     "_raw_spin_trylock",

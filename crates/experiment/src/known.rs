@@ -1,4 +1,5 @@
-//! Replays of a recording as it is, kept for the next question: it asks for other edits, mostly, on the same machine.
+//! Replays of the recorded layout, stored for the next question: mostly one with other edits, on
+//! the same machine.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

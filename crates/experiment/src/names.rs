@@ -18,7 +18,7 @@ impl<'a> FieldNames<'a> {
     /// Of a recording.
     ///
     /// # Errors
-    /// A recording that does not tell its CPUs.
+    /// A recording without its number of CPUs.
     pub(crate) fn new(session: &'a Session<'a>) -> Result<FieldNames<'a>, ExperimentError> {
         let watch = Watch {
             every: true,
@@ -42,7 +42,8 @@ impl<'a> FieldNames<'a> {
         &self.scene.keys[key.0 as usize].path
     }
 
-    /// The type, or what else the subject is: what accesses are counted for where fields are not told apart.
+    /// The type, or other name of the subject: accesses are counted for it where fields are not
+    /// distinguished.
     pub(crate) fn subject(&self, subject: SubjectId) -> Option<&str> {
         let key = self.scene.subject_key(subject)?;
         Some(&self.scene.keys[key.0 as usize].path)

@@ -1,4 +1,5 @@
-//! What only the order of accesses tells: which objects are touched one after the other, and what pointers lead to.
+//! What only the order of accesses shows: which objects are touched one after the other, and what
+//! pointers lead to.
 //!
 //! One pass over the recording, on all threads, of sums only; none if nobody asks.
 

@@ -17,7 +17,7 @@ const KEPT: ByteSize = ByteSize(1 << 20);
 
 /// Where per-CPU memory is: beyond all else that is given away.
 const PERCPU: GuestAddr = GuestAddr(START.0 + (1 << 52));
-/// Its bytes: as many pages as a [`Frames`] tells apart.
+/// Its bytes: as many pages as a [`Frames`] distinguishes.
 const PERCPU_BYTES: ByteSize = ByteSize(PAGE << u32::BITS);
 
 /// Address space to give away.
@@ -104,11 +104,11 @@ pub struct Resize {
     pub old: ByteSize,
     /// Bytes from now on.
     pub new: ByteSize,
-    /// What their addresses have to be multiples of from now on.
+    /// What their new addresses must be multiples of.
     pub align: ByteAlign,
 }
 
-/// Old and new addresses of those of the objects at `bases` (ascending) that have to move.
+/// Old and new addresses of those of the objects at `bases` (ascending) that must move.
 pub fn relocate(bases: &[GuestAddr], resize: Resize, area: &mut Area) -> Moves {
     let Resize { old, new, align } = resize;
     let mut moved = Vec::new();

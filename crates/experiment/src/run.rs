@@ -41,8 +41,9 @@ use crate::supply::{Batches, Replays, StepSource, Supply};
 use crate::under::UnderMarker;
 use crate::variant::{Unedited, Variant};
 
-/// After how many interleavings it is asked whether their figures are narrow enough (`stats::all_narrow`): with four, a mean that is four
-/// times as large as its 95 % interval is 12.7 standard errors away from none.
+/// After how many interleavings their figures are tested for narrow intervals
+/// (`stats::all_narrow`): with four, a mean that is four times as large as its 95 % interval is
+/// 12.7 standard errors away from zero.
 pub const INTERLEAVINGS_AT_ONCE: usize = 4;
 
 /// How many steps are gathered before the replays take them: waking threads for fewer costs more than it gains.
@@ -241,7 +242,7 @@ impl<'a> Experiment<'a> {
         Ok(numbers.into_iter().zip(warm).collect())
     }
 
-    /// What these replays count, in one of so many readings of a wave.
+    /// What these replays count, in one of that many readings of a wave.
     fn count(
         &self,
         supply: &Supply<'_>,
@@ -276,8 +277,9 @@ impl<'a> Experiment<'a> {
         Ok(outcome)
     }
 
-    /// Replays every access of the recorded layout on as many CPUs as were recorded, each counted for what `place` says, which is asked once for
-    /// each in the recording's order and moves none.
+    /// Replays every access of the recorded layout on as many CPUs as were recorded, each counted
+    /// for the result of `place`, which is called once for each in the recording's order and moves
+    /// none.
     ///
     /// # Errors
     /// As [`Experiment::run`].
@@ -373,13 +375,14 @@ impl<'a> Experiment<'a> {
         })
     }
 
-    /// The lines for which what hits in L1 whatever happens can be left out, with the same outcome.
+    /// The lines for which what always hits in L1 can be left out, with the same outcome.
     pub(crate) fn filter(&self) -> Option<LineSize> {
         let exact = self.conditions.exact || !keeps_exact(self.machine, self.cpus.recorded);
         (!exact).then_some(self.machine.line)
     }
 
-    /// Where at most that many batches of that many replays of these variants get their accesses from; tells that they begin.
+    /// Where at most that many batches of that many replays of these variants get their accesses
+    /// from; reports that they begin.
     fn supply(
         &self,
         variants: &[&Variant],
@@ -411,7 +414,7 @@ impl<'a> Experiment<'a> {
             .iter()
             .zip(self.scene.types)
             .all(|(moved, ty)| !moved || ty.is_some());
-        // Nor does it tell when something was on a stack.
+        // Nor does it show when something was on a stack.
         let source = match filter.filter(|_| typed && self.under.is_none()) {
             Some(line) => StepSource::Stream {
                 stream: self.scene.session.stream(line)?,
@@ -433,7 +436,8 @@ impl<'a> Experiment<'a> {
         Ok(supply)
     }
 
-    /// Hands the rounds of the source to all runners, for one of so many readings of a pass; gives what no runner got.
+    /// Sends the rounds of the source to all runners, for one of that many readings of a pass;
+    /// returns what no runner got.
     fn feed(
         &self,
         runners: &mut [Runner<'_>],

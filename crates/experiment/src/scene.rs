@@ -1,7 +1,7 @@
 //! What a recording holds of the things that edits touch: objects with their users, fields, functions.
 //!
-//! All of it comes from the recording's counts ([`Session`]), except for pairs of objects and what pointers lead to, which only the order of
-//! accesses tells.
+//! All of it comes from the recording's counts ([`Session`]), except for pairs of objects and what
+//! pointers lead to, which only the order of accesses shows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,7 @@ pub use crate::order::Neighbours;
 pub use crate::watch::{TypePair, Watch};
 pub use linemate_session::step::{Slice, Step};
 
-/// What a key of a replay stands for.
+/// What a key of a replay means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyName {
     /// Which of the watched types, by its number; `None` for all else.
@@ -50,14 +50,15 @@ pub struct Place {
 }
 
 impl KeyName {
-    /// Whether it is of a type whose fields are told apart, not of something else that may have the same name.
+    /// Whether it is of a type whose fields are distinguished, not of something else that may have
+    /// the same name.
     #[must_use]
     pub fn is_typed(&self) -> bool {
         self.place.is_some()
     }
 }
 
-/// What a site of a replay stands for: a function, or a line of one.
+/// What a site of a replay means: a function, or a line of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Site {
     /// The function that the instruction is in.
@@ -83,23 +84,24 @@ pub struct Scene<'a> {
     pub(crate) ownership: &'a Ownership,
     /// How many CPUs were recorded.
     pub cpus: usize,
-    /// By subject: the model's type that stands for the subject's.
+    /// By subject: the model's type for the subject's type.
     pub types: &'a [Option<TypeId>],
     /// The same of subjects whose objects edits move.
     pub movable: &'a [Option<TypeId>],
     /// By subject: its objects' addresses with their users.
     pub objects: &'a Objects,
-    /// How often an object of the first type and one of the second are touched one directly after the other by one
-    /// CPU; for each pair that was asked for.
+    /// How often an object of the first type and one of the second are touched one directly after
+    /// the other by one CPU; for each requested pair.
     pub neighbours: Vec<(TypePair, Neighbours)>,
-    /// What each pointer that was asked for leads to.
+    /// What each requested pointer leads to.
     pub arrays: Vec<(PointerChase, Arrays)>,
-    /// What each [`KeyId`] of a replay stands for.
+    /// What each [`KeyId`] of a replay means.
     pub keys: Vec<KeyName>,
-    /// By [`SiteId`]. Several are of one function where lines of the source are told apart; a function of the kernel and one of a program
-    /// may have the same name.
+    /// By [`SiteId`]. Several are of one function where source lines are distinguished; a function
+    /// of the kernel and one of a program may have the same name.
     pub sites: Vec<Site>,
-    /// By [`SiteId`], where they are told apart: the line of a program's source, or the function where no lines are known. Else empty.
+    /// By [`SiteId`], where they are distinguished: the line of a program's source, or the function
+    /// where no lines are known. Else empty.
     pub sources: Vec<String>,
     /// How many accesses the recording has.
     pub accesses: u64,
@@ -126,7 +128,7 @@ impl<'a> Scene<'a> {
     /// Looks at the recording's counts; reads the recording only for pairs and pointers.
     ///
     /// # Errors
-    /// A recording that does not tell its CPUs, or is damaged.
+    /// A recording without its number of CPUs, or damaged.
     pub fn new(session: &'a Session<'a>, watch: &Watch) -> Result<Scene<'a>, ExperimentError> {
         let (analysis, ownership) = (session.analysis(), session.ownership()?);
         let types = &ownership.types;
@@ -225,7 +227,7 @@ impl<'a> Scene<'a> {
                 let found = flat.find(field.byte(), 1)?;
                 Some(flat.names(found.leaf))
             });
-            // A variable's name tells more than that its struct has none.
+            // A variable's name says more than that its struct has none.
             let label = analysis.subjects()[at].label.as_str();
             let untagged = schema.get(ty).is_some_and(|about| about.name.is_empty());
             let name = match label {
@@ -382,7 +384,8 @@ impl<'a> Scene<'a> {
         })
     }
 
-    /// What accesses to a subject count for where its fields are not told apart; `None` if it has none.
+    /// What accesses to a subject count for where its fields are not distinguished; `None` if it
+    /// has none.
     #[inline]
     pub fn subject_key(&self, subject: SubjectId) -> Option<KeyId> {
         self.subject_keys.get(subject.index()).copied().flatten()
@@ -405,7 +408,7 @@ impl<'a> Scene<'a> {
     /// types.
     ///
     /// # Errors
-    /// A recording that does not tell its CPUs, or is damaged.
+    /// A recording without its number of CPUs, or damaged.
     pub fn rounds(
         &self,
         line: LineSize,
@@ -442,7 +445,7 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// By subject and offset; without a type there are no fields to tell apart.
+/// By subject and offset; without a type there are no fields to distinguish.
 fn counts(session: &Session<'_>, types: &[Option<TypeId>]) -> BTreeMap<FieldRef, [u64; 3]> {
     let mut counts: BTreeMap<FieldRef, [u64; 3]> = BTreeMap::new();
     for (key, count) in session.counted().tally.rows() {

@@ -1,4 +1,4 @@
-//! What a recording tells a series: the words of its run, and its counts by name.
+//! What a recording contributes to a series: the words of its run, and its counts by name.
 
 use linemate_growth::{RunOfSeries, SeriesCounts, SeriesError};
 use linemate_session::Session;

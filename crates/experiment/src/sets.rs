@@ -83,11 +83,12 @@ fn cache_sets(most: SetsReached, all: &[SetsReached]) -> CacheSets {
 }
 
 impl Experiment<'_> {
-    /// How the lines of `types` types fall into sets, by type, then by variant. `type_of` tells by key which of the types its accesses belong
-    /// to, if to any; what has no type is left out. `None`: nothing of the type is accessed.
+    /// How the lines of `types` types fall into sets, by type, then by variant. `type_of` returns
+    /// by key which of the types its accesses belong to, if to any; what has no type is left out.
+    /// `None`: nothing of the type is accessed.
     ///
     /// # Errors
-    /// A recording that does not tell its CPUs, or is damaged.
+    /// A recording without its number of CPUs, or damaged.
     pub fn sets(
         &self,
         variants: &[&Variant],

@@ -32,7 +32,8 @@ impl<'a> Experiment<'a> {
     /// Of a recording on a machine; lines are not looked into.
     ///
     /// # Errors
-    /// A recording that does not tell its CPUs; a number of CPUs that is not a multiple of the recorded ones.
+    /// A recording without its number of CPUs; a number of CPUs that is not a multiple of the
+    /// recorded ones.
     pub fn new(
         scene: &'a Scene<'a>,
         machine: &'a Machine,

@@ -17,7 +17,7 @@ const SIMULATED_CPUS_MAX: usize = 4096;
 /// How many replays are held in memory at a time, at most.
 const REPLAYS_MAX: usize = 12;
 
-/// How many replays of more CPUs than were recorded: each has a tape besides.
+/// How many replays of more CPUs than were recorded: each also has a tape.
 const SCALED_AT_ONCE: usize = 4;
 
 /// Bytes of all replays together that any computer has, so that a question stays below 1 GiB where its replays are small.
@@ -37,7 +37,7 @@ pub(crate) enum StepSource<'s> {
 }
 
 impl StepSource<'_> {
-    /// How many parts of it progress is told of, given the recording's accesses.
+    /// How many parts of it are reported as progress, given the recording's accesses.
     pub(crate) fn parts(&self, accesses: u64) -> u64 {
         match self {
             StepSource::Stream { stream, .. } => stream.blocks() as u64,
@@ -68,7 +68,7 @@ pub(crate) struct Supply<'s> {
 }
 
 impl<'s> Supply<'s> {
-    /// For these replays, in about so many bytes together.
+    /// For these replays, in about that many bytes together.
     pub(crate) fn new(
         source: StepSource<'s>,
         moved: Vec<bool>,
@@ -85,8 +85,9 @@ impl<'s> Supply<'s> {
         }
     }
 
-    /// In which parts to count a wave's replays, given the variant of each, in order, and what a filled replay takes: as many at a time as fit
-    /// beside the filled ones that are wanted later, but one at least.
+    /// In which parts to count a wave's replays, given the variant of each, in order, and what a
+    /// filled replay takes: as many at a time as fit next to the filled ones that are needed later,
+    /// but one at least.
     pub(crate) fn parts<'j, J>(
         &self,
         mut jobs: &'j [J],
@@ -133,7 +134,7 @@ impl Batches {
 pub(crate) struct Replays {
     /// How many accesses the recording has.
     pub(crate) accesses: u64,
-    /// The recording's CPUs, and how many each stands for.
+    /// The recording's CPUs, and how many each represents.
     pub(crate) cpus: (usize, usize),
     /// The most batches that can be needed.
     pub(crate) batches: usize,
@@ -144,7 +145,7 @@ pub(crate) struct Replays {
 }
 
 impl Replays {
-    /// How many to begin at a time, each of so many accesses.
+    /// How many to begin at a time, each of that many accesses.
     fn at_once(&self, accesses: u64) -> usize {
         let bytes = REPLAY_BYTES + accesses / 1000 * REPLAY_BYTES_PER_1000;
         let by_memory = usize::try_from(BYTES_LEAST as u64 / bytes).unwrap_or(REPLAYS_MAX);

@@ -40,7 +40,7 @@ pub enum UnderError {
         "the recorded kernel's machine code is needed to distinguish calls from other accesses"
     )]
     NoCode,
-    /// The recording does not tell its CPUs.
+    /// The recording has no number of CPUs.
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
     /// The recording cannot be read to its end.
@@ -51,7 +51,7 @@ pub enum UnderError {
 /// When a function is on a stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Under {
-    /// The function that was asked for.
+    /// The requested function.
     pub function: String,
     /// How often it came onto a stack that it was not on.
     pub entered: u64,
@@ -63,7 +63,7 @@ pub struct Under {
     pub balance: Balance,
     /// By CPU, ascending: the time of the first access under it and of the last one, again and again.
     spans: Vec<Vec<(u64, u64)>>,
-    /// What tells it from other questions.
+    /// What distinguishes it from other questions.
     pub(crate) question: u64,
 }
 
@@ -210,7 +210,7 @@ impl<'u> UnderMarker<'u> {
     }
 }
 
-/// What tells a question from others about the same recording.
+/// What distinguishes a question from others about the same recording.
 fn question(function: &str, code: u64) -> u64 {
     let mut digest = Xxh3::new();
     digest.update(&code.to_le_bytes());

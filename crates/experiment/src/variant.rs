@@ -208,7 +208,7 @@ impl Variant {
         Ok(())
     }
 
-    /// Notes at which offsets of which subjects the field lies.
+    /// Notes at which offsets of which subjects the field is.
     fn mark(&mut self, rule: usize, field: &Field, model: &TypeModel, scene: &Scene<'_>) {
         for (subject, id) in scene.types.iter().enumerate() {
             let Some(id) = *id else { continue };
@@ -277,7 +277,7 @@ impl Variant {
             return emit(&item, placed);
         }
         let mut base = edit.moved.get(&old).copied().unwrap_or(old);
-        // By the accessing CPU: it uses its own copy, whoever used the object before.
+        // By the accessing CPU: it uses its own copy, whichever CPU used the object before.
         if let Some(copy) = edit.copies.get(&(old, step.access.cpu)) {
             base = *copy;
             placed.sharing = Sharing::OfCpu(step.access.cpu);
@@ -387,7 +387,8 @@ fn resize(plan: &mut Plan<'_>, id: TypeId, extra: ByteAlign) -> Resize {
     let recorded = plan.layouts.origin(id).map(|origin| origin.align);
     let after = plan.layouts.of(id);
     let (new, align) = after.map_or((old, ByteAlign::ONE), |l| (l.size, l.align));
-    // An alignment that was there all the time was kept by the allocator as far as it was; a larger one has to be.
+    // The allocator preserved an existing alignment as far as it was one; a larger one must be
+    // enforced.
     let align = if align > recorded.unwrap_or_default() {
         align
     } else {

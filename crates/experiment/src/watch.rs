@@ -1,4 +1,4 @@
-//! What a scene looks for in a recording.
+//! What a scene searches for in a recording.
 
 use linemate_layout::pointer::PointerChase;
 use linemate_types::TypeId;
@@ -12,18 +12,18 @@ pub struct TypePair {
     pub second: Vec<TypeId>,
 }
 
-/// What to look for.
+/// What to search for.
 #[derive(Clone, Debug, Default)]
 pub struct Watch {
-    /// Types (each with its variants) whose fields are told apart.
+    /// Types (each with its variants) whose fields are distinguished.
     pub types: Vec<Vec<TypeId>>,
     /// Instead of those: every type that the recording has objects of. Keys are then called `TYPE.PATH`, variables without a type
     /// by their names.
     pub every: bool,
     /// Pairs of types whose objects are matched.
     pub pairs: Vec<TypePair>,
-    /// Pointers whose arrays are looked for.
+    /// Pointers whose arrays are searched for.
     pub chases: Vec<PointerChase>,
-    /// Whether lines of programs' source are told apart.
+    /// Whether lines of programs' source are distinguished.
     pub sources: bool,
 }

@@ -34,7 +34,7 @@ fn recording() -> Recording {
     w.record()
 }
 
-/// Outcomes of three layouts under five interleavings each, with so many bytes for replays.
+/// Outcomes of three layouts under five interleavings each, with that many bytes for replays.
 fn outcomes(recording: &Recording, memory: usize) -> Vec<Vec<Outcome>> {
     let session = Session::new(recording).unwrap();
     let scene = Scene::new(&session, &Watch::default()).unwrap();

@@ -13,7 +13,7 @@ pub enum Exponent {
     /// -1: work that is done once for all CPUs, of which each has its share (b above 0); what only happens with another CPU than the own,
     /// of which there are n - 1 of n (b below 0).
     MinusOne,
-    /// 0: each CPU does its own, whatever their number.
+    /// 0: each CPU does its own, regardless of their number.
     Zero,
     /// 1/2: what one CPU does for its part of the machine, such as a scan of a domain.
     Half,

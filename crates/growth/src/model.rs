@@ -27,8 +27,9 @@ const UNKNOWN: Factor = Factor {
 pub struct Trends {
     /// The rows' common noise.
     pub noise: Noise,
-    /// How many times as wide as by noise alone the intervals are: what rows that do not quite grow by a curve need, as the largest
-    /// recording shows; 1 in a series of three, which cannot tell.
+    /// How many times as wide as by noise alone the intervals are: what rows that do not quite grow
+    /// by a curve need, as the largest recording shows; 1 in a series of three, which cannot show
+    /// it.
     pub stretch: f64,
     /// By function and field; one of them is empty where a row is of all of them.
     rows: BTreeMap<String, BTreeMap<String, Trend>>,
@@ -50,7 +51,7 @@ impl Growth {
     /// Fewer than three, or recordings that do not belong together.
     pub fn new(mut members: Vec<SeriesCounts>) -> Result<Growth, SeriesError> {
         Growth::check_number(members.len())?;
-        // Stable: of recordings that do not belong together, the first given one is told first.
+        // Stable: of recordings that do not belong together, the first given one is reported first.
         members.sort_by_key(|member| member.run.cpus);
         // Neighbours only: being of one series is the same kernel and a command in proportion, both
         // of which carry over.

@@ -1,9 +1,10 @@
 //! How much counts differ from one run to the next without any growth: estimated once, from many rows.
 //!
-//! Three or four recordings tell little about the noise of one row, but a series has thousands of rows. So the rows' common noise is
-//! estimated from all of them, and each row's own is drawn towards it by as many degrees of freedom as the rows resemble
-//! each other (G. K. Smyth, Statistical Applications in Genetics and Molecular Biology 3, 2004; used for counts by D. J. McCarthy
-//! and others, Nucleic Acids Research 40, 2012).
+//! Three or four recordings say little about the noise of one row, but a series has thousands of
+//! rows. So the rows' common noise is estimated from all of them, and each row's own is drawn
+//! towards it by as many degrees of freedom as the rows resemble each other (G. K. Smyth,
+//! Statistical Applications in Genetics and Molecular Biology 3, 2004; used for counts by D. J.
+//! McCarthy and others, Nucleic Acids Research 40, 2012).
 
 use rayon::prelude::*;
 
@@ -60,7 +61,7 @@ impl Noise {
     }
 }
 
-/// The rows that are asked about all of them: those with the most accesses, that first.
+/// The rows that represent all of them: those with the most accesses, that first.
 pub(crate) fn largest<'r>(rows: &[&'r [Observed]]) -> Vec<&'r [Observed]> {
     let accesses = |row: &[Observed]| row.iter().map(|at| at.accesses).sum::<f64>();
     let mut rows: Vec<(f64, &[Observed])> = rows.iter().map(|r| (accesses(r), *r)).collect();

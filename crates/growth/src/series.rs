@@ -19,7 +19,7 @@ pub enum SeriesError {
     /// A recording that was cut.
     #[error("{}: this recording is truncated; a series needs complete ones", shown(.0))]
     Cut(String),
-    /// One that does not tell its CPUs, kernel or command.
+    /// One without its number of CPUs, kernel or command.
     #[error("{}: the recording does not contain its {what}", shown(name))]
     Unknown {
         /// What messages call the recording.
@@ -67,7 +67,7 @@ pub enum SeriesError {
         shown(&.0.name), shown(&.1.name), shown(&.0.command), .0.cpus, shown(&.1.command), .1.cpus
     )]
     Workload(Box<RunOfSeries>, Box<RunOfSeries>),
-    /// One whose objects cannot be told.
+    /// One whose objects cannot be identified.
     #[error("{}: {why}", shown(name))]
     Recording {
         /// What messages call the recording.
@@ -179,7 +179,7 @@ pub struct SeriesCounts {
     pub run: RunOfSeries,
     /// By function and field.
     pub(crate) fields: CountsByName,
-    /// By function and type, for what is told apart by types alone.
+    /// By function and type, for what types alone distinguish.
     pub(crate) types: CountsByName,
 }
 

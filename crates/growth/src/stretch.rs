@@ -1,6 +1,7 @@
-//! How much wider intervals have to be than noise alone makes them, since no row grows exactly by one of the curves: told by the series
-//! itself, whose largest recording is predicted from the others (split conformal prediction with normalised residuals: J. Lei and others,
-//! Journal of the American Statistical Association 113, 2018, section 5.2).
+//! How much wider intervals must be than noise alone makes them, since no row grows exactly by one
+//! of the curves: the series itself shows it, by a prediction of its largest recording from the
+//! others (split conformal prediction with normalised residuals: J. Lei and others, Journal of the
+//! American Statistical Association 113, 2018, section 5.2).
 
 use rayon::prelude::*;
 
@@ -9,12 +10,13 @@ use super::noise::{Noise, largest};
 
 /// The share of rows that intervals are to hold.
 const SHARE: f64 = 0.95;
-/// With fewer rows that share is not to be told.
+/// With fewer rows that share cannot be determined.
 const ROWS_MIN: usize = 20;
 /// Recordings, so that there are still enough for a trend without the largest.
 const RECORDINGS_MIN: usize = 4;
 
-/// The factor for intervals of rows in the order of CPUs; 1 where the series is too small to tell it, and at least.
+/// The factor for intervals of rows in the order of CPUs; 1 where the series is too small to show
+/// it, and at least.
 pub(crate) fn stretch(rows: &[&[Observed]]) -> f64 {
     let rows = largest(rows);
     let enough = rows.len() >= ROWS_MIN && rows[0].len() >= RECORDINGS_MIN;

@@ -1,4 +1,4 @@
-//! Series of made-up counts: each form of growth, noise, what does not belong together.
+//! Series of synthetic counts: each form of growth, noise, what does not belong together.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -249,7 +249,8 @@ fn a_row_that_no_curve_fits_has_an_interval_as_wide_as_its_fit_is_bad() {
     assert!(like.high < 1.5 * like.mean, "{like:?}");
 }
 
-/// Rows without noise that begin to grow on 32 CPUs, when a second level of domains comes: nothing on fewer CPUs tells it.
+/// Rows without noise that begin to grow on 32 CPUs, when a second level of domains comes: nothing
+/// on fewer CPUs shows it.
 #[test]
 fn the_largest_recording_tells_how_wide_intervals_have_to_be() {
     let levels = |cpus: usize| (cpus.max(16) / 16).ilog2() as usize;

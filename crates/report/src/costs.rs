@@ -54,7 +54,7 @@ pub fn costs_text(document: &CostsDocument, tables: &CostsTables<'_>) -> Text {
     out
 }
 
-/// What costs most on a machine, or what the type that was asked for costs, and why.
+/// What costs most on a machine, or what the requested type costs, and why.
 fn answer(document: &CostsDocument, out: &mut Text) {
     let costs = &document.costs;
     if let Some(cost) = &costs.under {
@@ -78,7 +78,7 @@ fn answer(document: &CostsDocument, out: &mut Text) {
     }
 }
 
-/// Cycles for each call of an event: of what was asked for, and of everything.
+/// Cycles for each call of an event: of the requested type, and of everything.
 fn per_call(out: &mut Text, costs: &Costs, type_name: Option<&str>, event: &EventCount) {
     let each = |cycles: u64| cycles as f64 / event.calls.max(1) as f64;
     let asked = match (&costs.under, type_name) {
@@ -153,7 +153,7 @@ fn write_tables(document: &CostsDocument, out: &mut Text, tables: &CostsTables<'
     }
 }
 
-/// What more CPUs than were recorded wait for besides lines.
+/// What more CPUs than were recorded wait for, other than lines.
 fn groups(document: &CostsDocument, out: &mut Text, top: usize) {
     let Some(groups) = &document.costs.groups else {
         return;

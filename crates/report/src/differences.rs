@@ -155,7 +155,7 @@ fn figure(diff: &DiffDocument, figure: f64) -> String {
     }
 }
 
-/// Whether figures are told per call.
+/// Whether figures are per call.
 fn has_events(diff: &DiffDocument) -> bool {
     diff.a.event.is_some() && diff.b.event.is_some()
 }

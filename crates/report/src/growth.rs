@@ -106,7 +106,7 @@ fn interval(predicted: &Prediction) -> String {
     format!("{mean} ({low} to {high})")
 }
 
-/// c as it is written on paper.
+/// c as written on paper.
 fn exponent(c: f64) -> String {
     match c == 0.5 {
         true => "1/2".to_owned(),

@@ -84,8 +84,8 @@ pub fn type_headline(view: &TypeView, whole: u64) -> String {
     )
 }
 
-/// What the type that was asked for costs, wherever it is; without one what costs most, whatever it is, where in the source, and for which
-/// causes. None if nothing costs anything.
+/// What the requested type costs, wherever it is; without one what costs most, where in the source,
+/// and for which causes. None if nothing costs anything.
 #[must_use]
 pub fn costs_headline(document: &CostsDocument) -> Option<String> {
     let costs = &document.costs;

@@ -1,4 +1,4 @@
-//! How often the members of a layout are accessed, beside them.
+//! How often the members of a layout are accessed, next to them.
 
 use std::fmt::Write as _;
 

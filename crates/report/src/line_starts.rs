@@ -1,4 +1,4 @@
-//! Members that may have asked for the line that they start, and what edits do to them.
+//! Members that may have an alignment for the line that they start, and what edits do to them.
 
 use linemate_answers::KeptLineStart;
 use linemate_text::shown;

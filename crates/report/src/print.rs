@@ -68,7 +68,7 @@ pub(crate) fn verdict_of(measure: &Measure, of: f64) -> &'static str {
     }
 }
 
-/// Named shares that are not 0 as they are printed: `false sharing 1.2 %, cold misses 3.0 %`.
+/// Named shares that are not 0, formatted: `false sharing 1.2 %, cold misses 3.0 %`.
 pub(crate) fn shares(parts: &[(&str, f64)]) -> String {
     let named = parts.iter().map(|(name, share)| (name, percent(*share)));
     let named = named.filter(|(_, share)| *share != percent(0.0));

@@ -13,7 +13,7 @@ use unicode_width::UnicodeWidthChar;
 
 /// Columns of the title, before the strip.
 const MARGIN: usize = 8;
-/// The most columns for a byte: names seldom need more.
+/// The maximum number of columns for a byte: names rarely need more.
 const SCALE_MAX: usize = 4;
 /// Columns for a byte where there is no terminal.
 const SCALE_PIPED: usize = 2;

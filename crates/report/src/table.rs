@@ -6,7 +6,8 @@ use comfy_table::{CellAlignment, presets};
 use linemate_text::shown;
 use unicode_width::UnicodeWidthStr;
 
-/// Columns that a narrow terminal does without, in the order in which they go: what can be told from others or matters to few goes first.
+/// Columns that a narrow terminal omits, in the order in which they go: what follows from others or
+/// matters to few goes first.
 const LEFT_OUT: [&str; 28] = [
     "silent",
     "objects",

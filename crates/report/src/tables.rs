@@ -60,7 +60,7 @@ pub fn text(report: &Report, show: &ReportText) -> Text {
     out
 }
 
-/// Accesses for each call of an event: of the type that was asked for, and of everything.
+/// Accesses for each call of an event: of the requested type, and of everything.
 fn per_call(out: &mut Text, report: &Report, event: &EventCount) {
     let each = |accesses: u64| accesses as f64 / event.calls.max(1) as f64;
     let asked = match &report.view {

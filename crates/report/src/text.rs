@@ -48,13 +48,15 @@ impl Text {
         let _ = write!(self, "\nThe columns\n{lines}");
     }
 
-    /// As lines of at most `width` columns; what is not shown for that is told below each table. `None`: as wide as it is.
+    /// As lines of at most `width` columns; a line below each table lists what is not shown for
+    /// that. `None`: unlimited width.
     #[must_use]
     pub fn fitted(&self, width: Option<usize>) -> String {
         self.in_columns(width, width)
     }
 
-    /// For a file or another program: tables of at most `width` columns; prose as it is, a line for each, to be searched.
+    /// For a file or another program: tables of at most `width` columns; prose unwrapped, a line
+    /// for each, for text search.
     #[must_use]
     pub fn piped(&self, width: usize) -> String {
         self.in_columns(None, Some(width))

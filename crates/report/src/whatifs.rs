@@ -231,7 +231,7 @@ fn details(out: &mut Text, result: &WhatIf, top: usize) {
     let _ = writeln!(out);
 }
 
-/// The changes of the type, of everything, and of what is under the function that was asked for.
+/// The changes of the type, of everything, and of what is under the requested function.
 fn totals(out: &mut Text, result: &WhatIf) {
     let mut totals = Table::of_figures(&["", "before", "change", "share", "verdict"]);
     let all = [

@@ -1,4 +1,5 @@
-//! Documents of whole answers about a made-up recording: what `--json` prints is read back as the same document, with the same text.
+//! Documents of complete answers about a synthetic recording: what `--json` prints is read back as
+//! the same document, with the same text.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -23,7 +24,8 @@ use linemate_testkit::world::{F, RQ, UNITS, World};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// CPU 0 writes `nr_running` of its `rq`, some of it for nothing, CPU 1 reads `curr` beside it; both use the lock.
+/// CPU 0 writes `nr_running` of its `rq`, some of it for nothing, CPU 1 reads `curr` next to it;
+/// both use the lock.
 fn recording() -> Recording {
     let mut w = World::with_chunks_of(64);
     let rq = UNITS[0] + RQ;
@@ -61,7 +63,7 @@ fn remedies(session: &Session<'_>) -> RemedyList {
     list
 }
 
-/// The document that the JSON of `document` is read as, which has to be the same.
+/// The document that the JSON of `document` is read as, which must be the same.
 fn read_back<D: Serialize + DeserializeOwned + PartialEq + Debug>(document: &D) -> D {
     let json = serde_json::to_string(document).unwrap();
     let back: D = serde_json::from_str(&json).unwrap();

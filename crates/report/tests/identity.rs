@@ -19,7 +19,8 @@ use linemate_study::{Run, Study};
 use linemate_testkit::world::*;
 use linemate_types::LineSize;
 
-/// Tasks in a cache that is called as their type, one of which nobody knows; an entity of its own beside those inside tasks; a `rq` of each CPU.
+/// Tasks in a cache with their type's name, one of unknown type; an entity of its own next to those
+/// inside tasks; a `rq` of each CPU.
 fn recording() -> Recording {
     let mut w = World::of(Variant {
         merged_caches: true,

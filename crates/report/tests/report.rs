@@ -1,4 +1,4 @@
-//! Reports on made-up recordings as text.
+//! Reports on synthetic recordings as text.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -48,7 +48,7 @@ fn a_cut_recording_says_so() {
     assert!(page.contains("total (all that was recorded)"), "{page}");
 }
 
-/// What is asked: all rows, of a type if one is named.
+/// The question: all rows, of a type if one is named.
 fn options(by: By, type_name: Option<&str>) -> ReportOptions {
     ReportOptions {
         by,

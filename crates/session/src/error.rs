@@ -1,9 +1,9 @@
-//! Why a recording cannot be asked.
+//! Why a recording cannot answer.
 
 use linemate_recording::Error as RecordingError;
 use linemate_replay::ReplayError;
 
-/// Why a recording cannot be asked.
+/// Why a recording cannot answer.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     /// The recording does not say how many CPUs it has.

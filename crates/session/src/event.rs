@@ -1,5 +1,6 @@
-//! Events: what costs are told per. An event is a call of a function; how often it happened is counted at the function's first
-//! instruction, in each of its copies (`f.isra.0`), while the guest runs. Calls that were inlined are not among them.
+//! Events: the units that costs are divided by. An event is a call of a function, counted while the
+//! guest runs at the function's first instruction, in each of its copies (`f.isra.0`). Inlined
+//! calls are not among them.
 
 use linemate_answers::EventCount;
 use linemate_recording::{Function, FunctionTable, Role};
@@ -8,7 +9,7 @@ use linemate_types::function_of;
 /// Why there is no number of calls.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EventError {
-    /// The recorder was not asked to record all of them.
+    /// The recorder did not record all of them.
     #[error("calls of {0} were not counted: record again with `--event {0}` before the command")]
     NotCounted(String),
     /// No call was seen.

@@ -1,4 +1,4 @@
-//! A recording with what earlier questions about it have worked out.
+//! A recording with the results of earlier questions about it.
 //!
 //! ```text
 //!   first question    recording ─► name, count (pass 1, 2) ─► counts ─► shelf
@@ -7,8 +7,8 @@
 //!   later ones        shelf ─► counts, stream, outcomes             the recording is not read
 //! ```
 //!
-//! [`Session`] is what questions are asked of. [`stream`] holds the accesses that replays need, [`rounds`] are those cut for a replay, [`steps`] are
-//! all accesses, named.
+//! [`Session`] answers questions. [`stream`] holds the accesses that replays need, [`rounds`] are
+//! those cut for a replay, [`steps`] are all accesses, named.
 
 mod error;
 pub mod event;

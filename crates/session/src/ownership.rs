@@ -19,7 +19,7 @@ const STACK_BYTES: ByteSize = ByteSize(16 << 10);
 /// Tells what clones share, and which types subjects are of.
 #[derive(Debug)]
 pub struct Ownership {
-    /// By subject: the model's type that stands for the subject's.
+    /// By subject: the model's type for the subject's type.
     pub types: Vec<Option<TypeId>>,
     /// The same of subjects whose objects edits move; `None` for what is on programs' stacks, and for `struct page`.
     pub movable: Vec<Option<TypeId>>,
@@ -78,7 +78,7 @@ impl Ownership {
         }
     }
 
-    /// The access with what is known of it, whatever the question.
+    /// The access with what is known of it, independent of the question.
     #[inline]
     pub fn step(&self, names: &Names, access: &Access) -> Step {
         let at = names.locate(access);
@@ -134,7 +134,8 @@ impl Ownership {
     }
 }
 
-/// Whether edits move a subject's objects. Over a `struct page` lie folios, slabs and page tables' descriptors, which would have to follow.
+/// Whether edits move a subject's objects. Folios, slabs and page tables' descriptors overlay a
+/// `struct page`, and would have to follow.
 fn is_movable(subject: &Subject) -> bool {
     !is_on_stack(subject) && subject.bucket != Bucket::StructPage
 }
@@ -189,7 +190,7 @@ pub fn majority(users: &[u32]) -> Option<CpuId> {
     u16::try_from(most).ok().map(CpuId)
 }
 
-/// By subject: a type of the model that its type stands for.
+/// By subject: the model's type for its type.
 fn subject_types(analysis: &Analysis<'_>) -> Vec<Option<TypeId>> {
     let (_, numbers) = Schema::of_model(analysis.model());
     let mut ids = FxHashMap::default();

@@ -1,8 +1,8 @@
 //! How far a question is.
 
-/// Is told how far a question is. Called from several threads, some thousand times in all.
+/// Receives a question's progress. Called from several threads, some thousand times in all.
 pub trait Progress: Send + Sync {
-    /// A step begins, which has so many parts of about the same size.
+    /// A step begins, with that many parts of about equal size.
     fn begin(&self, step: Step, parts: u64);
     /// So many more parts of it are done.
     fn advance(&self, parts: u64);
@@ -13,7 +13,7 @@ pub trait Progress: Send + Sync {
 pub enum Step {
     /// The recording's checksums are compared.
     Checking,
-    /// Objects are told from calls.
+    /// Objects are identified by calls.
     Naming,
     /// Accesses are counted by field and instruction.
     Counting,

@@ -4,10 +4,10 @@ use linemate_attribution::Analysis;
 
 use crate::error::SessionError;
 
-/// The number of CPUs that the recording's description tells.
+/// The number of CPUs in the recording's description.
 ///
 /// # Errors
-/// If it tells none.
+/// If the description has none.
 pub fn recorded_cpus(analysis: &Analysis<'_>) -> Result<usize, SessionError> {
     let cpus = analysis.recording().description().cpus;
     cpus.map(usize::from)

@@ -134,8 +134,8 @@ pub struct Cutter<'s> {
 }
 
 impl<'s> Cutter<'s> {
-    /// For a recording with that many CPUs. With `filter`, what machines with such lines hit in L1 whatever happens is left out, except for
-    /// the subjects that `stays` tells.
+    /// For a recording with that many CPUs. With `filter`, it leaves out what always hits in L1 on
+    /// machines with such lines, except for the subjects in `stays`.
     pub fn new(recorded: usize, filter: Option<LineSize>, stays: &'s [bool]) -> Cutter<'s> {
         let filter = filter.map(|line| Filter::new(recorded, line));
         Cutter {
@@ -266,7 +266,7 @@ impl<'s> Cutter<'s> {
             for (index, step) in (first..*end).zip(&self.steps[first as usize..*end as usize]) {
                 let kept = kept.next_if(|kept| kept.index == index);
                 if kept.is_none() && !self.stays[step.subject.0 as usize] {
-                    // Counted as it is dropped, because replays need the sums of the question's
+                    // Counted when it is dropped, because replays need the sums of the question's
                     // keys, not the accesses.
                     self.left_out.add(step.key, step.site, step.access.kind, 1);
                     continue;

@@ -1,4 +1,4 @@
-//! The session: the recording, its counts, and what is made of it when it is asked for.
+//! The session: the recording, its counts, and what is computed from it on demand.
 
 use std::sync::{Arc, OnceLock};
 
@@ -24,7 +24,7 @@ use crate::recorded::recorded_cpus;
 use crate::shelf::{self, Nothing, Part, Shelf};
 use crate::stream::{self, Named, Stream};
 
-/// A recording that is asked about.
+/// A recording that answers questions.
 pub struct Session<'r> {
     analysis: Analysis<'r>,
     counted: Counted,
@@ -45,7 +45,7 @@ struct Code {
     dependences: OnceLock<Arc<Dependences>>,
 }
 
-/// [`Part::Counts`], as it is kept.
+/// [`Part::Counts`], as stored on the shelf.
 #[derive(Serialize, Deserialize)]
 struct KeptCounts {
     directory: Directory,
@@ -65,8 +65,8 @@ impl KeptCounts {
         let known = |(key, _): &(Key, Count)| (key.subject.0 as usize) < subjects;
         let places = self.times.places.keys();
         let timed = |subject: u32| (subject as usize) < subjects;
-        // The shelf's checksum has held, so this is no defence against damage but against an
-        // analysis that packed something else: what fails is worked out anew.
+        // The shelf's checksum was right, so this does not guard against damage but against an
+        // analysis that packed something else: what fails is computed again.
         in_order
             && self.rows.iter().all(known)
             && self.objects.len() == subjects
@@ -75,8 +75,8 @@ impl KeptCounts {
 }
 
 impl<'r> Session<'r> {
-    /// Of a recording, with what the shelf has of it. What it has not is worked out, and put there; `progress` is told how far that and
-    /// replays are.
+    /// Of a recording, with what the shelf has of it. The rest is computed and stored there;
+    /// `progress` receives how far that and replays are.
     ///
     /// # Errors
     /// A recording without types or symbols, or with a damaged chunk.
@@ -163,7 +163,8 @@ impl<'r> Session<'r> {
         }
     }
 
-    /// The same session, told how accesses grow with the number of CPUs: replays of more CPUs than were recorded make them as often.
+    /// The same session, with the growth of accesses with the number of CPUs: replays of more CPUs
+    /// than were recorded make them as often.
     #[must_use]
     pub fn with_growth(self, growth: Growth) -> Session<'r> {
         Session {
@@ -224,12 +225,12 @@ impl<'r> Session<'r> {
         self.analysis.recording().time_grid()
     }
 
-    /// Who is told how far it is.
+    /// Receives the progress.
     pub fn progress(&self) -> &dyn Progress {
         &*self.progress
     }
 
-    /// Where what is worked out is kept.
+    /// Where results are stored.
     pub fn shelf(&self) -> &dyn Shelf {
         &*self.shelf
     }
@@ -242,7 +243,7 @@ impl<'r> Session<'r> {
     /// Whose memory is whose.
     ///
     /// # Errors
-    /// A recording that does not tell its CPUs.
+    /// A recording without its number of CPUs.
     pub fn ownership(&self) -> Result<&Ownership, SessionError> {
         let cpus = recorded_cpus(&self.analysis)?;
         let objects = &self.counted.objects;
@@ -264,7 +265,7 @@ impl<'r> Session<'r> {
     /// The accesses that replays on machines with such lines need.
     ///
     /// # Errors
-    /// A recording that does not tell its CPUs, or is damaged.
+    /// A recording without its number of CPUs, or damaged.
     pub fn stream(&self, line: LineSize) -> Result<&Stream, SessionError> {
         let place = &self.streams[usize::from(line == LineSize::B128)];
         if let Some(stream) = place.get() {

@@ -1,4 +1,4 @@
-//! Where what was worked out about a recording is kept between questions.
+//! Where the results about a recording are stored between questions.
 
 use std::fmt;
 use std::io::Read;
@@ -19,11 +19,12 @@ pub enum Part {
     Counts,
     /// The accesses that replays on machines with such lines need.
     Stream(LineSize),
-    /// What replays without edits found; the number tells scene, machine and conditions apart.
+    /// What replays without edits found; the number identifies scene, machine and conditions.
     Outcomes(u64),
-    /// What differences are put on top of; the number tells scene, machine, conditions and moved types apart.
+    /// What differences are added to; the number identifies scene, machine, conditions and moved
+    /// types.
     Differences(u64),
-    /// When a function is on a stack; the number tells function and image apart.
+    /// When a function is on a stack; the number identifies function and image.
     Under(u64),
 }
 
@@ -42,7 +43,7 @@ impl fmt::Display for Part {
 /// Keeps parts of one recording. What it gives was stored by the same analysis of the same recording, whole and unchanged: the
 /// implementer checks that, and gives nothing where it does not hold. Whatever fails is as if nothing were kept.
 pub trait Shelf: Send + Sync {
-    /// What was stored, if it is there.
+    /// What was stored, if anything.
     fn load(&self, part: Part) -> Option<Vec<u8>>;
     /// Keeps it for later.
     fn store(&self, part: Part, bytes: &[u8]);

@@ -1,5 +1,5 @@
-//! The accesses that replays need, kept: the recording's rounds without what hits in L1 whatever the interleaving, but with every
-//! access to an object that has a type, because an edit may move it.
+//! The accesses that replays need, stored: the recording's rounds without what always hits in L1,
+//! but with every access to an object that has a type, because an edit may move it.
 //!
 //! An access is a row of the tally (its instruction, subject, offset, kind and size), an address, a time and what was left out after it.
 //! `pack` writes those as what a guess from the accesses before gets wrong; the rest is zstd's.

@@ -29,7 +29,7 @@ fn welchs_interval_is_that_of_a_published_example() {
 
 #[test]
 fn quantiles_between_those_of_the_table() {
-    // The e-Handbook's table goes on: 40, 60 and 100 degrees of freedom.
+    // The e-Handbook's table continues: 40, 60 and 100 degrees of freedom.
     for (freedom, quantile) in [(1.0, 12.706), (9.0, 2.262), (30.0, 2.042)] {
         assert_eq!(t95(freedom), quantile);
     }
@@ -76,7 +76,7 @@ fn a_change_between_kernels_has_the_noise_of_both() {
 
 #[test]
 fn a_change_within_runs_has_only_what_they_differ_in() {
-    // Each run changes by a tenth, whatever it costs.
+    // Each run changes by a tenth of its cost.
     let without = [10.0, 20.0, 60.0];
     let tenth = without.map(|cost| 0.9 * cost);
     assert_close(change_within(&without, &tenth), change(-10.0, 0.0));

@@ -7,17 +7,19 @@
 
 use linemate_answers::{Change, Measure};
 
-/// How many times as large as its interval a difference has to be so that more interleavings would add nothing.
+/// How many times as large as its interval a difference must be so that more interleavings would
+/// add nothing.
 const CLEAR: f64 = 4.0;
-/// The share of the cost within which a difference is known well enough, whatever it is.
+/// The share of the cost within which any difference is known well enough.
 const NEGLIGIBLE: f64 = 0.001;
 
-/// Whether a measure's interval is narrow enough: the difference is several times as large, or whatever it is would hardly matter.
+/// Whether a measure's interval is narrow enough: the difference is several times as large, or
+/// would hardly matter.
 fn is_narrow(measure: &Measure) -> bool {
     measure.ci95 * CLEAR <= measure.difference.abs() || measure.ci95 <= measure.without * NEGLIGIBLE
 }
 
-/// Fewer runs give no interval: that of two is wider than anything that it could be asked.
+/// Fewer runs give no interval: that of two is wider than any useful one.
 pub const RUNS_MIN: usize = 3;
 
 /// Two-sided 95 % quantiles of Student's t for 1, 2, … 30 degrees of freedom (NIST/SEMATECH e-Handbook of Statistical Methods,

@@ -1,7 +1,8 @@
 //! Edits against the recorded layout: the one way in which what-ifs, advice and remedies replay edits and measure what they change.
 //!
-//! The layout without edits and those with edits are replayed under the same interleavings, as many as it takes until the figures that are asked
-//! for are narrow; differences are paired by interleaving (see [`linemate_stats`]).
+//! The layout without edits and those with edits are replayed under the same interleavings, until
+//! the requested figures are narrow; differences are paired by interleaving (see
+//! [`linemate_stats`]).
 
 use std::collections::BTreeMap;
 
@@ -140,7 +141,8 @@ impl<'m> Edited<'m> {
         let edited: Vec<TypeId> = named.filter(|id| !moved.contains(id)).collect();
         let model = self.plan.layouts.model();
         let is_concerned = |id: TypeId| moved.contains(&id) || embeds(model, id, &edited);
-        // Keys are whole subjects here: fine enough to tell the edited types from all others.
+        // Keys are whole subjects here: fine enough to distinguish the edited types from all
+        // others.
         let subjects = (0u32..).map(SubjectId).zip(scene.types);
         let subjects = subjects.filter(|(_, id)| id.is_some_and(is_concerned));
         let keys = subjects.filter_map(|(subject, _)| scene.subject_key(subject));

@@ -1,4 +1,4 @@
-//! What a recording costs on a machine, as it is: by type, field, function, pair of CPUs and line.
+//! What a recorded layout costs on a machine: by type, field, function, pair of CPUs and line.
 //!
 //! One replay under one interleaving, everything where it was recorded. *Cost* is cycles of accesses that left their core, as in
 //! [`crate::effect`]. No edits, and no confidence intervals: those belong to differences.
@@ -36,11 +36,11 @@ pub struct CostRun<'m> {
     pub conditions: Conditions,
     /// The seed of the one interleaving that is replayed.
     pub seed: u64,
-    /// Whether costs are also told by line of programs' source.
+    /// Whether costs are also reported by line of programs' source.
     pub sources: bool,
 }
 
-/// Replays a recording as it is. `subject` narrows fields and lines to one type.
+/// Replays the recorded layout. `subject` narrows fields and lines to one type.
 ///
 /// # Errors
 /// CPUs that cannot be, a type that does not exist or that nothing touched, a damaged recording.
@@ -84,8 +84,9 @@ pub fn costs_of(
     subjects.iter().map(narrowed).collect()
 }
 
-/// Replays a recording as it is, and narrows types, fields and functions to what is accessed while a function is on the stack. Lines, pairs of CPUs
-/// and sets, which are of all accesses to a line, are then left out.
+/// Replays the recorded layout, and narrows types, fields and functions to what is accessed while a
+/// function is on the stack. Lines, pairs of CPUs and sets, which are of all accesses to a line,
+/// are then left out.
 ///
 /// # Errors
 /// As [`costs`].
@@ -186,7 +187,7 @@ fn told(
     })
 }
 
-/// Why nothing is told about a type.
+/// Why a type has no answer.
 fn absent(name: &str, under: Option<&Under>) -> WhatIfError {
     match under {
         None => WhatIfError::Absent(name.to_owned()),
@@ -297,7 +298,7 @@ struct Book<'b> {
     analysis: &'b Analysis<'b>,
     scene: &'b Scene<'b>,
     outcome: &'b Outcome,
-    /// By key and by site, of what is asked about.
+    /// By key and by site, of the requested subjects.
     keys: &'b [Counts],
     sites: &'b [Counts],
     only: Option<&'b Narrowed>,
@@ -328,7 +329,7 @@ impl Book<'_> {
         }
     }
 
-    /// Where the type that was asked for is.
+    /// Where the requested type is.
     fn places(&self) -> Vec<Cost> {
         let place = |only: &Narrowed| {
             let name = |place: &InType| place.within.as_ref().unwrap_or(&only.name).clone();

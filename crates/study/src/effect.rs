@@ -71,7 +71,7 @@ pub(crate) struct Facts<'f> {
     pub(crate) scene: &'f Scene<'f>,
     /// The reported types, each with its variants.
     pub(crate) types: &'f [(String, Vec<TypeId>)],
-    /// The edits as they are written, in order.
+    /// The edits as written, in order.
     pub(crate) statements: Vec<String>,
     pub(crate) run: &'f Run,
     pub(crate) cpus: Cpus,

@@ -2,7 +2,8 @@
 //!
 //! * [`fn@compare`] replays edits against the recorded layout and measures what they change;
 //! * [`Study`] compares edits with the recorded layout and gives a [`linemate_answers::WhatIf`];
-//! * [`mod@costs`] says what costs how much as it is; [`diff`] compares two recordings field by field.
+//! * [`mod@costs`] says what costs how much as recorded; [`diff`] compares two recordings field by
+//!   field.
 //!
 //! Nothing here prints.
 

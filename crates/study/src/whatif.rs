@@ -34,7 +34,7 @@ pub enum WhatIfError {
     /// A type to report that does not exist.
     #[error("{name}: {reason}")]
     Type {
-        /// The type, as it was asked for.
+        /// The type, as requested.
         name: String,
         /// What the name means, or that it means nothing.
         reason: PlanReason,
@@ -50,7 +50,7 @@ pub enum WhatIfError {
     /// A type that is not accessed while a function is on the stack.
     #[error("the recording has no access to any {name} while {function} is on the stack")]
     AbsentUnder {
-        /// The type that was asked for.
+        /// The requested type.
         name: String,
         /// The function that it is not accessed under.
         function: String,
@@ -60,7 +60,7 @@ pub enum WhatIfError {
         "{0} interleavings are too few for a 95 % confidence interval: at least {INTERLEAVINGS_MIN}"
     )]
     Interleavings(usize),
-    /// An event whose calls cannot be told.
+    /// An event whose calls cannot be counted.
     #[error(transparent)]
     Event(#[from] EventError),
     /// A replay of a variant failed.
@@ -89,7 +89,7 @@ pub struct Study<'a> {
     session: &'a Session<'a>,
     edits: &'a EditFile,
     images: &'a BTreeMap<String, TypeModel>,
-    /// The types whose fields are reported: the edited ones, then those asked for.
+    /// The types whose fields are reported: the edited ones, then the requested ones.
     pub types: Vec<(String, Vec<TypeId>)>,
     /// How many of those are edited: the first.
     edited: usize,
@@ -99,8 +99,8 @@ pub struct Study<'a> {
 }
 
 impl<'a> Study<'a> {
-    /// Checks `edits` and reads the recording once. `report` names further types whose fields to tell apart; `images` holds the
-    /// types of the kernels that `layout-from` names.
+    /// Checks `edits` and reads the recording once. `report` names further types whose fields to
+    /// distinguish; `images` holds the types of the kernels that `layout-from` names.
     ///
     /// # Errors
     /// An impossible edit, an absent type, a damaged recording.
@@ -182,7 +182,7 @@ impl<'a> Study<'a> {
         self.session.analysis().model()
     }
 
-    /// The edits as they are written, in order.
+    /// The edits as written, in order.
     pub(crate) fn statements(&self) -> Vec<String> {
         self.edits
             .statements()
@@ -260,7 +260,7 @@ impl<'a> Study<'a> {
         Ok(effect::whatif(&facts))
     }
 
-    /// All variants that the run is to replay; those without edits and with all have to be possible.
+    /// All variants that the run replays; those without edits and with all must be possible.
     fn build(&self, run: &Run, line: LineSize) -> Result<Built, WhatIfError> {
         let mut kinds = vec![VariantKind::Without, VariantKind::All];
         if run.ablate && self.edits.len() > 1 {

@@ -1,4 +1,5 @@
-//! `skip array of F` in a made-up recording: which arrays are told by what is accessed after F, and what vanishes with them.
+//! `skip array of F` in a synthetic recording: which arrays the accesses after F identify, and what
+//! vanishes with them.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -94,7 +95,7 @@ fn recording() -> Recording {
         m.load(1, TASKS[1] + ENTITIES).load(1, ENTITIES_OF[1]);
         // What is accessed after the array has nothing to do with it any more.
         m.load(1, OTHER);
-        // Not told which is whose.
+        // Which is whose is unknown.
         m.load(0, TASKS[0] + QUEUES).load(0, TASKS[0] + ENTITIES);
         m.load(0, QUEUES_OF[0] + 16).load(0, ENTITIES_OF[0] + 16);
         m.load(1, TASKS[1] + QUEUES).load(1, QUEUES_OF[1] + 8);

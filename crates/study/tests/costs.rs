@@ -1,4 +1,4 @@
-//! What a made-up recording costs: every row counted by hand.
+//! What a synthetic recording costs: every row counted by hand.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -14,7 +14,8 @@ use linemate_testkit::world::{APIC, F, KMALLOC_SLAB, NOHZ, RQ, UNITS, VMALLOC, W
 
 const ROUNDS: u64 = 100;
 
-/// CPU 0 writes `nr_running`, then CPU 1 reads `curr` beside it, each round; both use the lock on the next line. CPU 1 alone uses `nohz`.
+/// CPU 0 writes `nr_running`, then CPU 1 reads `curr` next to it, each round; both use the lock on
+/// the next line. CPU 1 alone uses `nohz`.
 fn recording() -> Recording {
     let mut w = World::with_chunks_of(64);
     let rq = UNITS[0] + RQ;

@@ -1,4 +1,4 @@
-//! Two made-up recordings field by field: counts as recorded, and what they cost on a machine.
+//! Two synthetic recordings field by field: counts as recorded, and what they cost on a machine.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -15,7 +15,8 @@ use linemate_testkit::world::{F, NOHZ, RQ, UNITS, World};
 
 const ROUNDS: u64 = 100;
 
-/// CPU 0 writes `nr_running`, then CPU 1 reads both halves of `curr` beside it, each round; one of them uses `nohz`.
+/// CPU 0 writes `nr_running`, then CPU 1 reads both halves of `curr` next to it, each round; one of
+/// them uses `nohz`.
 fn recording() -> Recording {
     let mut w = World::with_chunks_of(64);
     let rq = UNITS[0] + RQ;
@@ -103,7 +104,8 @@ fn on_a_machine_fields_cost_what_costs_says() {
         let sharing = row.causes.true_sharing + row.causes.false_sharing;
         assert_eq!(figures.sharing_cycles, sharing, "{}", row.name);
     }
-    // `curr` is lost to the writer beside it in each round, also in the last one before the recording is replayed again.
+    // `curr` is lost to the writer next to it in each round, also in the last one before the
+    // recording is replayed again.
     let curr = of(Some("rq"), Some(&machine)).unwrap().fields["curr"];
     assert!(curr.misses >= ROUNDS, "{curr:?}");
     assert_eq!(curr.sharing_misses, curr.misses);

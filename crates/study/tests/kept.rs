@@ -1,5 +1,6 @@
-//! What is kept of a recording tells the same as the recording: costs as recorded are those of a replay of everything, and a session that
-//! starts from a shelf asks the recording nothing.
+//! What is stored of a recording gives the same answers as the recording: costs as recorded are
+//! those of a replay of everything, and a session that starts from a shelf does not read the
+//! recording.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -19,7 +20,7 @@ use linemate_study::{Run, Study};
 use linemate_testkit::world::{APIC, F, NOHZ, RQ, UNITS, World};
 use proptest::prelude::*;
 
-/// Keeps in memory, and counts what it is asked.
+/// Stores in memory, and counts requests.
 #[derive(Clone, Debug, Default)]
 struct Memory {
     parts: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
@@ -38,7 +39,7 @@ impl Shelf for Memory {
 }
 
 impl Memory {
-    /// The parts stored since it was last asked; of outcomes without their question.
+    /// The parts stored since the last call; of outcomes without their question.
     fn stored(&self) -> Vec<String> {
         let names = std::mem::take(&mut *self.stored.lock().unwrap());
         let kind = |name: String| name.split('-').next().unwrap_or("").to_owned();

@@ -141,7 +141,8 @@ fn the_seed_decides_about_frames_and_nothing_else_does() {
     let recording = recording();
     let sets = |seed| whatif(&recording, "allocate-percpu task", seed).sets;
     assert_eq!(sets(7), sets(7));
-    // Pages are larger than this L2: sets within a page stay; the hash of the last-level cache tells frames apart.
+    // Pages are larger than this L2: sets within a page stay; the hash of the last-level cache
+    // separates frames.
     let reached = |seed| sets(seed)[0].with.unwrap().l2;
     assert_eq!(reached(7), reached(8));
 }

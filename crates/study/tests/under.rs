@@ -1,4 +1,4 @@
-//! What happens while a function is on the stack, in made-up kernels whose calls are known.
+//! What happens while a function is on the stack, in synthetic kernels whose calls are known.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -80,7 +80,7 @@ fn the_leaves_of_a_tree_are_the_whole_of_its_root() {
         let inclusive = found(&session, NAMES[function]);
         let rows = by_function(&inclusive);
         let four = match function {
-            // 4 is called by 1 and by 2: what of it is under either is not told by its own name.
+            // 4 is called by 1 and by 2: its own name does not show what of it is under either.
             1 | 2 => rows[NAMES[4]],
             _ => 0,
         };
@@ -250,7 +250,7 @@ fn a_what_if_tells_what_changes_under_a_function() {
     let root = answer(Some(NAMES[0])).under.unwrap();
     assert!(parts[0].cost.without > 0.0 && parts[1].cost.without > 0.0);
     assert!(parts[0].cost.without + parts[1].cost.without < root.cost.without);
-    // What else is told is the same.
+    // Everything else is the same.
     let rest = linemate_answers::WhatIf {
         under: None,
         ..whole
@@ -383,8 +383,8 @@ fn ops() -> impl Strategy<Value = Vec<KernelOp>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Calls, jumps, interrupts on the same stack and on others, and tasks that change the CPU: instructions, accesses and entries are those of a list
-    /// of functions that is kept beside them.
+    /// Calls, jumps, interrupts on the same stack and on others, and tasks that change the CPU:
+    /// instructions, accesses and entries are those of a list of functions that the test maintains.
     #[test]
     fn stacks_are_what_was_called(ops in ops(), turns in any::<bool>()) {
         let mut kernel = match turns {

@@ -1,4 +1,5 @@
-//! What-ifs of a made-up recording: exact counts, nothing from nothing, the same result on any number of threads.
+//! What-ifs of a synthetic recording: exact counts, nothing from nothing, the same result on any
+//! number of threads.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -332,8 +333,8 @@ fn the_number_of_threads_does_not_matter() {
     assert_eq!(one, on(1));
 }
 
-/// The same among a hundred times as many accesses to other memory, whose lines have to go from L1 and L2: what CPUs save by an edit is little
-/// of their time.
+/// The same among a hundred times as many accesses to other memory, whose lines evict each other
+/// from L1 and L2: what CPUs save by an edit is little of their time.
 fn recording_among_others() -> Recording {
     let mut w = World::with_chunks_of(64);
     let rq = UNITS[0] + RQ;

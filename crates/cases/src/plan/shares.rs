@@ -4,7 +4,7 @@ use super::{Plan, StepId, Work};
 use crate::case::{FoundFigure, PredictedFigure};
 
 impl Plan<'_> {
-    /// The shares of the kernel that is examined: as it is on the first machine, and with edits.
+    /// The shares of the examined kernel: as recorded on the first machine, and with edits.
     pub(super) fn find_shares(&mut self) {
         let (case, of) = (self.case, self.examined);
         for row in &case.published {

@@ -1,4 +1,5 @@
-//! What `linemate check` found, as SARIF 2.1.0 (OASIS, 2020): the log that code hosts show beside the lines of a change.
+//! What `linemate check` found, as SARIF 2.1.0 (OASIS, 2020): the log that code hosts show next to
+//! the lines of a change.
 //!
 //! A kernel image has no lines to point at, so that a finding is located at its rule.
 

@@ -9,7 +9,7 @@ use linemate_recording::Recording;
 use linemate_types::LineSize;
 use serde_json::Value;
 
-/// What is asked: all rows, of a type if one is named.
+/// The question: all rows, of a type if one is named.
 pub(crate) fn options(by: By, type_name: Option<&str>) -> ReportOptions {
     ReportOptions {
         by,

@@ -164,7 +164,8 @@ impl Experiment<'_> {
     }
 }
 
-/// The key of every step. All that any step is made of is read here, so that what is missing is told before the first one starts.
+/// The key of every step. Everything that any step is made of is read here, so that a missing file
+/// is reported before the first one starts.
 fn keys(case: &Case, plan: &Plan<'_>, files: &mut Files) -> anyhow::Result<Vec<Key>> {
     let mut keys = Vec::new();
     for step in &plan.steps {

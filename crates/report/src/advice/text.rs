@@ -14,7 +14,8 @@ use crate::print::{change, cycles, interleavings, origin, percent, relative, ver
 use crate::whatifs::calls;
 use crate::{Table, Text};
 
-/// By how much of the type's cost a point of the front has to gain more than the one before to be shown.
+/// By how much of the type's cost a point of the front must gain more than the one before to be
+/// shown.
 const FRONT_STEP: f64 = 0.01;
 
 /// What the text says that the document does not hold.

@@ -284,7 +284,7 @@ fn rebuilt_head(out: &mut String) {
     );
 }
 
-/// What figures are told in.
+/// The units of figures.
 struct Unit {
     show: fn(f64) -> String,
     /// What misses are called, and the loads among them.

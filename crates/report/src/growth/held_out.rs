@@ -1,4 +1,4 @@
-//! A series' predictions beside a recording that it does not have.
+//! A series' predictions, compared with a recording that it does not have.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Guesses what an access is from the accesses before it. Whoever packs and whoever unpacks guess the same.
+//! Guesses an access from the accesses before it. Packing and unpacking guess the same.
 
 use linemate_attribution::tally::Key;
 use linemate_machine::LineSize;
@@ -68,7 +68,8 @@ const BITS: u8 = NEEDED | SILENT;
 
 /// What a step of a row was like after a step of another, to the line that its CPU used last in the set, or to another.
 ///
-/// In four bytes, the lowest two bits for the step's: what is looked up for each step has to fit into a core's caches.
+/// In four bytes, the lowest two bits for the step's: what each step looks up must fit into a
+/// core's caches.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Habit(u32);
 
@@ -90,8 +91,9 @@ impl Habit {
 /// How many of a CPU's latest objects of a subject are remembered.
 pub(super) const OBJECTS: usize = 4;
 
-/// Remembers. Rows, places, habits and what was left out are guessed from different tables, each from what is known before it: a row from
-/// rows, a place from rows and places, a habit from all of these. So many steps' rows can be told before the first one's place.
+/// Remembers. Rows, places, habits and what was left out are guessed from different tables, each
+/// from what is known before it: a row from rows, a place from rows and places, a habit from all of
+/// these. So the rows of several steps can be decoded before the first one's place.
 #[derive(Debug)]
 pub(super) struct Guess {
     rows: Vec<Row>,
@@ -179,7 +181,7 @@ impl Guess {
         let mut places = [0; OBJECTS + 2];
         for (place, object) in places.iter_mut().zip(objects) {
             // A function that goes through an object's fields is guessed by the object: the row has
-            // the offset, so only the base has to be remembered.
+            // the offset, so only the base must be remembered.
             *place = object.wrapping_add(u64::from(about.offset));
         }
         places[ORIGIN] = about.addr;

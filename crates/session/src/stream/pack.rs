@@ -16,7 +16,7 @@ use crate::step::Step;
 /// zstd's level: higher ones bring nothing, the columns are mostly zeros.
 const LEVEL: i32 = 1;
 
-/// The address follows as it is.
+/// The address follows unchanged.
 pub(super) const RAW: u64 = OBJECTS as u64 + 2;
 
 /// The columns of a block.
@@ -140,7 +140,7 @@ impl<'k> Packer<'k> {
         Ok(())
     }
 
-    /// The step's row, and how it is told.
+    /// The step's row, and how it is encoded.
     fn row(&self, step: &Step) -> Result<(u32, u64), SessionError> {
         let key = Key {
             subject: step.subject,

@@ -8,7 +8,7 @@ use super::guess::{Guess, Row};
 /// The most steps of a block: a block ends with a round, and a round has at most [`linemate_replay::ROUND_ACCESSES_MAX`] and one slice more.
 const BLOCK_MAX: u32 = 1 << 24;
 
-/// A stream as it is kept, packed.
+/// A packed stream, as stored on the shelf.
 #[derive(Debug)]
 pub struct Stream {
     /// Packed blocks, then the index.
@@ -44,7 +44,7 @@ pub(super) struct Block {
 const LENGTH: usize = 8;
 
 impl Stream {
-    /// What [`Stream::bytes`] gave, of a recording with so many rows.
+    /// What [`Stream::bytes`] returned, of a recording with that many rows.
     pub fn read(bytes: Vec<u8>, rows: usize) -> Option<Stream> {
         let (rest, length) = bytes.split_last_chunk::<LENGTH>()?;
         let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;

@@ -186,7 +186,7 @@ impl Random {
 
 const STEPS: usize = 24_000;
 
-/// Steps are unpacked some hundred together, whatever the slices.
+/// Steps are unpacked some hundred together, regardless of slices.
 #[test]
 fn slices_end_anywhere_among_steps_that_are_unpacked_together() {
     let mut random = Random(0x2545_f491_4f6c_dd1d);
@@ -213,8 +213,9 @@ fn slices_end_anywhere_among_steps_that_are_unpacked_together() {
     assert_eq!(unpacked(&packed(&blocks, LineSize::B64)), Some(blocks));
 }
 
-/// The bytes of a stream of steps in slices of 40, the CPUs in turn. Rows and lines have no pattern; `like` tells gap and bits of a step
-/// from the row before it, its row and whether its CPU used its line last, of the two in the set.
+/// The bytes of a stream of steps in slices of 40, the CPUs in turn. Rows and lines have no
+/// pattern; `like` determines gap and bits of a step from the row before it, its row and whether
+/// its CPU used its line last, of the two in the set.
 fn size_where(like: impl Fn(u32, u32, bool) -> (u32, u8)) -> usize {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let mut last = vec![(0, [None; 2]); usize::from(CPUS)];
@@ -256,7 +257,7 @@ fn what_follows_from_rows_and_lines_takes_no_room() {
     });
     let numbers = RefCell::new(Random(77));
     let free = size_where(|_, _, _| from(1 + numbers.borrow_mut().below(1 << 40)));
-    // What each pair of rows is like has to be written once, here for every hundredth step.
+    // What each pair of rows is like must be written once, here for every hundredth step.
     let most = alike + (free - alike) / 10;
     assert!(of_rows < most, "{alike} <= {of_rows} < {free}");
     assert!(of_both < most, "{alike} <= {of_both} < {free}");

@@ -92,14 +92,14 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// What is not handed out, for the question's keys.
+    /// What is not returned, for the question's keys.
     pub fn left_out(&self) -> LeftOut {
         let mut left_out = LeftOut {
             uncached: self.uncached,
             ..LeftOut::default()
         };
         for (row, count) in self.chosen.tables.rows.iter().zip(self.left_out) {
-            // Of a subject that is moved all accesses were handed out.
+            // Of a moved subject, all accesses were returned.
             if *count > 0 && !self.chosen.wanted.all_of(row.subject) {
                 left_out.add(row.key, row.site, row.kind, *count);
             }
@@ -264,7 +264,7 @@ struct Together {
     steps: Vec<Packed>,
     /// Slices that end here: after how many of the steps, with which head, and whether the round ends, too.
     ends: Vec<(usize, SliceHead, bool)>,
-    /// Instructions from the start of the slice that goes on.
+    /// Instructions from the start of the slice that continues.
     at: u32,
 }
 
@@ -349,7 +349,7 @@ impl Together {
             }
         }
         some(out, &mut self.at, TOGETHER)?;
-        // A slice may go on in the next 256 steps: its time does as well.
+        // A slice may continue in the next 256 steps: its time does as well.
         let at = self.at;
         self.clear();
         self.at = at;

@@ -1,9 +1,10 @@
 //! Costs by line: a type's lines, over all objects of the type, and what happens inside them.
 //!
-//! Every access that left its core is in exactly one cell of exactly one line: that of the type it is named after. A line of memory that
-//! holds objects of two types is therefore a part of a row of each; what the other type does there is shown beside, as
-//! [`LineCost::neighbours`], and not counted again. Stacks and page contents are not neighbours: memory that was theirs at another time is
-//! all that they share with a type.
+//! Every access that left its core is in exactly one cell of exactly one line: that of the type it
+//! is named after. A line of memory that holds objects of two types is therefore a part of a row of
+//! each; what the other type does there is shown next to it, as [`LineCost::neighbours`], and not
+//! counted again. Stacks and page contents are not neighbours: memory that was theirs at another
+//! time is all that they share with a type.
 
 use std::collections::BTreeMap;
 
@@ -20,11 +21,11 @@ const FUNCTIONS_MAX: usize = 3;
 /// A line of a type.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct LineId<'b> {
-    /// The type, the variable, or what else is there.
+    /// The type, the variable, or other name.
     name: &'b str,
     /// Whether it is a type with fields: other things may have the same name.
     typed: bool,
-    /// Whether it is the type that was asked for, if one was.
+    /// Whether it is the requested type, if there is one.
     wanted: bool,
     /// Bytes from the object's start to the line's.
     start: i64,
@@ -109,7 +110,8 @@ fn add_transfers<'b>(book: &'b Book<'_>, sums: &mut BTreeMap<LineId<'b>, LineSum
     }
 }
 
-/// Each cell goes to the line of its own type, and beside it to all others of this line of memory.
+/// Each cell goes to the line of its own type, and as a neighbour to all others of this line of
+/// memory.
 fn add_view<'b>(book: &'b Book<'_>, view: &LineView, sums: &mut BTreeMap<LineId<'b>, LineSum<'b>>) {
     let places = |cell: &Cell| book.place(cell.key, cell.offset);
     // Whether each is of a type or a variable.

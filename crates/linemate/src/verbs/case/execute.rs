@@ -29,7 +29,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// How many lines of a failed build's log are shown.
 const SHOWN: usize = 15;
 
-/// The user asked to stop.
+/// The user interrupted.
 #[derive(Debug, thiserror::Error)]
 #[error("interrupted")]
 pub(super) struct Interrupted;
@@ -195,7 +195,8 @@ impl CaseBench<'_> {
         Ok(words)
     }
 
-    /// How the recording of a step is replayed, where that is not the default; with the kernel's image where calls are asked for.
+    /// How the recording of a step is replayed, where that is not the default; with the kernel's
+    /// image if calls are needed.
     fn replaying(
         &self,
         of: StepId,
@@ -282,7 +283,7 @@ impl CaseBench<'_> {
         Ok(())
     }
 
-    /// What a check says goes to the log when it fails: there lies what the kernel complained about.
+    /// A check's output goes to the log when it fails: that is where the kernel's complaint is.
     fn checked(
         &self,
         mut command: Command,
@@ -318,7 +319,7 @@ struct Building {
     said: PathBuf,
 }
 
-/// The end of a log, for whoever has to find out why a build failed.
+/// The end of a log, to find out why a build failed.
 fn show_end(log: &Path) {
     let text = fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
@@ -336,8 +337,8 @@ struct StepRun<'r> {
 }
 
 impl StepRun<'_> {
-    /// Waits until no other run builds in the folder that a file stands for; until the result is dropped, none will. The kernel takes the
-    /// lock from whoever dies.
+    /// Waits until no other run builds in the folder that a file represents; until the result is
+    /// dropped, none will. The kernel releases the lock of a process that dies.
     fn alone(&self, path: &Path) -> anyhow::Result<File> {
         let name = || format!("cannot lock {}", path.display());
         let file = File::create(path).with_context(name)?;
@@ -358,8 +359,8 @@ impl StepRun<'_> {
         let program = command.get_program().to_string_lossy().into_owned();
         let log = File::create(self.log)
             .with_context(|| format!("cannot write {}", self.log.display()))?;
-        // A group of its own: a build is a script with a compiler below it, and a stop has to reach all of them. A compiler that went on
-        // would write where the next run compiles.
+        // A group of its own: a build is a script with a compiler below it, and a stop must reach
+        // all of them. A compiler that continued would write where the next run compiles.
         command.stdin(Stdio::null()).stderr(log).process_group(0);
         let mut child = command
             .spawn()

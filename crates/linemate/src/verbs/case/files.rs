@@ -42,7 +42,8 @@ impl Files {
         })
     }
 
-    /// The folder that steps run in: paths in recordings are relative to it, so that they do not depend on where it lies.
+    /// The folder that steps run in: paths in recordings are relative to it, so that they do not
+    /// depend on its location.
     pub(super) fn base(&self) -> &Path {
         self.checkout.as_deref().unwrap_or(&self.folder)
     }
@@ -220,7 +221,7 @@ impl Digests for Files {
     }
 }
 
-/// This program, to be told a verb, where a case's steps run.
+/// This program, called with a verb, where a case's steps run.
 pub(super) fn own_command(base: &Path) -> anyhow::Result<Command> {
     let program = env::current_exe().context("cannot find this program's file")?;
     let mut command = Command::new(program);

@@ -25,7 +25,8 @@ pub(super) fn command(
     Ok(command)
 }
 
-/// The key of a run. `linemate record` itself makes it, where the run would be made: so the same recording has the same key, whoever asks for it.
+/// The key of a run. `linemate record` itself makes it, where the run would be made: so the same
+/// recording has the same key for every caller.
 pub(super) fn key(run: &GuestRun<'_>, kernel: &str, files: &Files) -> anyhow::Result<String> {
     let mut command = own_command(files.base())?;
     command.arg("record").arg(format!("--key={kernel}"));

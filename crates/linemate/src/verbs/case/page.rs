@@ -1,4 +1,4 @@
-//! `linemate case run --html`: this case, and those in the folders beside its own that have results.
+//! `linemate case run --html`: this case, and those in neighbouring folders that have results.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,8 @@ use linemate_page::Answered;
 
 use crate::page::frame;
 
-/// The page, `results` first. A folder beside it whose results cannot be read is as one without results.
+/// The page, `results` first. A neighbouring folder whose results cannot be read counts as one
+/// without results.
 pub(super) fn page(folder: &Path, results: CaseResults) -> Page {
     let mut cases = beside(folder);
     cases.retain(|case| case.case != results.case);

@@ -78,7 +78,7 @@ pub(super) fn folder(
     Ok(folder.to_owned())
 }
 
-/// Takes from the case the machines that are described without a mechanism that is asked for.
+/// Takes from the case the machines whose description lacks a requested mechanism.
 ///
 /// # Errors
 /// A machine that is not known; no machine is left.
@@ -95,7 +95,7 @@ pub(super) fn keep_machines(
         let machine =
             machines::resolve(&files.machine(name).to_string_lossy().into_owned().into())?;
         let lacks = |one: &Mechanism| {
-            // Pairs of lines can be asked of every machine, as of the other verbs.
+            // Pairs of lines are available on every machine, as for the other verbs.
             *one != Mechanism::AdjacentLinePairs
                 && names.iter().any(|name| name == one.key())
                 && !machine.has(*one)
