@@ -6,7 +6,7 @@ use linemate_answers::{FootprintChange, GroupReasons, LayoutEffect};
 use linemate_attribution::Analysis;
 use linemate_experiment::scene::{Scene, Watch};
 use linemate_experiment::{
-    Conditions, Cpus, Experiment, ExperimentError, INTERLEAVINGS_MIN, Interleavings, Under,
+    Conditions, Cpus, Experiment, ExperimentError, INTERLEAVINGS_MIN, Interleavings, Seed, Under,
 };
 use linemate_layout::origin::BUILT_LINE;
 use linemate_layout::plan::resolve;
@@ -382,7 +382,7 @@ fn confirm_on_all(
     let edits: Vec<EditFile> = layouts.iter().map(|(edits, _)| (*edits).clone()).collect();
     let interleavings = Interleavings {
         all: request.all_interleavings,
-        ..Interleavings::new(request.seed, request.interleavings)
+        ..Interleavings::new(Seed(request.seed), request.interleavings)
     };
     for (scene, under) in scenes {
         let on = |machine| {

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use linemate_answers::{Estimate, SurveyRow};
 use linemate_experiment::scene::{Scene, Watch};
-use linemate_experiment::{Conditions, Experiment};
+use linemate_experiment::{Conditions, Experiment, Seed};
 use linemate_layout::nesting::embeds;
 use linemate_machine::{LineSize, Machine};
 use linemate_replay::{Cause, Counts};
@@ -53,7 +53,7 @@ pub fn survey(
         for machine in machines {
             // One interleaving: the ranking has no intervals, and each worthwhile type is confirmed
             // by its own question.
-            let outcome = Experiment::new(&scene, machine, conditions)?.as_recorded(seed)?;
+            let outcome = Experiment::new(&scene, machine, conditions)?.as_recorded(Seed(seed))?;
             whole += CyclesByCause::of(&outcome.totals).all();
             for (key, counts) in scene.keys.iter().zip(&outcome.keys) {
                 // Whole subjects have no place.

@@ -12,6 +12,7 @@ use linemate_advise::survey::survey;
 use linemate_advise::trace::Trace;
 use linemate_advise::{Advice, AdviseError, Choice, Request, advise};
 use linemate_experiment::Conditions;
+use linemate_experiment::Seed;
 use linemate_experiment::scene::{Scene, Watch};
 use linemate_layout::plan::resolve;
 use linemate_layout::{EditSubject, Layouts};
@@ -164,7 +165,7 @@ fn what_contends_is_parted_and_replay_confirms_it() {
     let run = Run {
         machine: machine(),
         conditions: Conditions::default(),
-        seed: 1,
+        seed: Seed(1),
         interleavings: 8,
         all_interleavings: false,
         ablate: false,

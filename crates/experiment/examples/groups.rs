@@ -17,7 +17,7 @@ use std::path::Path;
 
 use linemate_attribution::{Analysis, FunctionName, Names, visit_chunks};
 use linemate_experiment::scene::{Scene, Watch};
-use linemate_experiment::{Conditions, Experiment};
+use linemate_experiment::{Conditions, Experiment, Seed};
 use linemate_machine::{Machine, Mechanism, find};
 use linemate_recording::{Access, AccessKind, Call, GuestAddr, Marker, Recording, Return, Visitor};
 use linemate_replay::{Counts, sets_reached};
@@ -190,7 +190,7 @@ fn misses(session: &Session<'_>, machine: &Machine) -> Result<()> {
         llc_share: true,
         ..Conditions::default()
     };
-    let outcome = Experiment::new(&scene, machine, conditions)?.as_recorded(1)?;
+    let outcome = Experiment::new(&scene, machine, conditions)?.as_recorded(Seed(1))?;
     let mut by_function: BTreeMap<&str, u64> = BTreeMap::new();
     let mut user = 0;
     for (site, counts) in scene.sites.iter().zip(&outcome.sites) {

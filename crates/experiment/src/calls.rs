@@ -53,7 +53,7 @@ pub(crate) struct CallStacks<'c> {
     /// By CPU: when an instruction returned from an interrupt last.
     interrupt_ends: Vec<Option<VirtualTime>>,
     /// By task: the frames of those that no CPU runs.
-    waiting: FxHashMap<u64, Vec<Frame>>,
+    waiting: FxHashMap<GuestAddr, Vec<Frame>>,
     /// How well calls and returns fit.
     pub(crate) balance: Balance,
     /// How often the function came onto a stack that it was not on.
@@ -189,7 +189,7 @@ impl<'c> CallStacks<'c> {
     }
 
     /// A CPU continues with another task. The addresses of their descriptions identify tasks.
-    pub(crate) fn switch(&mut self, cpu: CpuId, from: Option<u64>, to: Option<u64>) {
+    pub(crate) fn switch(&mut self, cpu: CpuId, from: Option<GuestAddr>, to: Option<GuestAddr>) {
         let Some(running) = self.running.get_mut(usize::from(cpu.0)) else {
             return;
         };
@@ -420,9 +420,9 @@ mod tests {
         };
         stacks.access(&on(0, OTHER + CALL));
         assert!(stacks.access(&on(0, ASKED + PLAIN)));
-        stacks.switch(CpuId(0), Some(1), Some(2));
+        stacks.switch(CpuId(0), Some(GuestAddr(1)), Some(GuestAddr(2)));
         assert!(!stacks.access(&on(0, OTHER + PLAIN)));
-        stacks.switch(CpuId(1), Some(3), Some(1));
+        stacks.switch(CpuId(1), Some(GuestAddr(3)), Some(GuestAddr(1)));
         assert!(stacks.access(&on(1, OTHER + PLAIN)), "on another CPU");
         assert!(!stacks.access(&on(1, 0x40_1000)));
         assert!(!stacks.access(&on(1, OTHER + PLAIN)), "entered anew");

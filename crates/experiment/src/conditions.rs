@@ -1,6 +1,7 @@
 //! How a recording is replayed, whichever the question.
 
 use linemate_replay::{Mixing, Scaling};
+use serde::{Deserialize, Serialize};
 
 use crate::cpus::Cpus;
 
@@ -57,18 +58,24 @@ impl Groups {
 /// The fewest interleavings that give a confidence interval worth the name.
 pub const INTERLEAVINGS_MIN: usize = 8;
 
+/// Which interleaving: how late the slices of a round begin is drawn from it.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct Seed(pub u64);
+
 /// The interleavings of a comparison.
 #[derive(Clone, Debug)]
 pub struct Interleavings {
     /// The seed of each.
-    pub seeds: Vec<u64>,
+    pub seeds: Vec<Seed>,
     /// Whether all are replayed, also where the figures of fewer are narrow enough.
     pub all: bool,
 }
 
 impl Interleavings {
     /// At most that many, as few as give narrow figures.
-    pub fn new(first: u64, count: usize) -> Interleavings {
+    pub fn new(first: Seed, count: usize) -> Interleavings {
         Interleavings {
             seeds: seeds(first, count),
             all: false,
@@ -77,6 +84,7 @@ impl Interleavings {
 }
 
 /// The seeds of that many interleavings.
-pub fn seeds(first: u64, count: usize) -> Vec<u64> {
-    (0..count as u64).map(|i| first.wrapping_add(i)).collect()
+pub fn seeds(first: Seed, count: usize) -> Vec<Seed> {
+    let seed = |i| Seed(first.0.wrapping_add(i));
+    (0..count as u64).map(seed).collect()
 }

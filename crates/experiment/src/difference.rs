@@ -23,11 +23,12 @@ use linemate_session::rounds::Rounds;
 use linemate_session::shelf::{self, Part};
 use linemate_session::step::Step;
 use linemate_session::stream::{FollowedPacker, Reader, Stream, Tables, Wanted};
-use linemate_types::TypeModel;
+use linemate_types::{ByteSize, TypeModel};
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 
+use crate::conditions::Seed;
 use crate::error::ExperimentError;
 use crate::known::{KnownOutcomes, question_of_moved};
 use crate::runner::{FILLING, Job, Runner};
@@ -46,10 +47,24 @@ const DRIFT_MAX: f64 = 0.05;
 
 /// The largest object all of whose lines are followed, accessed or not: an edit moves members into lines of their object that nothing
 /// accessed. Of a larger one (a table that is one variable) only lines that are accessed are.
-const OBJECT_MAX: u64 = 1 << 16;
+const OBJECT_MAX: ByteSize = ByteSize(1 << 16);
 
 /// Of how many variants the caches are filled at a time: `advise` asks about dozens, and each holds its lines until it has counted.
 const VARIANTS_AT_ONCE: usize = 8;
+
+/// Two lines that are fetched together, by their address in pairs of lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct PairNumber(u64);
+
+/// The last of `size` bytes, 1 at least, from `first` on.
+fn last_byte(first: GuestAddr, size: ByteSize) -> GuestAddr {
+    GuestAddr(first.0.saturating_add(size.0 - 1))
+}
+
+/// Bytes of an access; one of none counts as of one.
+fn size_of_access(step: &Step) -> ByteSize {
+    ByteSize(u64::from(step.access.size.max(1)))
+}
 
 /// Lines that edits may change.
 #[derive(Debug)]
@@ -58,7 +73,7 @@ pub(crate) struct EditedLines {
     /// By subject: whether an edit changes where its accesses go.
     moved: Vec<bool>,
     /// Both lines of each pair: one is fetched with the other.
-    pairs: FxHashSet<u64>,
+    pairs: FxHashSet<PairNumber>,
     objects: FxHashSet<GuestAddr>,
 }
 
@@ -72,30 +87,28 @@ impl EditedLines {
         }
     }
 
-    fn pair(&self, addr: u64) -> u64 {
-        addr >> (self.line.shift() + 1)
+    fn pair(&self, addr: GuestAddr) -> PairNumber {
+        PairNumber(addr.0 >> (self.line.shift() + 1))
     }
 
-    fn add_range(&mut self, first: u64, last: u64) {
-        let pairs = self.pair(first)..=self.pair(last);
-        self.pairs.extend(pairs);
+    /// `size`: 1 byte at least.
+    fn add_bytes(&mut self, first: GuestAddr, size: ByteSize) {
+        let (first, last) = (self.pair(first), self.pair(last_byte(first, size)));
+        self.pairs.extend((first.0..=last.0).map(PairNumber));
     }
 
     /// Those of an access to a moved object, and of the object.
     fn add(&mut self, step: &Step, scene: &Scene<'_>, model: &TypeModel) {
-        let addr = step.access.addr.0;
-        let base = addr.wrapping_sub(u64::from(step.offset));
-        if self.objects.insert(GuestAddr(base)) {
+        let addr = step.access.addr;
+        let base = GuestAddr(addr.0.wrapping_sub(u64::from(step.offset)));
+        if self.objects.insert(base) {
             let ty = scene.types.get(step.subject.index()).copied().flatten();
-            let size = ty.and_then(|ty| model.size_of(ty)).unwrap_or(0);
-            if (1..=OBJECT_MAX).contains(&size) {
-                self.add_range(base, base.saturating_add(size - 1));
+            let size = ByteSize(ty.and_then(|ty| model.size_of(ty)).unwrap_or(0));
+            if (ByteSize(1)..=OBJECT_MAX).contains(&size) {
+                self.add_bytes(base, size);
             }
         }
-        self.add_range(
-            addr,
-            addr.saturating_add(u64::from(step.access.size.max(1)) - 1),
-        );
+        self.add_bytes(addr, size_of_access(step));
     }
 
     /// Whether the access is to one of them.
@@ -104,8 +117,8 @@ impl EditedLines {
         if self.moved[step.subject.index()] {
             return true;
         }
-        let addr = step.access.addr.0;
-        let last = addr.saturating_add(u64::from(step.access.size.max(1)) - 1);
+        let addr = step.access.addr;
+        let last = last_byte(addr, size_of_access(step));
         let (first, last) = (self.pair(addr), self.pair(last));
         self.pairs.contains(&first) || (last != first && self.pairs.contains(&last))
     }
@@ -124,7 +137,7 @@ pub(crate) struct Difference<'s> {
     tables: Tables,
     part: Part,
     warm: Option<Warm>,
-    baselines: BTreeMap<u64, Baseline>,
+    baselines: BTreeMap<Seed, Baseline>,
     /// Whether there is more than what was kept.
     grown: bool,
 }
@@ -144,7 +157,7 @@ struct KeptDifferences {
     followed: Vec<u8>,
     filling: Timeline,
     /// By seed: the timeline, and what the partial replay without edits finds.
-    seeds: BTreeMap<u64, (Timeline, Option<Outcome>)>,
+    seeds: BTreeMap<Seed, (Timeline, Option<Outcome>)>,
 }
 
 /// The same, to be written.
@@ -152,7 +165,7 @@ struct KeptDifferences {
 struct KeptOf<'k> {
     followed: &'k [u8],
     filling: &'k Timeline,
-    seeds: BTreeMap<u64, (&'k Timeline, Option<&'k Outcome>)>,
+    seeds: BTreeMap<Seed, (&'k Timeline, Option<&'k Outcome>)>,
 }
 
 /// An interleaving of the layout as recorded.
@@ -323,9 +336,9 @@ impl<'a> Experiment<'a> {
         variants: &[&Variant],
         jobs: &[Job],
     ) -> Result<Differences, ExperimentError> {
-        let seeds: BTreeSet<u64> = jobs.iter().map(|job| job.seed).collect();
-        let unknown = |seed: &u64| !difference.baselines.contains_key(seed);
-        let new: Vec<u64> = seeds.iter().copied().filter(unknown).collect();
+        let seeds: BTreeSet<Seed> = jobs.iter().map(|job| job.seed).collect();
+        let unknown = |seed: &Seed| !difference.baselines.contains_key(seed);
+        let new: Vec<Seed> = seeds.iter().copied().filter(unknown).collect();
         if !new.is_empty() {
             self.replay_recorded(difference, variants[0], &new)?;
         }
@@ -378,7 +391,7 @@ impl<'a> Experiment<'a> {
         &self,
         difference: &mut Difference<'a>,
         recorded: &Variant,
-        seeds: &[u64],
+        seeds: &[Seed],
     ) -> Result<(), ExperimentError> {
         let warm = match difference.warm.take() {
             Some(warm) if warm.replay.is_some() => warm,
@@ -397,7 +410,7 @@ impl<'a> Experiment<'a> {
             lines.mark(rounds);
             Ok(())
         })?;
-        let finish = |(seed, runner): (&u64, Runner<'_>)| {
+        let finish = |(seed, runner): (&Seed, Runner<'_>)| {
             let mut replay = runner.replayed(&left_out)?;
             let timeline = Arc::new(replay.take_timeline());
             let baseline = Baseline {
@@ -408,7 +421,7 @@ impl<'a> Experiment<'a> {
             Ok((*seed, baseline))
         };
         let new = seeds.par_iter().zip(runners).map(finish);
-        let new: Vec<(u64, Baseline)> = new.collect::<Result<_, ExperimentError>>()?;
+        let new: Vec<(Seed, Baseline)> = new.collect::<Result<_, ExperimentError>>()?;
         difference.baselines.extend(new);
         difference.warm = Some(warm);
         difference.grown = true;

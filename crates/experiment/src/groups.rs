@@ -11,6 +11,7 @@ use linemate_replay::{
 };
 use rustc_hash::FxHashMap;
 
+use crate::conditions::Seed;
 use crate::cpus::Cpus;
 use crate::error::ExperimentError;
 use crate::names::FieldNames;
@@ -74,7 +75,7 @@ impl Experiment<'_> {
     pub(crate) fn finish(
         &self,
         replay: Replay<AsRecorded, NoClones>,
-        seed: u64,
+        seed: Seed,
     ) -> Result<Outcome, ExperimentError> {
         let (own, _, tape) = replay.finish_taped();
         let copies = self.cpus.copies;
@@ -87,7 +88,7 @@ impl Experiment<'_> {
         let lines = self.lines.then(|| self.scene.session.time_grid());
         let scaling = self.conditions.groups.scaling(self.cpus);
         let recorded = self.cpus.recorded;
-        let scaled = Scaled::new(self.machine, recorded, scaling, &tape, seed, lines)?;
+        let scaled = Scaled::new(self.machine, recorded, scaling, &tape, seed.0, lines)?;
         let copies = Copies {
             cpus: &cpus,
             count: copies,

@@ -6,9 +6,10 @@ use std::fmt::Write;
 
 use linemate_replay::Outcome;
 use linemate_session::Session;
-use linemate_session::shelf::{self, Part};
+use linemate_session::shelf::{self, Digest, Part};
 use xxhash_rust::xxh3::Xxh3;
 
+use crate::conditions::Seed;
 use crate::setup::Experiment;
 use crate::variant::Unedited;
 
@@ -19,7 +20,7 @@ const OUTCOMES_MAX: usize = 16;
 pub(crate) struct KnownOutcomes<'s> {
     session: &'s Session<'s>,
     part: Option<Part>,
-    outcomes: BTreeMap<u64, Outcome>,
+    outcomes: BTreeMap<Seed, Outcome>,
     grown: bool,
 }
 
@@ -32,7 +33,8 @@ impl<'s> KnownOutcomes<'s> {
         let alone = !experiment.conditions.exact && session.growth().is_none();
         let part = alone.then(|| Part::Outcomes(question(experiment, layout)));
         let kept = part.and_then(|part| session.shelf().load(part));
-        let outcomes: Option<BTreeMap<u64, Outcome>> = kept.and_then(|bytes| shelf::unpack(&bytes));
+        let outcomes: Option<BTreeMap<Seed, Outcome>> =
+            kept.and_then(|bytes| shelf::unpack(&bytes));
         let (keys, sites) = (experiment.scene.keys.len(), experiment.scene.sites.len());
         let twice = 1 + usize::from(experiment.under.is_some());
         // A digest of 64 bits can collide, and what is loaded is indexed by key afterwards.
@@ -47,12 +49,12 @@ impl<'s> KnownOutcomes<'s> {
     }
 
     /// The outcome under that seed's interleaving.
-    pub(crate) fn get(&self, seed: u64) -> Option<&Outcome> {
+    pub(crate) fn get(&self, seed: Seed) -> Option<&Outcome> {
         self.outcomes.get(&seed)
     }
 
     /// One that was not known.
-    pub(crate) fn add(&mut self, seed: u64, outcome: &Outcome) {
+    pub(crate) fn add(&mut self, seed: Seed, outcome: &Outcome) {
         if self.part.is_some() && self.outcomes.len() < OUTCOMES_MAX {
             self.outcomes.insert(seed, outcome.clone());
             self.grown = true;
@@ -71,8 +73,8 @@ impl<'s> KnownOutcomes<'s> {
 }
 
 /// A digest of all that decides what a replay without edits finds, but for the recording and the seed.
-fn question(experiment: &Experiment<'_>, layout: Unedited) -> u64 {
-    let mut digest = Digest(Xxh3::new());
+fn question(experiment: &Experiment<'_>, layout: Unedited) -> Digest {
+    let mut digest = Digester(Xxh3::new());
     let Experiment {
         scene,
         machine,
@@ -93,22 +95,22 @@ fn question(experiment: &Experiment<'_>, layout: Unedited) -> u64 {
         "{layout:?} {machine:?} {code:?} {cpus:?} {conditions:?} {lines} {under:?} {:?} {:?} {:?}",
         scene.keys, scene.sites, scene.sources
     );
-    digest.0.digest()
+    Digest(digest.0.digest())
 }
 
 /// The same for what edits of these subjects are put on top of.
-pub(crate) fn question_of_moved(experiment: &Experiment<'_>, moved: &[bool]) -> u64 {
-    let mut digest = Digest(Xxh3::new());
+pub(crate) fn question_of_moved(experiment: &Experiment<'_>, moved: &[bool]) -> Digest {
+    let mut digest = Digester(Xxh3::new());
     let recorded = question(experiment, Unedited::AsRecorded);
     // Writing to a digest cannot fail.
     let _ = write!(digest, "{recorded:x} {moved:?}");
-    digest.0.digest()
+    Digest(digest.0.digest())
 }
 
 /// Digests what is written to it.
-struct Digest(Xxh3);
+struct Digester(Xxh3);
 
-impl Write for Digest {
+impl Write for Digester {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
         self.0.update(text.as_bytes());
         Ok(())

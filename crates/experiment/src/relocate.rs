@@ -10,6 +10,8 @@
 use linemate_recording::{CpuId, GuestAddr, PAGE};
 use linemate_types::{ByteAlign, ByteSize};
 
+use crate::conditions::Seed;
+
 /// The first address that is given away: below bit 56 (the sign of a 57-bit address), above all that Linux maps for a process unless it asks.
 const START: GuestAddr = GuestAddr(0x00e0_0000_0000_0000);
 /// What an object's place is kept within.
@@ -44,9 +46,9 @@ pub struct Frames {
 
 impl Frames {
     /// The frames of that seed.
-    pub fn new(seed: u64) -> Frames {
+    pub fn new(seed: Seed) -> Frames {
         Frames {
-            seed: mix((seed ^ (seed >> 32)) as u32),
+            seed: mix((seed.0 ^ (seed.0 >> 32)) as u32),
         }
     }
 
@@ -366,14 +368,17 @@ mod tests {
         // 278 pages in 32 groups of sets at random: 8.7 in each on average, and each with four of the lines. The fullest of 32 such groups has
         // between 11 and 22 in all but about one of a thousand cases.
         for seed in 1..=8 {
-            let scattered = l2(Some(Frames::new(seed)));
+            let scattered = l2(Some(Frames::new(Seed(seed))));
             assert_eq!((scattered.lines, scattered.reached), (1111, 128), "{seed}");
             assert!(
                 (11..=22).contains(&scattered.fullest),
                 "{seed}: {scattered:?}"
             );
         }
-        assert_ne!(l2(Some(Frames::new(1))), l2(Some(Frames::new(2))));
+        assert_ne!(
+            l2(Some(Frames::new(Seed(1)))),
+            l2(Some(Frames::new(Seed(2))))
+        );
     }
 
     #[test]
@@ -395,7 +400,7 @@ mod tests {
 
     #[test]
     fn pages_of_percpu_memory_are_in_frames_of_their_own() {
-        let (one, other) = (Frames::new(1), Frames::new(2));
+        let (one, other) = (Frames::new(Seed(1)), Frames::new(Seed(2)));
         let pages = (0..4096).map(|page| plus(PERCPU, page * PAGE));
         let pages: Vec<GuestAddr> = pages.collect();
         let end = plus(PERCPU, PERCPU_BYTES.0);

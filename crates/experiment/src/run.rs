@@ -31,6 +31,7 @@ use linemate_session::steps;
 use linemate_session::stream::{Reader, Wanted};
 use rayon::prelude::*;
 
+use crate::conditions::Seed;
 use crate::cpus::Cpus;
 use crate::difference::Difference;
 use crate::error::ExperimentError;
@@ -81,7 +82,7 @@ impl<'a> Experiment<'a> {
     pub fn run<T>(
         &self,
         variants: &[&Variant],
-        seeds: &[u64],
+        seeds: &[Seed],
         mut keep: impl FnMut(usize, Outcome) -> T,
         enough: impl Fn(&[T], &[T], usize) -> bool,
     ) -> Result<Vec<Vec<T>>, ExperimentError> {
@@ -209,7 +210,7 @@ impl<'a> Experiment<'a> {
         jobs: &[Job],
     ) -> Result<Vec<(Job, Outcome)>, ExperimentError> {
         if self.conditions.cold {
-            let seeded = |job: &Job| Interleaving::Seeded(job.seed);
+            let seeded = |job: &Job| Interleaving::Seeded(job.seed.0);
             let runner = |job: &Job| self.runner(variants[job.variant], seeded(job));
             let runners = jobs.iter().map(runner).collect::<Result<_, _>>()?;
             return self.count(supply, jobs, runners, 1);
@@ -262,7 +263,7 @@ impl<'a> Experiment<'a> {
     ///
     /// # Errors
     /// As [`Experiment::run`].
-    pub fn as_recorded(&self, seed: u64) -> Result<Outcome, ExperimentError> {
+    pub fn as_recorded(&self, seed: Seed) -> Result<Outcome, ExperimentError> {
         let mut known = KnownOutcomes::of(self, Unedited::AsRecorded);
         if let Some(outcome) = known.get(seed) {
             return Ok(outcome.clone());
@@ -285,7 +286,7 @@ impl<'a> Experiment<'a> {
     /// As [`Experiment::run`].
     pub fn placed(
         &self,
-        seed: u64,
+        seed: Seed,
         mut place: impl FnMut(&Step) -> Placed,
     ) -> Result<Outcome, ExperimentError> {
         if self.cpus.copies > 1 {
@@ -325,9 +326,9 @@ impl<'a> Experiment<'a> {
         &self,
         supply: &Supply<'_>,
         variant: &'s Variant,
-        seed: u64,
+        seed: Seed,
     ) -> Result<Runner<'s>, ExperimentError> {
-        let seeded = Interleaving::Seeded(seed);
+        let seeded = Interleaving::Seeded(seed.0);
         if self.conditions.cold {
             return self.runner(variant, seeded);
         }

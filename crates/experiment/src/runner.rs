@@ -6,6 +6,7 @@ use linemate_replay::{AsRecorded, Interleaving, NoClones, Replay, ReplayError};
 use linemate_session::rounds::{LeftOut, Rounds};
 use rayon::prelude::*;
 
+use crate::conditions::Seed;
 use crate::variant::{Memory, Variant};
 
 /// Under which interleaving caches are filled: one that no seed decides, so that an interleaving's figures are the same in every question.
@@ -16,11 +17,11 @@ pub(crate) const FILLING: Interleaving = Interleaving::Aligned;
 pub(crate) struct Job {
     /// The number of the variant to replay.
     pub(crate) variant: usize,
-    pub(crate) seed: u64,
+    pub(crate) seed: Seed,
 }
 
 /// Each of these variants with every seed of a batch, variant by variant.
-pub(crate) fn pairs(variants: &[usize], batch: &[u64]) -> Vec<Job> {
+pub(crate) fn pairs(variants: &[usize], batch: &[Seed]) -> Vec<Job> {
     let all = |variant: &usize| {
         let variant = *variant;
         batch.iter().map(move |seed| Job {
@@ -75,8 +76,8 @@ impl<'s> Runner<'s> {
     }
 
     /// After a warm-up: the replay that counts.
-    pub(crate) fn counting(mut self, seed: u64) -> Self {
-        self.replay.begin_counting(Interleaving::Seeded(seed));
+    pub(crate) fn counting(mut self, seed: Seed) -> Self {
+        self.replay.begin_counting(Interleaving::Seeded(seed.0));
         self
     }
 

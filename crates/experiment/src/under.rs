@@ -14,7 +14,7 @@ use linemate_recording::{
     Return, Role, VirtualTime, Visitor,
 };
 use linemate_replay::{Counts, Outcome};
-use linemate_session::shelf::{self, Part};
+use linemate_session::shelf::{self, Digest, Part};
 use linemate_session::step::Step;
 use linemate_session::{Session, recorded_cpus};
 use serde::{Deserialize, Serialize};
@@ -64,7 +64,7 @@ pub struct Under {
     /// By CPU, ascending: the time of the first access under it and of the last one, again and again.
     spans: Vec<Vec<(u64, u64)>>,
     /// What distinguishes it from other questions.
-    pub(crate) question: u64,
+    pub(crate) question: Digest,
 }
 
 impl Under {
@@ -211,11 +211,11 @@ impl<'u> UnderMarker<'u> {
 }
 
 /// What distinguishes a question from others about the same recording.
-fn question(function: &str, code: u64) -> u64 {
+fn question(function: &str, code: Digest) -> Digest {
     let mut digest = Xxh3::new();
-    digest.update(&code.to_le_bytes());
+    digest.update(&code.0.to_le_bytes());
     digest.update(function.as_bytes());
-    digest.digest()
+    Digest(digest.digest())
 }
 
 /// Reads the recording once, in order.
@@ -255,16 +255,16 @@ struct Watcher<'c> {
     /// By CPU: instructions of which it is not known yet whether they were under the function.
     pending: Vec<u64>,
     /// The CPU that runs, and until when its instructions are counted.
-    running: Option<(CpuId, u64)>,
+    running: Option<(CpuId, VirtualTime)>,
 }
 
 impl Watcher<'_> {
     /// Counts the instructions of the running CPU up to then.
     #[inline]
-    fn run(&mut self, until: u64) {
+    fn run(&mut self, until: VirtualTime) {
         if let Some((cpu, since)) = &mut self.running {
             if let Some(pending) = self.pending.get_mut(usize::from(cpu.0)) {
-                *pending += until.saturating_sub(*since);
+                *pending += until.0.saturating_sub(since.0);
             }
             *since = until;
         }
@@ -274,8 +274,8 @@ impl Watcher<'_> {
     #[inline]
     fn reach(&mut self, cpu: CpuId, time: VirtualTime) {
         match self.running {
-            Some((running, _)) if running == cpu => self.run(time.0),
-            _ => self.running = Some((cpu, time.0)),
+            Some((running, _)) if running == cpu => self.run(time),
+            _ => self.running = Some((cpu, time)),
         }
     }
 
@@ -337,7 +337,10 @@ impl Visitor for Watcher<'_> {
         self.reach(cpu, call.time);
         self.settle(cpu, self.stacks.is_under(cpu));
         match role {
-            Role::ContextSwitch => self.stacks.switch(cpu, call.values[0], call.values[1]),
+            Role::ContextSwitch => {
+                let [from, to] = [call.values[0], call.values[1]].map(|task| task.map(GuestAddr));
+                self.stacks.switch(cpu, from, to);
+            }
             _ => self.stacks.interrupt(cpu, call.stack),
         }
     }
@@ -346,8 +349,8 @@ impl Visitor for Watcher<'_> {
 
     fn marker(&mut self, marker: &Marker) {
         if marker.mark == Mark::Turn {
-            self.run(marker.time.0);
-            self.running = Some((marker.cpu, marker.time.0));
+            self.run(marker.time);
+            self.running = Some((marker.cpu, marker.time));
         }
     }
 }

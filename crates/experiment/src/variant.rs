@@ -18,6 +18,7 @@ use linemate_layout::pointer::PointerChase;
 use linemate_session::step::Step;
 
 use crate::code::code_of;
+use crate::conditions::Seed;
 pub use crate::error::VariantError;
 use crate::follow::Arrays;
 use crate::relocate::{Area, Frames, Resize, relocate};
@@ -86,7 +87,11 @@ impl Variant {
     ///
     /// # Errors
     /// A function that the kernel does not have, a type that the recording does not touch.
-    pub fn new(plan: &mut Plan<'_>, scene: &Scene<'_>, seed: u64) -> Result<Variant, VariantError> {
+    pub fn new(
+        plan: &mut Plan<'_>,
+        scene: &Scene<'_>,
+        seed: Seed,
+    ) -> Result<Variant, VariantError> {
         let mut area = Area::default();
         let mut variant = Variant {
             edited: !(plan.types.is_empty() && plan.objects.is_empty() && plan.accesses.is_empty()),

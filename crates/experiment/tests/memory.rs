@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use linemate_experiment::scene::{Scene, Watch};
 use linemate_experiment::variant::Variant;
-use linemate_experiment::{Conditions, Experiment, seeds};
+use linemate_experiment::{Conditions, Experiment, Seed, seeds};
 use linemate_layout::{EditSubject, Plan, parse_flags};
 use linemate_machine::find;
 use linemate_recording::{AccessKind, Recording};
@@ -45,7 +45,7 @@ fn outcomes(recording: &Recording, memory: usize) -> Vec<Vec<Outcome>> {
         let edits = parse_flags(subject, &[edit.to_owned()]).unwrap();
         let model = session.analysis().model();
         let mut plan = Plan::new(model, machine.line, &edits, &images).unwrap();
-        Variant::new(&mut plan, &scene, 1).unwrap()
+        Variant::new(&mut plan, &scene, Seed(1)).unwrap()
     };
     let edited = ["isolate nr_running", "remove nr_running"].map(variant);
     let recorded = Variant::as_recorded(&scene);
@@ -57,7 +57,7 @@ fn outcomes(recording: &Recording, memory: usize) -> Vec<Vec<Outcome>> {
     let keep = |_, outcome| outcome;
     let never = |_: &[Outcome], _: &[Outcome], _| false;
     experiment
-        .run(&variants, &seeds(1, 5), keep, never)
+        .run(&variants, &seeds(Seed(1), 5), keep, never)
         .unwrap()
 }
 

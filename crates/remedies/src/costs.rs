@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use linemate_experiment::scene::Step;
-use linemate_experiment::{Experiment, ExperimentError};
+use linemate_experiment::{Experiment, ExperimentError, Seed};
 use linemate_recording::AccessKind;
 use linemate_replay::{Cause, Counts, KeyId, Placed, SiteId};
 use rustc_hash::FxHashMap;
@@ -138,7 +138,7 @@ impl MeasuredCosts {
     ) -> Result<MeasuredCosts, ExperimentError> {
         // Every access in the recording's order, not what a filter leaves: what follows an atomic,
         // and what a pointer leads to, are often hits.
-        let outcome = experiment.placed(seed, |step| classes.place(step))?;
+        let outcome = experiment.placed(Seed(seed), |step| classes.place(step))?;
         let mut costs = MeasuredCosts {
             exchanges: classes.exchanges.into_iter().collect(),
             meetings: classes.follower.finish(),

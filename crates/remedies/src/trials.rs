@@ -5,7 +5,7 @@
 
 use linemate_answers::{Gain, RemedyEffect};
 use linemate_experiment::scene::Scene;
-use linemate_experiment::{Experiment, ExperimentError, Interleavings};
+use linemate_experiment::{Experiment, ExperimentError, Interleavings, Seed};
 use linemate_layout::plan::resolve;
 use linemate_layout::{EditFile, parse};
 use linemate_study::{Effect, WhatIfError, compare};
@@ -31,7 +31,7 @@ pub(crate) fn try_all(
     let edits: Vec<EditFile> = parsed.iter().flatten().cloned().collect();
     let interleavings = Interleavings {
         all: options.all_interleavings,
-        ..Interleavings::new(options.seed, options.interleavings)
+        ..Interleavings::new(Seed(options.seed), options.interleavings)
     };
     let mut effects = match compare(&experiment, &edits, &interleavings) {
         Ok(effects) => effects.into_iter(),

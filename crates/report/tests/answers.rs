@@ -13,6 +13,7 @@ use linemate_answers::{
 };
 use linemate_documents::{advice_document, diff_document, survey_document};
 use linemate_experiment::Conditions;
+use linemate_experiment::Seed;
 use linemate_layout::EditSubject;
 use linemate_machine::{Machine, find};
 use linemate_recording::{AccessKind, Recording};
@@ -182,7 +183,7 @@ fn a_difference_is_read_back_with_and_without_costs() {
     let of = |on| fields(&session, Some(&rq), on, None).unwrap();
     let on = On {
         machine: &machine,
-        seed: 1,
+        seed: Seed(1),
         conditions: Conditions::default(),
         under: None,
     };

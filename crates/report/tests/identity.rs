@@ -8,6 +8,7 @@ use linemate_advise::survey::survey;
 use linemate_answers::{By, Cost, Costs, Report, TypeRow, TypeView, View};
 use linemate_documents::{ReportOptions, costs_document, report_document};
 use linemate_experiment::Conditions;
+use linemate_experiment::Seed;
 use linemate_layout::{EditSubject, parse_flags};
 use linemate_machine::{Machine, find};
 use linemate_recording::Recording;
@@ -78,7 +79,7 @@ fn on<'m>(machine: &'m Machine) -> CostRun<'m> {
     CostRun {
         machine,
         conditions: Conditions::default(),
-        seed: 1,
+        seed: Seed(1),
         sources: false,
     }
 }
@@ -185,7 +186,7 @@ fn a_difference_and_a_what_if_are_of_the_type_wherever_it_is() {
     let machine = machine();
     let on = On {
         machine: &machine,
-        seed: 1,
+        seed: Seed(1),
         conditions: Conditions::default(),
         under: None,
     };
@@ -211,7 +212,7 @@ fn a_difference_and_a_what_if_are_of_the_type_wherever_it_is() {
     let found = study.run(&Run {
         machine,
         conditions: Conditions::default(),
-        seed: 1,
+        seed: Seed(1),
         interleavings: 8,
         all_interleavings: false,
         ablate: false,

@@ -21,7 +21,7 @@ use crate::event::{EventError, count_event};
 use crate::ownership::Ownership;
 use crate::progress::{Progress, Silent, Step};
 use crate::recorded::recorded_cpus;
-use crate::shelf::{self, Nothing, Part, Shelf};
+use crate::shelf::{self, Digest, Nothing, Part, Shelf};
 use crate::stream::{self, Named, Stream};
 
 /// A recording that answers questions.
@@ -41,7 +41,7 @@ pub struct Session<'r> {
 /// The recorded kernel's machine code.
 struct Code {
     sections: Vec<CodeSection>,
-    digest: u64,
+    digest: Digest,
     dependences: OnceLock<Arc<Dependences>>,
 }
 
@@ -153,7 +153,7 @@ impl<'r> Session<'r> {
             digest.update(&section.bytes);
         }
         let code = Code {
-            digest: digest.digest(),
+            digest: Digest(digest.digest()),
             sections,
             dependences: OnceLock::new(),
         };
@@ -183,7 +183,7 @@ impl<'r> Session<'r> {
     }
 
     /// A digest of the machine code that was given, if any was.
-    pub fn code_digest(&self) -> Option<u64> {
+    pub fn code_digest(&self) -> Option<Digest> {
         self.code.as_ref().map(|code| code.digest)
     }
 

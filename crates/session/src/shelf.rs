@@ -4,13 +4,23 @@ use std::fmt;
 use std::io::Read;
 
 use linemate_machine::LineSize;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 /// zstd's default level: it is fast enough that reading takes the time.
 const LEVEL: i32 = 3;
 /// The most bytes that are unpacked: a damaged length must not ask for all memory.
 const BYTES_MAX: u64 = 1 << 30;
+
+/// 64 bits that stand for all that something was worked out from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Digest(pub u64);
+
+impl fmt::LowerHex for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::LowerHex::fmt(&self.0, f)
+    }
+}
 
 /// A part of what is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,13 +29,13 @@ pub enum Part {
     Counts,
     /// The accesses that replays on machines with such lines need.
     Stream(LineSize),
-    /// What replays without edits found; the number identifies scene, machine and conditions.
-    Outcomes(u64),
-    /// What differences are added to; the number identifies scene, machine, conditions and moved
+    /// What replays without edits found; the digest identifies scene, machine and conditions.
+    Outcomes(Digest),
+    /// What differences are added to; the digest identifies scene, machine, conditions and moved
     /// types.
-    Differences(u64),
-    /// When a function is on a stack; the number identifies function and image.
-    Under(u64),
+    Differences(Digest),
+    /// When a function is on a stack; the digest identifies function and image.
+    Under(Digest),
 }
 
 impl fmt::Display for Part {

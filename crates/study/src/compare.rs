@@ -11,7 +11,7 @@ use linemate_attribution::SubjectId;
 use linemate_experiment::scene::Scene;
 use linemate_experiment::under::UnderCounts;
 use linemate_experiment::variant::Variant;
-use linemate_experiment::{Experiment, ExperimentError, Interleavings};
+use linemate_experiment::{Experiment, ExperimentError, Interleavings, Seed};
 use linemate_layout::edit::EditFile;
 use linemate_layout::nesting::embeds;
 use linemate_layout::plan::{ObjectRule, Plan};
@@ -111,7 +111,7 @@ impl<'m> Edited<'m> {
         edits: &EditFile,
         images: &BTreeMap<String, TypeModel>,
         line: LineSize,
-        seed: u64,
+        seed: Seed,
     ) -> Result<Edited<'m>, WhatIfError> {
         let model = scene.session.analysis().model();
         let mut plan = Plan::new(model, line, edits, images)?;
@@ -154,7 +154,7 @@ impl<'m> Edited<'m> {
 pub(crate) struct Comparison<'c, 'a> {
     pub(crate) experiment: &'c Experiment<'a>,
     pub(crate) variants: &'c [&'c Variant],
-    pub(crate) seeds: &'c [u64],
+    pub(crate) seeds: &'c [Seed],
     /// Whether to stop before the last seed where the figures are narrow enough.
     pub(crate) until_narrow: bool,
 }

@@ -13,7 +13,7 @@ use linemate_attribution::Analysis;
 use linemate_experiment::scene::{KeyName, Scene, Watch};
 use linemate_experiment::under::{Under, UnderCounts};
 use linemate_experiment::variant::Variant;
-use linemate_experiment::{Conditions, Cpus, Experiment};
+use linemate_experiment::{Conditions, Cpus, Experiment, Seed};
 use linemate_layout::edit::EditSubject;
 use linemate_layout::plan::{resolve, subject_name};
 use linemate_machine::Machine;
@@ -35,7 +35,7 @@ pub struct CostRun<'m> {
     pub machine: &'m Machine,
     pub conditions: Conditions,
     /// The seed of the one interleaving that is replayed.
-    pub seed: u64,
+    pub seed: Seed,
     /// Whether costs are also reported by line of programs' source.
     pub sources: bool,
 }
@@ -154,7 +154,7 @@ fn told(
         line_bytes: run.machine.line.bytes(),
         cpus: cpus.replayed(),
         recorded_cpus: cpus.recorded,
-        seed: run.seed,
+        seed: run.seed.0,
         interleavings: 1,
         accesses: scene.accesses,
         device_accesses: outcome.uncached,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use linemate_answers::{DiffFigures, DiffSide};
 use linemate_experiment::scene::{Scene, Watch};
 use linemate_experiment::under::{Under, UnderCounts};
-use linemate_experiment::{Conditions, Cpus, Experiment};
+use linemate_experiment::{Conditions, Cpus, Experiment, Seed};
 use linemate_layout::edit::EditSubject;
 use linemate_layout::plan::{resolve, subject_name};
 use linemate_replay::{Cause, Counts};
@@ -21,7 +21,7 @@ use crate::whatif::WhatIfError;
 pub struct On<'m> {
     pub machine: &'m linemate_machine::Machine,
     /// The seed of the one interleaving that is replayed.
-    pub seed: u64,
+    pub seed: Seed,
     /// CPUs, caches. Accesses are counted as recorded all the same.
     pub conditions: Conditions,
     /// A function: accesses and costs are then those while it is on the stack, on the replayed CPUs.

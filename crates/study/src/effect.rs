@@ -11,7 +11,7 @@ use linemate_answers::{
 use linemate_experiment::scene::Scene;
 use linemate_experiment::under::Under;
 use linemate_experiment::variant::Variant;
-use linemate_experiment::{Conditions, Cpus};
+use linemate_experiment::{Conditions, Cpus, Seed};
 use linemate_machine::Machine;
 use linemate_recording::AccessKind;
 use linemate_replay::{Cause, Counts, Outcome, Source};
@@ -45,7 +45,7 @@ pub struct Run {
     pub machine: Machine,
     pub conditions: Conditions,
     /// The first interleaving's seed; the others count up from it.
-    pub seed: u64,
+    pub seed: Seed,
     /// The most interleavings to replay; fewer where the intervals are narrow before.
     pub interleavings: usize,
     /// Whether to replay all of them, also where the figures of fewer are narrow enough: so that means of several answers are over the same.
@@ -359,7 +359,7 @@ pub(crate) fn whatif(facts: &Facts<'_>) -> WhatIf {
         line_bytes: facts.line.bytes(),
         cpus: facts.cpus.replayed(),
         recorded_cpus: facts.cpus.recorded,
-        seed: run.seed,
+        seed: run.seed.0,
         interleavings: facts.outcomes.first().map_or(0, Vec::len),
         interleavings_max: run.interleavings,
         by_difference: facts.by_difference(),

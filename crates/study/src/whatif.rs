@@ -8,7 +8,7 @@ use linemate_answers::{SetsChange, TypeSets, WhatIf};
 use linemate_experiment::scene::{Scene, TypePair, Watch};
 use linemate_experiment::under::{Under, UnderCounts};
 use linemate_experiment::variant::{Variant, VariantError};
-use linemate_experiment::{Experiment, ExperimentError, INTERLEAVINGS_MIN, seeds};
+use linemate_experiment::{Experiment, ExperimentError, INTERLEAVINGS_MIN, Seed, seeds};
 use linemate_layout::edit::{EditFile, EditSubject};
 use linemate_layout::plan::{
     AccessRule, ObjectRule, Plan, PlanError, PlanReason, resolve, subject_name,
@@ -318,7 +318,7 @@ impl<'a> Study<'a> {
         &self,
         kind: VariantKind,
         line: LineSize,
-        seed: u64,
+        seed: Seed,
     ) -> Result<(Variant, Vec<u64>), WhatIfError> {
         let edits = self.edits.filtered(|number| match kind {
             VariantKind::Without => false,

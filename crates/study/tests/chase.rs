@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use linemate_answers::{Followed, WhatIf};
 use linemate_experiment::Conditions;
+use linemate_experiment::Seed;
 use linemate_layout::parse;
 use linemate_machine::find;
 use linemate_recording::{AccessKind, Recording};
@@ -69,7 +70,7 @@ fn whatif(recording: &Recording, edits: &str) -> Result<WhatIf, String> {
     let run = Run {
         machine: find("westmere-4s-80").unwrap(),
         conditions: Conditions::default(),
-        seed: 1,
+        seed: Seed(1),
         interleavings: 8,
         all_interleavings: false,
         ablate: false,

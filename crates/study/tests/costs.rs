@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use linemate_answers::{CellCost, Cost, Costs, LineCost, LinePair, MachinePlaces};
-use linemate_experiment::{Conditions, ExperimentError};
+use linemate_experiment::{Conditions, ExperimentError, Seed};
 use linemate_layout::EditSubject;
 use linemate_machine::{Machine, find};
 use linemate_recording::{AccessKind, Recording};
@@ -45,7 +45,7 @@ fn found(subject: Option<&str>, cpus: Option<usize>) -> Result<Costs, WhatIfErro
             cpus,
             ..Conditions::default()
         },
-        seed: 1,
+        seed: Seed(1),
         sources: false,
     };
     let subject = subject.map(|name| EditSubject::Named(name.to_owned()));
@@ -165,7 +165,7 @@ fn an_exact_replay_has_the_same_transfers() {
         let run = CostRun {
             machine: &machine,
             conditions,
-            seed: 1,
+            seed: Seed(1),
             sources: false,
         };
         costs(&session, None, run).unwrap().lines
@@ -181,7 +181,7 @@ fn several_questions_are_answered_by_one_replay() {
     let run = CostRun {
         machine: &machine,
         conditions: Conditions::default(),
-        seed: 1,
+        seed: Seed(1),
         sources: false,
     };
     let rq = EditSubject::Named("rq".to_owned());
@@ -287,7 +287,7 @@ fn everything_that_costs() -> Costs {
             cpus: Some(8),
             ..Conditions::default()
         },
-        seed: 1,
+        seed: Seed(1),
         sources: true,
     };
     costs(&session, None, run).unwrap()
@@ -342,7 +342,7 @@ fn taken_across_clones(by_the_second_cpu: u64) -> bool {
             cpus: Some(4),
             ..Conditions::default()
         },
-        seed: 1,
+        seed: Seed(1),
         sources: false,
     };
     let costs = costs(&session, None, run).unwrap();
@@ -404,7 +404,7 @@ fn device_registers_are_in_no_cache() {
     let run = CostRun {
         machine: &machine,
         conditions: Conditions::default(),
-        seed: 1,
+        seed: Seed(1),
         sources: false,
     };
     let costs = costs(&session, None, run).unwrap();

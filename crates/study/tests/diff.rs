@@ -4,6 +4,7 @@
 
 use linemate_answers::{DiffFigures, DiffSide};
 use linemate_experiment::Conditions;
+use linemate_experiment::Seed;
 use linemate_layout::EditSubject;
 use linemate_machine::{Machine, find};
 use linemate_recording::{AccessKind, Recording};
@@ -42,7 +43,7 @@ fn of(subject: Option<&str>, machine: Option<&Machine>) -> Result<DiffSide, What
     let subject = subject.map(|name| EditSubject::Named(name.to_owned()));
     let on = machine.map(|machine| On {
         machine,
-        seed: 1,
+        seed: Seed(1),
         conditions: Conditions::default(),
         under: None,
     });
@@ -92,7 +93,7 @@ fn on_a_machine_fields_cost_what_costs_says() {
     let run = CostRun {
         machine: &machine,
         conditions: Conditions::default(),
-        seed: 1,
+        seed: Seed(1),
         sources: false,
     };
     let costs = costs(&session, None, run).unwrap();

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use linemate_answers::{Costs, WhatIf};
 use linemate_experiment::Conditions;
+use linemate_experiment::Seed;
 use linemate_layout::{EditSubject, parse_flags};
 use linemate_machine::{LineSize, Machine, find};
 use linemate_recording::{AccessKind, Recording};
@@ -63,7 +64,7 @@ fn asked(session: &Session<'_>, machine: &Machine, conditions: Conditions) -> Co
     let run = CostRun {
         machine,
         conditions,
-        seed: 1,
+        seed: Seed(1),
         sources: false,
     };
     costs(session, None, run).unwrap()
@@ -77,7 +78,7 @@ fn edited(session: &Session<'_>) -> WhatIf {
     let run = Run {
         machine: machine(LineSize::B64),
         conditions: Conditions::default(),
-        seed: 1,
+        seed: Seed(1),
         interleavings: 8,
         all_interleavings: false,
         ablate: false,
@@ -246,7 +247,7 @@ fn an_outcome_is_kept_for_its_own_question() {
         let run = CostRun {
             machine,
             conditions,
-            seed,
+            seed: Seed(seed),
             sources: false,
         };
         let alone = costs(&Session::new(&recording).unwrap(), None, run).unwrap();

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use linemate_answers::{Cost, Costs};
 use linemate_experiment::Conditions;
+use linemate_experiment::Seed;
 use linemate_machine::{Machine, Mechanism, find};
 use linemate_recording::{AccessKind, Recording};
 use linemate_session::Session;
@@ -78,7 +79,7 @@ fn asked(session: &Session<'_>, overlap: bool) -> Costs {
             cold: true,
             ..Conditions::default()
         },
-        seed: 1,
+        seed: Seed(1),
         sources: false,
     };
     costs(session, None, run).unwrap()

@@ -6,7 +6,7 @@ use std::fs;
 use std::process::Command;
 
 use linemate_experiment::scene::{Scene, Watch};
-use linemate_experiment::{Conditions, Experiment};
+use linemate_experiment::{Conditions, Experiment, Seed};
 use linemate_machine::find;
 use linemate_recording::Recording;
 use linemate_session::Session;
@@ -55,7 +55,7 @@ fn named_functions_of_a_program_are_not_the_kernels() {
     assert!(scene.sites.iter().all(|site| site.user), "{names:?}");
     let machine = find("gnr-2s-480").unwrap();
     let experiment = Experiment::new(&scene, &machine, conditions()).unwrap();
-    let outcome = experiment.as_recorded(1).unwrap();
+    let outcome = experiment.as_recorded(Seed(1)).unwrap();
     let misses = scene.llc_misses_of_programs(&outcome);
     // All code is the program's, and its first touch of each line misses.
     assert_eq!(misses, outcome.totals.llc_misses[..3]);
@@ -71,7 +71,7 @@ fn functions_of_a_program_add_up_to_the_whole() {
         let run = CostRun {
             machine: &machine,
             conditions: conditions(),
-            seed: 1,
+            seed: Seed(1),
             sources,
         };
         let costs = costs(&session, None, run).unwrap();

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use linemate_answers::{SetCounts, SetMeans, TypeSets, WhatIf};
 use linemate_experiment::Conditions;
+use linemate_experiment::Seed;
 use linemate_layout::{EditSubject, parse};
 use linemate_machine::{Machine, find};
 use linemate_recording::{AccessKind, Recording};
@@ -55,7 +56,7 @@ fn whatif(recording: &Recording, edits: &str, seed: u64) -> WhatIf {
     let run = Run {
         machine: machine(),
         conditions: Conditions::default(),
-        seed,
+        seed: Seed(seed),
         interleavings: 8,
         all_interleavings: false,
         ablate: false,
@@ -89,7 +90,7 @@ fn lines_of_the_busiest_cpu_and_their_mean_are_counted() {
     let run = CostRun {
         machine: &machine,
         conditions: Conditions::default(),
-        seed: 1,
+        seed: Seed(1),
         sources: false,
     };
     let of = |name: &str| -> Option<TypeSets> {

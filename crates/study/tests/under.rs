@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use linemate_answers::{Costs, DiffFigures};
 use linemate_experiment::scene::{Scene, Watch};
-use linemate_experiment::{Conditions, Experiment, Interleavings, Under, UnderError};
+use linemate_experiment::{Conditions, Experiment, Interleavings, Seed, Under, UnderError};
 use linemate_layout::parse::parse;
 use linemate_machine::{Machine, find};
 use linemate_recording::Recording;
@@ -32,7 +32,7 @@ fn run(machine: &Machine, cpus: Option<usize>) -> CostRun<'_> {
             cpus,
             ..Conditions::default()
         },
-        seed: 1,
+        seed: Seed(1),
         sources: false,
     }
 }
@@ -233,7 +233,7 @@ fn a_what_if_tells_what_changes_under_a_function() {
         let run = Run {
             machine: machine(),
             conditions: Conditions::default(),
-            seed: 1,
+            seed: Seed(1),
             interleavings: 8,
             all_interleavings: true,
             ablate: false,
@@ -271,7 +271,7 @@ fn comparing_measures_under_a_function_what_a_what_if_does() {
             under: Some(&under),
             ..Experiment::new(&scene, &machine, Conditions::default()).unwrap()
         };
-        let interleavings = Interleavings::new(1, 8);
+        let interleavings = Interleavings::new(Seed(1), 8);
         let edits = std::slice::from_ref(&edits);
         let effects = compare(&experiment, edits, &interleavings).unwrap();
         let effect = effects.into_iter().next().unwrap().unwrap();
@@ -279,7 +279,7 @@ fn comparing_measures_under_a_function_what_a_what_if_does() {
         let run = Run {
             machine: machine.clone(),
             conditions: Conditions::default(),
-            seed: 1,
+            seed: Seed(1),
             interleavings: 8,
             all_interleavings: false,
             ablate: false,
@@ -289,7 +289,7 @@ fn comparing_measures_under_a_function_what_a_what_if_does() {
         assert_eq!(effect.whole, answer.whole, "{function}");
     }
     let experiment = Experiment::new(&scene, &machine, Conditions::default()).unwrap();
-    let effects = compare(&experiment, &[edits], &Interleavings::new(1, 8)).unwrap();
+    let effects = compare(&experiment, &[edits], &Interleavings::new(Seed(1), 8)).unwrap();
     assert!(
         effects
             .iter()
@@ -307,7 +307,7 @@ fn two_recordings_are_compared_by_what_a_function_costs_in_each() {
         let under = under(&session, function);
         let on = On {
             machine: &machine,
-            seed: 1,
+            seed: Seed(1),
             conditions: Conditions::default(),
             under: Some(&under),
         };

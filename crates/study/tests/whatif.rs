@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use linemate_answers::{Measure, WhatIf};
 use linemate_experiment::Conditions;
+use linemate_experiment::Seed;
 use linemate_layout::{EditSubject, parse, parse_flags};
 use linemate_machine::{Machine, Mechanism, find};
 use linemate_recording::{AccessKind, Recording};
@@ -36,7 +37,7 @@ fn run(machine: &str) -> Run {
     Run {
         machine,
         conditions: Conditions::default(),
-        seed: 1,
+        seed: Seed(1),
         interleavings: 8,
         all_interleavings: false,
         ablate: false,

@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::Context;
 use linemate_answers::{DiffDocument, DiffSide, MachineDiff, Page};
 use linemate_documents::diff_document;
+use linemate_experiment::Seed;
 use linemate_layout::EditSubject;
 use linemate_machine::Machine;
 use linemate_page::{About, Answered, Frame};
@@ -104,7 +105,7 @@ impl Side {
         let about = about.transpose()?;
         let on = |machine| On {
             machine,
-            seed: question.seed(),
+            seed: Seed(question.seed()),
             conditions: question.conditions(),
             under: under.as_ref(),
         };

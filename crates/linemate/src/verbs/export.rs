@@ -9,6 +9,7 @@ use linemate_answers::{By, MachinesDocument, Report, WhatIfDocument};
 use linemate_documents::{
     ReportOptions, costs_document, machines_document, report_document, whatif_document,
 };
+use linemate_experiment::Seed;
 use linemate_export::{Accesses, Facts, Run, SCHEMA_FILE, WithLines, check_schema, schema_text};
 use linemate_files::{FileSet, Published};
 use linemate_layout::EditSubject;
@@ -170,7 +171,7 @@ fn export(
     let conditions = CostRun {
         machine,
         conditions: question.conditions(),
-        seed: question.seed(),
+        seed: Seed(question.seed()),
         sources: false,
     };
     let found = costs(session, None, conditions).with_context(|| question.place())?;
@@ -281,7 +282,7 @@ fn whatif(
     let run = StudyRun {
         machine,
         conditions: question.conditions(),
-        seed: question.seed(),
+        seed: Seed(question.seed()),
         interleavings: question.replaying.interleavings,
         all_interleavings: question.replaying.all_interleavings,
         ablate: false,

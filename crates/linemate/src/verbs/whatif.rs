@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use linemate_answers::{LayoutChange, WhatIf, WhatIfDocument};
 use linemate_documents::{layout_changes, whatif_document};
+use linemate_experiment::Seed;
 use linemate_layout::{EditFile, EditSubject, Plan};
 use linemate_machine::Machine;
 use linemate_page::{Answered, Frame};
@@ -87,7 +88,7 @@ impl Args {
         Run {
             machine,
             conditions: replaying.conditions(),
-            seed: replaying.seed,
+            seed: Seed(replaying.seed),
             interleavings: replaying.interleavings,
             all_interleavings: replaying.all_interleavings,
             ablate: self.ablate,

@@ -3,6 +3,7 @@
 use anyhow::Context;
 use linemate_answers::{Costs, CostsDocument};
 use linemate_documents::costs_document;
+use linemate_experiment::Seed;
 use linemate_experiment::Under;
 use linemate_layout::EditSubject;
 use linemate_machine::Machine;
@@ -104,7 +105,7 @@ impl OnMachine<'_> {
         let run = CostRun {
             machine: self.machine,
             conditions: question.conditions(),
-            seed: question.seed(),
+            seed: Seed(question.seed()),
             sources: matches!(self.args.by, Rows::Source),
         };
         let mut subjects = vec![subject.as_ref()];
