@@ -110,11 +110,11 @@ bench: ## the figures of evidence/benchmarks.md on this machine, as markdown
 	@$(MAKE) --no-print-directory build
 	@scripts/bench.sh
 
-cases: ## the five published works in full: kernels are built, booted and recorded (hours; goes on where it was interrupted)
+cases: ## the five published works in full: kernels are built, booted and recorded (hours; goes on where it was interrupted; SWEEP_PROFILE)
 	@scripts/setup.sh cases
 	@$(MAKE) --no-print-directory build
 	@failed=0; for case in $$(find cases -name case.toml | sort); do \
-		target/release/linemate case run "$${case%/case.toml}" || failed=1; \
+		target/release/linemate case run $${SWEEP_PROFILE:+--profile sweep/profiles/$$SWEEP_PROFILE} "$${case%/case.toml}" || failed=1; \
 	done; exit $$failed
 
 sweep: ## the matrix of sweep/sweep.yaml, recorded, replayed, exported (48 recordings; goes on where it was interrupted; SWEEP_OUT, SWEEP_PROFILE)

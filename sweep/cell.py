@@ -18,8 +18,9 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import inputs
 import workflow
-from workflow import ROOT, digest, file_digest, find, last_line, write
+from inputs import ROOT, digest, file_digest, find, last_line, write
 
 LINEMATE = os.environ.get("LINEMATE", str(ROOT / "target/release/linemate"))
 
@@ -34,7 +35,7 @@ def resolve_kernel(name):
         if not path.is_file():
             return {"name": name, "reason": f"{name}: there is no such image"}
         return {"name": name, "image": str(path), "sha256": file_digest(path)}
-    path, reason = workflow.kernel_image(name)
+    path, reason = inputs.kernel_image(name)
     if path is None:
         return {"name": name, "reason": reason}
     return {"name": name, "image": path, "sha256": file_digest(path)}
@@ -227,14 +228,14 @@ def steps_of(out, cells):
 def of_cell(title, out, verb, key, needs, uses=()):
     told = out / {"record": f"recordings/{key}.json", "export": f"exported/{key}"}[verb]
     command = [sys.executable, Path(__file__).resolve(), verb, out, key]
-    return workflow.step(title, command, needs, uses, output=str(told), spent=str(out / "spent" / f"{verb}-{key}.json"))
+    return inputs.step(title, command, needs, uses, output=str(told), spent=str(out / "spent" / f"{verb}-{key}.json"))
 
 
 def run(config_path, out, profile, options):
     """A whole sweep, from where it was interrupted."""
     cells = matrix(read_matrix(config_path))
     write(out / "matrix.json", json.dumps(cells, indent=1, sort_keys=True))
-    failed = workflow.carry_out(steps_of(out, cells), out / ".run", profile, options)
+    failed = workflow.carry_out(steps_of(out, cells), out / ".run", profile, ["--keep-going", *options])
     # What a recording or a replay lacks is a row of the tables; that there are no rows is an error.
     if failed is None:
         raise SystemExit("sweep: error: Snakemake failed: its messages are above")

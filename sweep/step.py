@@ -79,7 +79,7 @@ class Step:
             try:
                 shutil.copyfile(said or "", self.made)
             except OSError as error:
-                return f"the build names {said} as its image: {error.strerror}"
+                return f"the build reports {said} as its image: {error.strerror}"
         elif takes == "said":
             self.made.write_text(json.dumps({"said": said or "no output"}, separators=(",", ":"), ensure_ascii=False))
         self.output.parent.mkdir(parents=True, exist_ok=True)

@@ -16,9 +16,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import inputs
 import ranking
 import workflow
-from workflow import FOLDERS, ROOT, digest, file_digest, find, write
+from inputs import FOLDERS, ROOT, digest, file_digest, find, write
 
 STEPS = ["record", "ask", "design", "try", "rank"]
 
@@ -137,7 +138,7 @@ class Survey:
         return Path(step["output"])
 
     def carry_out(self):
-        failed = workflow.carry_out(self.wanted, self.out / ".run", self.options.profile)
+        failed = workflow.carry_out(self.wanted, self.out / ".run", self.options.profile, ["--keep-going"])
         if failed is None:
             fail("Snakemake failed: its messages are above")
         self.logs.update(failed)
@@ -159,7 +160,7 @@ class Survey:
             made = self.out / ".run" / f"{target.name}.made"
             command = [self.options.linemate, "record", "--kernel", self.options.image, "--timeout", self.options.timeout, "-o", made, *words]
             needs = workflow.recording(workload["memory"])
-            self.want("record", workflow.step(f"survey: record {name}", command, needs, output=str(target), made=str(made), takes="made"))
+            self.want("record", inputs.step(f"survey: record {name}", command, needs, output=str(target), made=str(made), takes="made"))
         return recordings
 
     def recorded(self, recordings):
@@ -180,14 +181,14 @@ class Survey:
         words = [str(word) for word in command]
         target = self.out / folder / f"{name}-{digest([words, self.options.tool_digest])}.json"
         title = f"survey: {words[0]} of {name}"
-        return self.want(verb, workflow.step(title, [self.options.linemate, *words], workflow.ANALYSIS, uses, output=str(target), takes="stdout"))
+        return self.want(verb, inputs.step(title, [self.options.linemate, *words], workflow.ANALYSIS, uses, output=str(target), takes="stdout"))
 
     def answer(self, name, verb, target):
         """A document; None if it failed or was not asked for."""
         if target.is_file():
             return json.loads(target.read_text())
         if target.name in self.logs:
-            self.failed(f"{name}: {verb}", workflow.last_line(self.logs[target.name]))
+            self.failed(f"{name}: {verb}", inputs.last_line(self.logs[target.name]))
         return None
 
     def ask(self):
@@ -283,7 +284,7 @@ def of_kernel(options, kernel):
     options = copy.copy(options)
     options.image = kernel
     if kernel.startswith("debian:"):
-        options.image, reason = workflow.kernel_image(kernel)
+        options.image, reason = inputs.kernel_image(kernel)
         if options.image is None:
             fail(f"there is no kernel {kernel}: {reason}")
     options.image_digest = file_digest(options.image)

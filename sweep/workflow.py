@@ -1,6 +1,12 @@
-"""What sweeps and surveys have in common: where workloads are, names of outputs, and the start of the workflow (sweep/Snakefile). Standard library only."""
+"""Starts the workflow (sweep/Snakefile) for sweeps, surveys and cases. Standard library only.
 
-import hashlib
+    workflow.py STEPS.json FOLDER PROFILE [SNAKEMAKE OPTION…]     carry out the steps of a case, as `linemate case run` lists them
+
+FOLDER is one run's; PROFILE a name of sweep/profiles, or a folder with a config.yaml. The exit code is 0 if all steps are done. What a step that failed says is
+in FOLDER/NAME.failed and FOLDER/NAME.log.
+"""
+
+import importlib.util
 import json
 import os
 import shutil
@@ -9,53 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ["target/workloads", "workloads/subsystems", "workloads"]
-
-# Changes when outputs that were kept under equal keys would be made in another way.
-KEYS = "linemate.sweep/3"
-
-
-def digest(value):
-    """Half of a SHA-256 of a value as JSON: it tells cells apart and makes a name of 32 digits."""
-    text = json.dumps([KEYS, value], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-def file_digest(path):
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def write(path, text):
-    """Writes a file as a whole: whoever finds it finds all of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text(text)
-    partial.replace(path)
-
-
-def find(name):
-    """A file of the workloads, by its path from the checkout, because recordings tell their commands; else a program on PATH, or None."""
-    if "/" in name:
-        return name if (ROOT / name).is_file() else None
-    for folder in FOLDERS:
-        if (ROOT / folder / name).is_file():
-            return f"{folder}/{name}"
-    return shutil.which(name)
-
-
-def last_line(text):
-    lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
-    return lines[-1].removeprefix("linemate: ") if lines else "it gives no reason"
-
-
-def kernel_image(name):
-    """The image that `debian:6.12` stands for; or None and why there is none."""
-    run = subprocess.run([ROOT / "scripts/kernel-image.sh", name], capture_output=True, text=True)
-    if run.returncode != 0:
-        return None, last_line(run.stderr).removeprefix("kernel-image: ")
-    return run.stdout.strip(), None
+HERE = Path(__file__).resolve().parent
 
 
 def recording(memory):
@@ -67,15 +27,27 @@ def recording(memory):
 ANALYSIS = {"threads": 1, "mem_mb": 1500, "runtime": 30}
 
 
-def step(title, command, needs, uses=(), **more):
-    """A step, as sweep/step.py describes it."""
-    return {"title": title, "command": [str(word) for word in command], "folder": str(ROOT), "uses": list(uses), **needs, **more}
+def build():
+    """What a kernel's build needs: every core, and a compiler's memory on each."""
+    cores = os.cpu_count() or 1
+    return {"threads": cores, "mem_mb": 2000 + 500 * cores, "runtime": 240}
 
 
 def missing(steps):
     """The steps whose output does not exist, each after those of them that it uses."""
     absent = {name: of for name, of in steps.items() if not Path(of["output"]).is_file()}
     return {name: {**of, "uses": [used for used in of["uses"] if used in absent]} for name, of in absent.items()}
+
+
+def snakemake(folder, profile):
+    """The command that carries out FOLDER/steps.json."""
+    # A package of the distribution has its own Python.
+    program = [sys.executable, "-m", "snakemake"] if importlib.util.find_spec("snakemake") else ["snakemake"]
+    settings = profile if "/" in profile else HERE / "profiles" / profile
+    command = [*program, "--snakefile", HERE / "Snakefile", "--profile", settings, "--directory", folder, "--nolock"]
+    if profile == "local":
+        command += ["--resources", f"mem_mb={os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') // 2**20}"]
+    return [str(word) for word in command]
 
 
 def carry_out(steps, folder, profile, options=()):
@@ -87,13 +59,28 @@ def carry_out(steps, folder, profile, options=()):
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     (folder / "steps.json").write_text(json.dumps(steps))
-    command = [sys.executable, "-m", "snakemake", "--snakefile", ROOT / "sweep/Snakefile", "--profile", ROOT / "sweep/profiles" / profile]
-    command += ["--directory", folder, "--nolock"]
-    if profile == "local":
-        command += ["--resources", f"mem_mb={os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') // 2**20}"]
-    # A stop from the keyboard is Snakemake's, which waits for its steps.
-    before = signal.signal(signal.SIGINT, lambda *_: None)
-    run = subprocess.run([str(word) for word in [*command, *options]], stdout=sys.stderr)
-    signal.signal(signal.SIGINT, before)
+    with subprocess.Popen([*snakemake(folder, profile), *options], stdout=sys.stderr) as run:
+        # A stop from the keyboard reaches Snakemake by itself, which waits for its steps. It takes SIGTERM for a wish to finish what runs, which on a
+        # cluster may take hours; SIGINT cancels it.
+        handlers = {signal.SIGINT: lambda *_: None, signal.SIGTERM: lambda *_: run.send_signal(signal.SIGINT)}
+        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+        run.wait()
+    for number, handler in before.items():
+        signal.signal(number, handler)
     failed = {name: (folder / f"{name}.log").read_text(errors="replace") for name in steps if (folder / f"{name}.failed").is_file()}
     return failed if run.returncode == 0 or failed else None
+
+
+def of_case(step):
+    """A step with what it needs, of which a case names the kind."""
+    kind = step.pop("needs")
+    needs = {"analysis": lambda: ANALYSIS, "build": build}.get(kind) or (lambda: recording(kind))
+    return {**step, **needs()}
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 4:
+        raise SystemExit(__doc__)
+    listed = json.loads(Path(sys.argv[1]).read_text())
+    outcome = carry_out({name: of_case(of) for name, of in listed.items()}, Path(sys.argv[2]), sys.argv[3], sys.argv[4:])
+    raise SystemExit(0 if outcome == {} else 1)

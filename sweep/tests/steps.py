@@ -13,6 +13,7 @@ from pathlib import Path
 
 SWEEP = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(SWEEP))
+import inputs  # noqa: E402
 import workflow  # noqa: E402
 
 
@@ -23,7 +24,7 @@ class InAFolder(unittest.TestCase):
         self.addCleanup(self.temporary.cleanup)
 
     def step(self, command, **more):
-        return workflow.step("a step", ["sh", "-c", command], workflow.ANALYSIS, **more)
+        return inputs.step("a step", ["sh", "-c", command], workflow.ANALYSIS, **more)
 
 
 class Step(InAFolder):
@@ -58,7 +59,7 @@ class Step(InAFolder):
         for command, takes, reason in [
             ("echo part; echo linemate: no >&2; exit 2", "stdout", "no"),
             ("exit 3", "stdout", "exit code 3"),
-            ("echo /nowhere", "image", "the build names /nowhere as its image: No such file or directory"),
+            ("echo /nowhere", "image", "the build reports /nowhere as its image: No such file or directory"),
         ]:
             code, _ = self.carry_out(command, output=str(output), takes=takes)
             self.assertEqual((code, (self.folder / "s.failed").read_text(), output.exists()), (1, reason, False))
@@ -101,7 +102,7 @@ class Workflow(InAFolder):
         }
 
     def carry_out(self, steps):
-        return workflow.carry_out(steps, self.folder / ".run", "local", ["--quiet", "all"])
+        return workflow.carry_out(steps, self.folder / ".run", "local", ["--keep-going", "--quiet", "all"])
 
     def test_what_a_failure_leaves_is_done_when_the_steps_are_listed_again(self):
         self.assertEqual(self.carry_out(self.steps("echo no >&2; exit 1")), {"2": "no\n"})
@@ -115,6 +116,14 @@ class Workflow(InAFolder):
         self.assertEqual(workflow.missing(self.steps("echo two")), {})
         (self.folder / "first").unlink()
         self.assertEqual(list(workflow.missing(self.steps("echo two"))), ["1"])
+
+    def test_what_a_case_needs_is_of_its_kind(self):
+        def listed(needs):
+            return workflow.of_case({"title": "a step", "needs": needs})
+
+        self.assertEqual(listed("analysis"), {"title": "a step", **workflow.ANALYSIS})
+        self.assertEqual(listed("1G")["mem_mb"], 3048)
+        self.assertEqual(listed("build")["threads"], os.cpu_count())
 
     def test_memory_is_read_as_record_takes_it(self):
         self.assertEqual([workflow.recording(memory)["mem_mb"] for memory in ("1G", "512M", "512")], [3048, 2024, 2024])

@@ -3,6 +3,7 @@
 //! A key is a hash of everything that the output depends on. A step whose output exists under its
 //! key is done: resuming needs nothing else, and nothing remembers how far a run got.
 
+mod order;
 mod shares;
 
 use linemate_files::Recipe;

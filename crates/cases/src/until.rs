@@ -1,7 +1,8 @@
-//! How many runs a case wants: a fixed number, or more until the recorded changes are known well enough.
+//! How many runs a case wants: a fixed number, or more until the recorded changes are known well
+//! enough.
 //!
-//! The rule looks at results alone, after each whole batch, so it gives the same number of runs however many steps run side by side and
-//! wherever a run was interrupted.
+//! The rule looks at results alone, after each whole batch, so it gives the same number of runs
+//! however many steps run side by side and wherever a run was interrupted.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -11,8 +12,8 @@ use linemate_answers::{Change, Rebuilt, Verdict};
 use crate::case::{Case, NarrowEnough, RunCount};
 use crate::plan::Plan;
 
-/// How many runs are added at a time. With fewer, results would be looked at more often, and a look that finds a narrow interval by
-/// chance ends the runs.
+/// How many runs are added at a time. With fewer, results would be looked at more often, and a look
+/// that finds a narrow interval by chance ends the runs.
 const BATCH: u16 = 5;
 
 impl RunCount {
@@ -56,8 +57,9 @@ impl fmt::Display for Interval {
     }
 }
 
-/// Whether more runs are wanted after those of the plan, of which this is what the rebuilt kernels cost. `None`: every recorded change is known well
-/// enough, there are as many runs as there may be, or the case has a fixed number.
+/// Whether more runs are wanted after those of the plan, of which this is what the rebuilt kernels
+/// cost. `None`: every recorded change is known well enough, there are as many runs as there may
+/// be, or the case has a fixed number.
 #[must_use]
 pub fn more_runs(case: &Case, plan: &Plan<'_>, rebuilt: &[Rebuilt]) -> Option<MoreRuns> {
     let RunCount::Until(enough) = case.guest.runs else {
@@ -84,7 +86,8 @@ fn width(interval: &Interval) -> f64 {
     interval.ci95.unwrap_or(f64::INFINITY)
 }
 
-/// The interval of what an edit's types cost in the rebuilt kernel. `None` where runs cannot narrow it: nothing is compared.
+/// The interval of what an edit's types cost in the rebuilt kernel. `None` where runs cannot narrow
+/// it: nothing is compared.
 fn interval(rebuilt: &Rebuilt) -> Option<Interval> {
     let compared = rebuilt.cost.best();
     if compared.verdict == Some(Verdict::NotComparable) {

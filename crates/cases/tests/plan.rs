@@ -4,7 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use linemate_cases::{Case, CaseReplay, Digests, GuestRun, Ingredient, Key, Mode, Plan, parse};
+use linemate_cases::{
+    Case, CaseReplay, Digests, GuestRun, Ingredient, Key, Mode, Plan, StepId, parse,
+};
 
 const CASE: &str = r#"
 name = "made-up"
@@ -308,6 +310,56 @@ fn only_what_depends_on_a_change_is_done_again() {
     assert_eq!(redone(Ingredient::Series("6.12".into())).len(), 7);
     assert_eq!(redone(Ingredient::File("config".into())).len(), all - 7);
     assert_eq!(redone(Ingredient::File("nothing of it".into())).len(), 0);
+}
+
+#[test]
+fn a_step_comes_after_what_it_reads_and_what_is_cheap_to_know_first() {
+    let before = |text: &str, title: &str| {
+        let case = parse(text).unwrap();
+        let plan = Plan::new(&case, Mode::Full);
+        let step = plan.steps.iter().position(|step| step.title == title);
+        let before = plan.before(StepId(step.unwrap())).into_iter();
+        let titles = before.map(|id| plan.steps[id.0].title.clone());
+        titles.collect::<Vec<_>>()
+    };
+    let two = CASE.replacen("cpus = 8", "cpus = 8\nruns = 2", 1);
+    let record = "record the unmodified kernel 6.12";
+    let plain = "build the kernel without patches";
+    assert_eq!(before(&two, record), [""; 0]);
+    assert_eq!(before(&two, "report on rq"), [record]);
+    // The first one leaves the names of all accesses to the others.
+    let prediction = before(&two, "predict only-predicted on m2");
+    assert_eq!(prediction, [record, "report on rq"]);
+    let predictions = [
+        "predict built on m1",
+        "predict built on m2",
+        "predict only-predicted on m1",
+        "predict only-predicted on m2",
+    ];
+    assert_eq!(before(&two, plain), predictions);
+    assert_eq!(
+        before(&two, "record the kernel built without patches, seed 43"),
+        [plain]
+    );
+    // They are compiled in one folder; with another configuration in another one.
+    let patched = before(&two, "build the kernel with built");
+    assert_eq!(patched[4..], [plain]);
+    let lockdep = before(&two, "build the kernel with built for lockdep");
+    assert_eq!(lockdep, predictions);
+    assert_eq!(
+        before(&two, "check the kernel with built: lockdep"),
+        ["build the kernel with built for lockdep"]
+    );
+    let built = two.replacen("series = \"6.12\"", "built = true", 1);
+    assert_eq!(before(&built, plain), [""; 0]);
+    assert_eq!(before(&built, "build the kernel with built"), [plain]);
+    // Steps of a plan are carried out in their order where only one runs at a time.
+    let case = parse(&two).unwrap();
+    let plan = Plan::new(&case, Mode::Full);
+    for number in 0..plan.steps.len() {
+        let before = plan.before(StepId(number));
+        assert!(before.iter().all(|id| id.0 < number), "{number}");
+    }
 }
 
 #[test]

@@ -22,10 +22,11 @@ fn run(case: &Path, cache: &Path, output: &Path, options: &[&str]) -> Output {
     linemate(&arguments)
 }
 
-/// The steps that were not done because they had been, and those that were.
+/// The steps that were not done because they had been, and those that were. Two that are one count as one.
 fn steps(output: &Output) -> (usize, usize) {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    let steps = text.lines().filter(|l| l.starts_with("linemate: ["));
+    let is_step = |l: &&str| l.starts_with("linemate: [") && !l.contains(": is step ");
+    let steps = text.lines().filter(is_step);
     let (kept, done): (Vec<&str>, Vec<&str>) =
         steps.partition(|l| l.ends_with("cached from an earlier run"));
     (kept.len(), done.len())
@@ -39,7 +40,7 @@ fn the_nohz_case_finds_predicts_and_is_not_done_twice() {
     let first = run(&case, &cache, &output, &["--quick"]);
     assert!(first.status.success(), "{}", story(&first));
     // Two edits with the same file have the same prediction.
-    assert_eq!(steps(&first), (1, 8), "{}", story(&first));
+    assert_eq!(steps(&first), (0, 8), "{}", story(&first));
 
     let json = fs::read(output.join("results.json")).unwrap();
     let results: Value = serde_json::from_slice(&json).unwrap();
@@ -88,7 +89,7 @@ fn the_nohz_case_finds_predicts_and_is_not_done_twice() {
     let cold = folder.path().join("cold");
     let other = run(&case, &cache, &cold, &["--quick", "--cold", "--llc-share"]);
     assert!(other.status.success(), "{}", story(&other));
-    assert_eq!(steps(&other), (3, 6), "{}", story(&other));
+    assert_eq!(steps(&other), (2, 6), "{}", story(&other));
     let json = fs::read(cold.join("results.json")).unwrap();
     let cold: Value = serde_json::from_slice(&json).unwrap();
     let replay = serde_json::json!({
@@ -215,9 +216,11 @@ fn faults_of_builds_are_one_line_and_cost_nothing_that_was_done() {
     assert_eq!(failed.status.code(), Some(2), "{}", story(&failed));
     assert_eq!(steps(&failed), (0, 4), "{}", story(&failed));
     let line = last_line(&failed);
-    let start = "linemate: made-up: build the kernel without patches: cc: error 3 (log: ";
+    // Which of the builds that can start is the first is the scheduler's to say.
+    let start = "linemate: made-up: build the kernel with";
     assert!(line.starts_with(start), "{line}");
-    let log = line.strip_prefix(start).unwrap().strip_suffix(')').unwrap();
+    let (_, log) = line.split_once(": cc: error 3 (log: ").unwrap();
+    let log = log.strip_suffix(')').unwrap();
     assert_eq!(
         fs::read_to_string(log).unwrap(),
         "cc: error 1\ncc: error 2\ncc: error 3\n"
@@ -229,7 +232,7 @@ fn faults_of_builds_are_one_line_and_cost_nothing_that_was_done() {
     );
     assert!(!output.exists());
 
-    // The patch does not apply; the kernel without it is built by then.
+    // The patch does not apply.
     let image = kernel("6.12");
     let builds = format!(
         "#!/bin/sh\n[ $# -eq 3 ] || {{ echo '1.patch does not apply' >&2; exit 1; }}\necho {}\n",
@@ -238,29 +241,30 @@ fn faults_of_builds_are_one_line_and_cost_nothing_that_was_done() {
     made_up_case(&case, &builds);
     let failed = run(&case, &cache, &output, &[]);
     assert_eq!(failed.status.code(), Some(2), "{}", story(&failed));
-    assert_eq!(steps(&failed), (4, 3), "{}", story(&failed));
+    assert_eq!(steps(&failed).0, 4, "{}", story(&failed));
     let line = last_line(&failed);
-    let start = "linemate: made-up: build the kernel with apart: 1.patch does not apply (log: ";
+    let start = "linemate: made-up: build the kernel with apart";
     assert!(line.starts_with(start), "{line}");
+    assert!(line.contains(": 1.patch does not apply (log: "), "{line}");
 
     // What comes out is not a kernel.
     made_up_case(&case, "#!/bin/sh\necho nonsense >$3\necho $3\n");
     let failed = run(&case, &cache, &output, &[]);
     assert_eq!(failed.status.code(), Some(2), "{}", story(&failed));
-    assert_eq!(steps(&failed), (4, 1), "{}", story(&failed));
+    let (kept, done) = steps(&failed);
+    assert!(kept >= 4 && done >= 1, "{}", story(&failed));
     let line = last_line(&failed);
-    assert!(
-        line.starts_with("linemate: made-up: record the kernel built without patches: "),
-        "{line}"
-    );
     assert!(line.contains("not an x86 kernel image"), "{line}");
 
     // Nothing is where the image should be.
     made_up_case(&case, "#!/bin/sh\necho /nowhere/bzImage\n");
     let line = last_line(&run(&case, &cache, &output, &[]));
-    assert_eq!(
-        line,
-        "linemate: made-up: build the kernel without patches: the build reports /nowhere/bzImage as its image: No such file or directory (os error 2)"
+    assert!(line.starts_with(start), "{line}");
+    assert!(
+        line.ends_with(
+            ": the build reports /nowhere/bzImage as its image: No such file or directory"
+        ),
+        "{line}"
     );
 
     // No source at all.
@@ -315,7 +319,9 @@ fn a_whole_case_records_again_and_holds_what_its_checks_find() {
     .unwrap();
     let failed = run(&case, &cache, &output, &[]);
     assert_eq!(failed.status.code(), Some(2), "{}", story(&failed));
-    assert_eq!(steps(&failed), (0, 11), "{}", story(&failed));
+    // What runs while the check fails is finished.
+    let (_, done) = steps(&failed);
+    assert!((5..=11).contains(&done), "{}", story(&failed));
     let line = last_line(&failed);
     assert!(
         line.starts_with("linemate: made-up: check the kernel with apart: stands: ")
@@ -327,14 +333,14 @@ fn a_whole_case_records_again_and_holds_what_its_checks_find() {
         "{}",
         story(&failed)
     );
-    // Without patches, with them, and with them and more configuration.
-    let configs = fs::read_to_string(folder.path().join("configs")).unwrap();
-    assert_eq!(configs, "CONFIG_A=y\nCONFIG_A=y\nCONFIG_A=y\n\nMORE=y\n");
-
     fs::write(case.join("check.sh"), "#!/bin/busybox sh\necho it stands\n").unwrap();
     let whole = run(&case, &cache, &output, &[]);
     assert!(whole.status.success(), "{}", story(&whole));
-    assert_eq!(steps(&whole), (11, 1), "{}", story(&whole));
+    assert_eq!(steps(&whole), (done, 12 - done), "{}", story(&whole));
+    // Without patches, with them, and with them and more configuration.
+    let configs = fs::read_to_string(folder.path().join("configs")).unwrap();
+    let count = |line: &str| configs.lines().filter(|other| *other == line).count();
+    assert_eq!((count("CONFIG_A=y"), count("MORE=y")), (3, 1), "{configs}");
     let json = fs::read(output.join("results.json")).unwrap();
     let results: Value = serde_json::from_slice(&json).unwrap();
     assert_eq!(results["mode"], "full");
@@ -410,7 +416,8 @@ fn events_that_are_not_there_are_told_before_anything_is_built() {
         "{line}"
     );
     let (done, line) = refused("kernel_restart");
-    assert_eq!(done, (0, 3), "{line}");
+    // Recorded and reported on; what the type costs is found meanwhile.
+    assert!((2..=3).contains(&done.1), "{line}");
     assert!(
         line.starts_with("linemate: made-up: predict apart on gnr-2s-480: ")
             && line.contains(": kernel_restart was never called while this was recorded: name an event that the workload has"),
@@ -454,8 +461,7 @@ fn an_interrupted_run_goes_on_where_it_was() {
     let last = lines.last().unwrap().unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(2));
     assert!(
-        last.starts_with("linemate: made-up: interrupted at ")
-            && last.ends_with(": finished steps are cached, the same command resumes there"),
+        last == "linemate: made-up: interrupted: finished steps are cached, the same command resumes after them",
         "{last}"
     );
     assert!(!output.exists());
@@ -476,6 +482,38 @@ fn an_interrupted_run_goes_on_where_it_was() {
         .filter(|name| name.starts_with("work-") || name.ends_with(".log"))
         .collect();
     assert_eq!(left, Vec::<String>::new());
+}
+
+#[test]
+fn without_snakemake_one_line_names_what_to_install() {
+    let folder = tempfile::tempdir().unwrap();
+    let case = folder.path().join("case");
+    made_up_case(&case, "");
+    let output = Command::new(env!("CARGO_BIN_EXE_linemate"))
+        .args(["case", "run", "--quick"])
+        .arg(&case)
+        .args(["--profile", "slurm", "--output"])
+        .arg(folder.path().join("out"))
+        .env("LINEMATE_CACHE", folder.path().join("cache"))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", story(&output));
+    assert_eq!(
+        String::from_utf8_lossy(&output.stderr),
+        "linemate: made-up: Snakemake runs the steps and is not installed: `scripts/setup.sh cases` or `pip install snakemake` installs it\n"
+    );
+    let refused = linemate(&[
+        "case",
+        "run",
+        case.to_str().unwrap(),
+        "--profile",
+        "nowhere",
+    ]);
+    let said = story(&refused);
+    assert!(
+        said.contains("use `local`, `slurm`, or a folder with a config.yaml"),
+        "{said}"
+    );
 }
 
 /// Makes a synthetic case examine the kernel that it builds.

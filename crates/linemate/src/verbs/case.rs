@@ -1,24 +1,23 @@
 //! `linemate case run`: a whole experiment, end to end, resumed where it was interrupted.
 
-mod execute;
 mod files;
 mod guest_run;
 mod page;
 mod replay;
+mod steps;
+mod workflow;
 
+use std::collections::BTreeSet;
 use std::env;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Subcommand;
 use linemate_answers::CaseResults;
-use linemate_cases::{
-    Case, CaseReplay, KernelSource, Key, Mode, Outputs, Plan, StepId, more_runs, parse, results,
-};
+use linemate_cases::{Case, CaseReplay, KernelSource, Key, Mode, Plan, more_runs, parse, results};
 use linemate_files::Output;
 use linemate_guest::cache_folder;
 use linemate_report::case::markdown;
@@ -27,9 +26,10 @@ use crate::files::{CaseFolder, OtherPath, OutFolder};
 use crate::outcome::Outcome;
 use crate::output::{self, tell};
 use crate::page::PageArgs;
-use execute::{CaseBench, Interrupted};
 use files::Files;
 use replay::ReplayArgs;
+use steps::Steps;
+use workflow::{Profile, Workflow};
 
 /// Run a whole experiment: record, report, predict, build, boot and compare
 #[derive(clap::Args, Debug)]
@@ -63,6 +63,9 @@ struct RunArgs {
     /// Where recordings and kernels are stored [default: `cases` in linemate's cache]
     #[arg(long, value_name = "FOLDER")]
     cache: Option<OtherPath>,
+    /// Where steps run: `local`, `slurm`, or a folder with Snakemake's config.yaml (docs/guide/cases.md)
+    #[arg(long, value_name = "PROFILE", default_value = "local")]
+    profile: Profile,
     #[command(flatten)]
     page: PageArgs,
     /// Also write results.json to standard output
@@ -108,7 +111,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         case: &case,
         mode,
         replay,
-        cache,
+        cache: &cache,
+        profile: &args.profile,
         cancel: &cancel,
     };
     let results = experiment.carry_out(&mut files);
@@ -142,7 +146,8 @@ struct Experiment<'e> {
     case: &'e Case,
     mode: Mode,
     replay: CaseReplay,
-    cache: PathBuf,
+    cache: &'e Path,
+    profile: &'e Profile,
     cancel: &'e AtomicBool,
 }
 
@@ -151,8 +156,21 @@ impl Experiment<'_> {
     fn carry_out(&self, files: &mut Files) -> anyhow::Result<CaseResults> {
         let case = self.case;
         let mut plan = Plan::new(case, self.mode).replayed(self.replay.clone());
+        let mut reported = BTreeSet::new();
         loop {
-            let outputs = carry_out(case, &plan, files, self.cache.clone(), self.cancel)?;
+            let keys = keys(case, &plan, files)?;
+            let steps = Steps {
+                case,
+                plan: &plan,
+                keys: &keys,
+                cache: self.cache,
+            };
+            let workflow = Workflow {
+                steps,
+                profile: self.profile,
+                cancel: self.cancel,
+            };
+            let outputs = workflow.carry_out(files, &mut reported)?;
             let version = env!("CARGO_PKG_VERSION");
             let results = results(version, case, self.mode, &plan, &outputs)?;
             let Some(more) = more_runs(case, &plan, &results.rebuilt) else {
@@ -173,55 +191,4 @@ fn keys(case: &Case, plan: &Plan<'_>, files: &mut Files) -> anyhow::Result<Vec<K
         keys.push(plan.key(step, &keys, files).with_context(failed)?);
     }
     Ok(keys)
-}
-
-/// Does every step that is not done yet; gives the JSON that steps left.
-fn carry_out(
-    case: &Case,
-    plan: &Plan<'_>,
-    files: &mut Files,
-    cache: PathBuf,
-    cancel: &AtomicBool,
-) -> anyhow::Result<Outputs> {
-    let keys = keys(case, plan, files)?;
-    let bench = CaseBench {
-        case,
-        plan,
-        keys: &keys,
-        cache,
-        cancel,
-    };
-    let mut outputs = Outputs::new();
-    let count = plan.steps.len();
-    for (number, step) in plan.steps.iter().enumerate() {
-        let place = format!("[{}/{count}] {}", number + 1, step.title);
-        let output = bench.output(StepId(number))?;
-        if output.exists() {
-            tell(&format!("{place}: cached from an earlier run"));
-        } else {
-            let started = Instant::now();
-            match bench.carry_out(StepId(number), files, &place) {
-                Ok(()) => {}
-                Err(error) if error.is::<Interrupted>() => bail!(
-                    "{}: interrupted at {:?}: finished steps are cached, the same command resumes there",
-                    case.name,
-                    step.title
-                ),
-                Err(error) => {
-                    return Err(error.context(format!("{}: {}", case.name, step.title)));
-                }
-            }
-            tell(&format!(
-                "{place}: {:.1} s",
-                started.elapsed().as_secs_f64()
-            ));
-        }
-        if output.extension().is_some_and(|e| e == "json") {
-            let text = fs::read(&output).with_context(|| output.display().to_string())?;
-            let value =
-                serde_json::from_slice(&text).with_context(|| output.display().to_string())?;
-            outputs.insert(StepId(number), value);
-        }
-    }
-    Ok(outputs)
 }

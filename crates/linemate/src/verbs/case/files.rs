@@ -25,6 +25,8 @@ pub(super) struct Files {
     folder: PathBuf,
     /// The checkout that it is in.
     checkout: Option<PathBuf>,
+    /// The images of series that were asked for.
+    images: BTreeMap<String, PathBuf>,
     digests: BTreeMap<Ingredient, String>,
 }
 
@@ -38,6 +40,7 @@ impl Files {
         Ok(Files {
             folder,
             checkout,
+            images: BTreeMap::new(),
             digests: BTreeMap::new(),
         })
     }
@@ -121,7 +124,10 @@ impl Files {
     ///
     /// # Errors
     /// No checkout, or no image.
-    pub(super) fn series(&self, series: &str) -> anyhow::Result<PathBuf> {
+    pub(super) fn series(&mut self, series: &str) -> anyhow::Result<PathBuf> {
+        if let Some(known) = self.images.get(series) {
+            return Ok(known.clone());
+        }
         let Some(checkout) = &self.checkout else {
             bail!(
                 "kernel.series needs linemate's checkout around the case: give kernel.image instead"
@@ -135,9 +141,9 @@ impl Files {
         if !output.status.success() {
             bail!("{}", last_line(&output.stderr));
         }
-        Ok(PathBuf::from(
-            String::from_utf8_lossy(&output.stdout).trim_end(),
-        ))
+        let image = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim_end());
+        self.images.insert(series.to_owned(), image.clone());
+        Ok(image)
     }
 
     /// A machine as the other verbs take it: a file of the case, or a name.
@@ -186,10 +192,13 @@ impl Files {
         })
     }
 
-    fn make(&self, ingredient: &Ingredient) -> anyhow::Result<String> {
+    fn make(&mut self, ingredient: &Ingredient) -> anyhow::Result<String> {
+        if let Ingredient::Series(series) = ingredient {
+            return file_digest(&self.series(series)?);
+        }
         let below = |path: PathBuf| file_digest(&self.base().join(path));
         match ingredient {
-            Ingredient::Series(series) => file_digest(&self.series(series)?),
+            Ingredient::Series(_) => Ok(String::new()),
             Ingredient::File(name) => below(self.find(name)?),
             Ingredient::Patch(name) => patch_digest(&self.base().join(self.find(name)?)),
             Ingredient::Machine(name) => match self.look(name) {
@@ -223,10 +232,14 @@ impl Digests for Files {
 
 /// This program, called with a verb, where a case's steps run.
 pub(super) fn own_command(base: &Path) -> anyhow::Result<Command> {
-    let program = env::current_exe().context("cannot find this program's file")?;
-    let mut command = Command::new(program);
+    let mut command = Command::new(own_program()?);
     command.current_dir(base);
     Ok(command)
+}
+
+/// This program's file.
+pub(super) fn own_program() -> anyhow::Result<PathBuf> {
+    env::current_exe().context("cannot find this program's file")
 }
 
 /// The last line that says something.
@@ -236,7 +249,7 @@ pub(super) fn last_line(bytes: &[u8]) -> String {
     line.unwrap_or("no output").trim().to_owned()
 }
 
-fn in_search_path(name: &str) -> Option<PathBuf> {
+pub(super) fn in_search_path(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path)
         .map(|folder| folder.join(name))

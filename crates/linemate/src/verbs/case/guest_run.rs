@@ -1,13 +1,11 @@
 //! A case's run in a guest as `linemate record` takes it, and the key of what it gives.
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
 use anyhow::{Context, bail};
 use linemate_cases::GuestRun;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
-use super::files::{Files, last_line, own_command};
+use super::files::{Files, last_line, own_command, own_program};
 
 /// The command that makes a run, its output at `made`.
 pub(super) fn command(
@@ -15,13 +13,13 @@ pub(super) fn command(
     kernel: PathBuf,
     made: &Path,
     files: &Files,
-) -> anyhow::Result<Command> {
-    let mut command = own_command(files.base())?;
-    command.arg("record").arg("--kernel").arg(kernel);
+) -> anyhow::Result<Vec<OsString>> {
+    let mut command = vec![own_program()?.into_os_string()];
+    command.extend(["record".into(), "--kernel".into(), kernel.into()]);
     if run.recorded.is_some() {
-        command.arg("--output").arg(made);
+        command.extend(["--output".into(), made.into()]);
     }
-    command.args(words(run, files)?);
+    command.extend(words(run, files)?);
     Ok(command)
 }
 
