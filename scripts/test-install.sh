@@ -33,6 +33,25 @@ hidden env -u LINEMATE_RECORDER "$linemate" doctor >"$work/doctor" 2>&1 || fail 
 hidden "$linemate" layout rq --kernel debian:6.1 >"$work/layout" || fail "the installed command finds no kernel by its name"
 grep -q '^struct rq {' "$work/layout" || fail "layout of a kernel by name: $(head -n 1 "$work/layout")"
 
+# The workflow of cases is part of the command. No kernel is built here: that a step fails shows that it was started.
+mkdir -p "$work/case/tree"
+touch "$work/case/tree/Makefile" "$work/case/config"
+printf '#!/bin/sh\necho there is no compiler >&2\nexit 1\n' >"$work/case/build.sh"
+chmod 755 "$work/case/build.sh"
+cat >"$work/case/case.toml" <<-END
+	name = "installed"
+	summary = "a case outside of a checkout"
+	types = ["rq"]
+	machines = ["gnr-2s-480"]
+	kernel.built = true
+	build = { source = "tree", config = "config", script = "build.sh" }
+	guest.cpus = 1
+	workload.command = ["busybox", "true"]
+END
+! hidden "$linemate" case run --cache "$work/cases" "$work/case" 2>"$work/log" || fail "a case whose build fails succeeds"
+said=$(tail -n 1 "$work/log")
+[[ $said == "linemate: installed: build the kernel without patches: there is no compiler (log: "* ]] || fail "a case: $said"
+
 version=$("$linemate" --version)
 for file in share/man/man1/linemate.1 share/man/man1/linemate-record.1 share/linemate/machines/gnr-2s-480.toml \
 	share/linemate/rules/sched.rules share/doc/linemate/LICENSE-GPL-2.0; do
