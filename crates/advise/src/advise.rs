@@ -49,11 +49,11 @@ pub struct Request {
     /// Members that stay where they are, by name.
     pub pins: Vec<String>,
     /// Bytes by which the type may grow beyond its lines.
-    pub max_growth: u64,
+    pub max_growth: ByteSize,
     /// CPUs and caches of the replays. The fast model searches with the recorded CPUs.
     pub conditions: Conditions,
     /// The first interleaving's seed.
-    pub seed: u64,
+    pub seed: Seed,
     /// Interleavings that a candidate is replayed under.
     pub interleavings: usize,
     /// How moves are weighed against gain.
@@ -280,7 +280,7 @@ impl<'a, 't> Proposer<'a, 't> {
 
     /// Layouts that take at most `growth` bytes more than the recorded one has room for, at most
     /// `most` of them to be replayed.
-    fn within(&self, growth: u64, most: usize) -> Result<Proposal, AdviseError> {
+    fn within(&self, growth: ByteSize, most: usize) -> Result<Proposal, AdviseError> {
         let objective = Objective::of_original(&self.models, self.shape);
         let limits = limits(&self.models, &self.by_line, growth);
         let search = Search::new(self.shape, &objective, &limits);
@@ -343,15 +343,15 @@ impl<'a, 't> Proposer<'a, 't> {
     }
 
     /// Bytes of the longest line of the machines: the meaning of *one more line*.
-    fn line(&self) -> u64 {
+    fn line(&self) -> ByteSize {
         let lines = self.models.iter().map(|model| model.metrics().line.bytes());
-        lines.max().unwrap_or(BUILT_LINE.bytes())
+        ByteSize(lines.max().unwrap_or(BUILT_LINE.bytes()))
     }
 
     /// Layouts with one more line to replay: none if growth was allowed, or if the best of the
     /// front without it gains nearly as much by the fast model.
     fn with_one_more_line(&self, without: &[Scored]) -> Result<Vec<Tried>, AdviseError> {
-        if self.request.max_growth > 0 {
+        if self.request.max_growth > ByteSize::ZERO {
             return Ok(Vec::new());
         }
         let gain = |front: &[Scored]| {
@@ -382,7 +382,7 @@ fn confirm_on_all(
     let edits: Vec<EditFile> = layouts.iter().map(|(edits, _)| (*edits).clone()).collect();
     let interleavings = Interleavings {
         all: request.all_interleavings,
-        ..Interleavings::new(Seed(request.seed), request.interleavings)
+        ..Interleavings::new(request.seed, request.interleavings)
     };
     for (scene, under) in scenes {
         let on = |machine| {
@@ -477,7 +477,11 @@ pub(crate) fn models<'t>(
 
 /// How large a layout may be: as many lines as the original, if all objects start lines; else as
 /// many bytes.
-pub(crate) fn limits(models: &[CostModel<'_>], by_line: &[Metrics], max_growth: u64) -> Vec<Limit> {
+pub(crate) fn limits(
+    models: &[CostModel<'_>],
+    by_line: &[Metrics],
+    max_growth: ByteSize,
+) -> Vec<Limit> {
     let aligned = models.iter().all(CostModel::line_aligned);
     let limit = |metrics: &Metrics| {
         // The end of the last line is free if every object starts a line: no neighbour can be
@@ -489,7 +493,7 @@ pub(crate) fn limits(models: &[CostModel<'_>], by_line: &[Metrics], max_growth: 
         };
         Limit {
             metrics: metrics.clone(),
-            bytes: ByteSize(room.0.saturating_add(max_growth)),
+            bytes: ByteSize(room.0.saturating_add(max_growth.0)),
         }
     };
     let on = |line: LineSize| models.iter().any(|m| m.metrics().line == line);

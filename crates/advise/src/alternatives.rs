@@ -4,7 +4,7 @@
 use linemate_answers::LayoutEffect;
 use linemate_layout::edit::Alignment;
 use linemate_layout::{Edit, EditFile, Position, Section, Statement};
-use linemate_types::Language;
+use linemate_types::{ByteSize, Language, LineSize};
 
 use crate::advise::{Request, Tried};
 use crate::choice::{ENOUGH, recommended};
@@ -16,7 +16,7 @@ use crate::trace::Trace;
 #[derive(Clone, Debug)]
 pub struct Grown {
     /// By how many bytes a type may grow for it.
-    pub bytes: u64,
+    pub bytes: ByteSize,
     /// The best layout with one more line.
     pub tried: Tried,
 }
@@ -28,8 +28,8 @@ pub struct Aligned {
     pub edits: EditFile,
     /// By recording and then machine.
     pub effects: Vec<Vec<LayoutEffect>>,
-    /// Bytes of the line that objects start.
-    pub line_bytes: u64,
+    /// The lines that objects start.
+    pub line: LineSize,
     /// The language of the type; `None` for the kernel's.
     pub language: Option<Language>,
     /// Objects with accesses that a layout can affect, in all recordings.
@@ -46,10 +46,10 @@ impl Aligned {
         traces: &[Trace],
         language: Option<Language>,
     ) -> Option<Aligned> {
-        let line_bytes = request.machines.first()?.line.bytes();
+        let line = request.machines.first()?.line;
         let objects = || traces.iter().flat_map(|trace| &trace.objects);
         // Objects with events only: the position of others changes no cost.
-        let astray = objects().filter(|object| u64::from(object.residue) % line_bytes != 0);
+        let astray = objects().filter(|object| u64::from(object.residue) % line.bytes() != 0);
         let astray = astray.count();
         let statement = Statement {
             edit: Edit::BaseAlign {
@@ -66,7 +66,7 @@ impl Aligned {
                 }],
             },
             effects: Vec::new(),
-            line_bytes,
+            line,
             language,
             objects: objects().count(),
             astray,
@@ -89,7 +89,7 @@ pub(crate) fn is_enough(gain: f64, of: f64) -> bool {
 pub(crate) fn offered(
     mut tried: Vec<Tried>,
     request: &Request,
-    bytes: u64,
+    bytes: ByteSize,
     without: f64,
 ) -> Option<Grown> {
     tried.sort_by(Tried::by_worth);

@@ -15,7 +15,7 @@ use linemate_layout::nesting::embeds;
 use linemate_machine::{LineSize, Machine};
 use linemate_replay::{Cause, Counts};
 use linemate_session::Session;
-use linemate_types::TypeId;
+use linemate_types::{ByteSize, TypeId};
 
 use crate::advise::{check_cpus, limits, metrics, models, shape};
 use crate::error::AdviseError;
@@ -37,7 +37,7 @@ pub fn survey(
     analyses: &[&Session<'_>],
     machines: &[Machine],
     conditions: Conditions,
-    seed: u64,
+    seed: Seed,
     searched: usize,
 ) -> Result<Vec<SurveyRow>, AdviseError> {
     let mut scenes = Vec::new();
@@ -53,7 +53,7 @@ pub fn survey(
         for machine in machines {
             // One interleaving: the ranking has no intervals, and each worthwhile type is confirmed
             // by its own question.
-            let outcome = Experiment::new(&scene, machine, conditions)?.as_recorded(Seed(seed))?;
+            let outcome = Experiment::new(&scene, machine, conditions)?.as_recorded(seed)?;
             whole += CyclesByCause::of(&outcome.totals).all();
             for (key, counts) in scene.keys.iter().zip(&outcome.keys) {
                 // Whole subjects have no place.
@@ -175,7 +175,7 @@ struct Recordings<'a> {
     /// And the CPUs of each.
     scenes: &'a [Scene<'a>],
     machines: &'a [Machine],
-    seed: u64,
+    seed: Seed,
 }
 
 impl Recordings<'_> {
@@ -287,7 +287,7 @@ impl Recordings<'_> {
         let models = models(traces, self.machines, &by_line, shape)?;
         let objective = Objective::of_original(&models, shape);
         // Without growth: the ranking must not favour types for which lines were bought.
-        let limits = limits(&models, &by_line, 0);
+        let limits = limits(&models, &by_line, ByteSize::ZERO);
         let search = Search::new(shape, &objective, &limits);
         let best = search.run().into_iter().next();
         Ok(best.map_or((0.0, 0), |best| {

@@ -11,8 +11,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use linemate_experiment::ExperimentError;
 use linemate_experiment::scene::{Scene, Step};
+use linemate_experiment::{ExperimentError, Seed};
 use linemate_layout::nesting::{embeds, enclosing};
 use linemate_machine::LineSize;
 use linemate_recording::{AccessKind, GuestAddr};
@@ -126,7 +126,7 @@ impl Trace {
         scene: &Scene<'_>,
         model: &TypeModel,
         shapes: &[&StructShape],
-        seed: u64,
+        seed: Seed,
         line: LineSize,
     ) -> Result<Vec<Trace>, ExperimentError> {
         let tables: Vec<Tables> = shapes
@@ -246,12 +246,12 @@ impl<'s> TraceInterleaver<'s> {
         shape: &'s StructShape,
         tables: &'s Tables,
         cpus: usize,
-        seed: u64,
+        seed: Seed,
     ) -> TraceInterleaver<'s> {
         TraceInterleaver {
             shape,
             tables,
-            interleaving: Interleaving::Seeded(seed),
+            interleaving: Interleaving::Seeded(seed.0),
             trace: Trace {
                 cpus,
                 ..Trace::default()

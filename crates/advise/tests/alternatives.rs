@@ -6,8 +6,9 @@
 mod world;
 
 use linemate_advise::{Advice, Choice, Request, advise};
-use linemate_experiment::Conditions;
+use linemate_experiment::{Conditions, Seed};
 use linemate_session::Session;
+use linemate_types::ByteSize;
 use world::{F, Heap, World, object};
 
 const ROUNDS: u64 = 100;
@@ -19,9 +20,9 @@ fn advice(type_name: &str, max_growth: u64, round: impl Fn(&mut World)) -> Advic
         type_name: type_name.to_owned(),
         machines: vec![machine],
         pins: vec![],
-        max_growth,
+        max_growth: ByteSize(max_growth),
         conditions: Conditions::default(),
-        seed: 1,
+        seed: Seed(1),
         interleavings: 8,
         choice: Choice::default(),
         all_interleavings: false,
@@ -49,7 +50,7 @@ fn one_more_line_is_offered_where_sizes_are_to_stay() {
     let found = advice("stats", 0, two_counters);
     assert!(found.recommended().is_none(), "{:?}", found.tried);
     let grown = found.grown.unwrap();
-    assert_eq!(grown.bytes, 64);
+    assert_eq!(grown.bytes, ByteSize(64));
     assert!(grown.tried.confirmed());
     assert!(grown.tried.relative() < 0.1, "{}", grown.tried.relative());
     // The alternative equals what the option then recommends.

@@ -11,9 +11,8 @@ use linemate_advise::shape::StructShape;
 use linemate_advise::survey::survey;
 use linemate_advise::trace::Trace;
 use linemate_advise::{Advice, AdviseError, Choice, Request, advise};
-use linemate_experiment::Conditions;
-use linemate_experiment::Seed;
 use linemate_experiment::scene::{Scene, Watch};
+use linemate_experiment::{Conditions, Seed};
 use linemate_layout::plan::resolve;
 use linemate_layout::{EditSubject, Layouts};
 use linemate_machine::{Machine, find};
@@ -22,7 +21,7 @@ use linemate_session::Session;
 use linemate_study::{Run, Study};
 use linemate_testkit::calls;
 use linemate_testkit::world::{COUNTER, F, RQ, UNITS, World, split_off};
-use linemate_types::LineSize;
+use linemate_types::{ByteSize, LineSize};
 
 const ROUNDS: u64 = 100;
 
@@ -62,9 +61,9 @@ fn request(pins: &[&str]) -> Request {
         type_name: "rq".into(),
         machines: vec![machine()],
         pins: pins.iter().map(|p| (*p).to_owned()).collect(),
-        max_growth: 0,
+        max_growth: ByteSize(0),
         conditions: Conditions::default(),
-        seed: 1,
+        seed: Seed(1),
         interleavings: 8,
         choice: Choice::default(),
         all_interleavings: false,
@@ -127,7 +126,7 @@ fn extracted(session: &Session<'_>) -> (StructShape, Trace) {
         ..Watch::default()
     };
     let scene = Scene::new(session, &watch).unwrap();
-    let traces = Trace::extract(&scene, model, &[&shape], 1, machine().line).unwrap();
+    let traces = Trace::extract(&scene, model, &[&shape], Seed(1), machine().line).unwrap();
     let trace = traces.into_iter().next().unwrap();
     (shape, trace)
 }
@@ -265,7 +264,7 @@ fn several_recordings_and_machines_count_alike() {
 fn the_survey_puts_the_contended_type_first() {
     let recording = contended();
     let session = Session::new(&recording).unwrap();
-    let rows = survey(&[&session], &[machine()], Conditions::default(), 1, 3).unwrap();
+    let rows = survey(&[&session], &[machine()], Conditions::default(), Seed(1), 3).unwrap();
     assert_eq!(rows[0].name, "rq");
     let row = &rows[0];
     assert!((row.true_sharing + row.false_sharing + row.other_misses - 1.0).abs() < 1e-9);
@@ -296,7 +295,7 @@ fn a_layout_saves_true_sharing_of_words_that_are_exchanged_together() {
     }
     let recording = w.record();
     let session = Session::new(&recording).unwrap();
-    let rows = survey(&[&session], &[machine()], Conditions::default(), 1, 3).unwrap();
+    let rows = survey(&[&session], &[machine()], Conditions::default(), Seed(1), 3).unwrap();
     let row = &rows[0];
     let not_true = row.false_sharing + row.other_misses;
     assert!(row.true_sharing > 0.9, "{row:?}");

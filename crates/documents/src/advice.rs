@@ -30,8 +30,8 @@ pub fn advice_document(
         type_name: request.type_name.clone(),
         source: None,
         pins: request.pins.clone(),
-        max_growth: request.max_growth,
-        seed: request.seed,
+        max_growth: request.max_growth.0,
+        seed: request.seed.0,
         interleavings: request.interleavings,
         first_stays: advice.first_stays.clone(),
         line_starts: Vec::new(),
@@ -51,7 +51,7 @@ pub fn advice_document(
             .map(|tried| advised_layout(advice, tried))
             .collect(),
         with_growth: advice.grown.as_ref().map(|grown| GrownLayout {
-            max_growth: grown.bytes,
+            max_growth: grown.bytes.0,
             layout: advised_layout(advice, &grown.tried),
         }),
         aligned: advice.aligned.as_ref().map(aligned_objects),
@@ -104,7 +104,7 @@ fn front_point(advice: &Advice, point: &Point) -> FrontPoint {
 fn aligned_objects(aligned: &Aligned) -> AlignedObjects {
     AlignedObjects {
         edits: aligned.edits.to_string(),
-        advice: allocated_apart(aligned.language, aligned.line_bytes),
+        advice: allocated_apart(aligned.language, aligned.line.bytes()),
         objects: aligned.objects,
         astray: aligned.astray,
         effects: aligned.effects.clone(),

@@ -12,8 +12,7 @@ use linemate_answers::{
     RemedyEffect, RemedyList, SurveyDocument, Trial,
 };
 use linemate_documents::{advice_document, diff_document, survey_document};
-use linemate_experiment::Conditions;
-use linemate_experiment::Seed;
+use linemate_experiment::{Conditions, Seed};
 use linemate_layout::EditSubject;
 use linemate_machine::{Machine, find};
 use linemate_recording::{AccessKind, Recording};
@@ -22,6 +21,7 @@ use linemate_report::{AdviceText, advice_text, diff_text, survey_text};
 use linemate_session::Session;
 use linemate_study::diff::{On, fields};
 use linemate_testkit::world::{F, RQ, UNITS, World};
+use linemate_types::ByteSize;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -80,9 +80,9 @@ fn advice_is_read_back_with_its_layouts_and_remedies() {
         type_name: "rq".into(),
         machines: vec![machine()],
         pins: vec![],
-        max_growth: 64,
+        max_growth: ByteSize(64),
         conditions: Conditions::default(),
-        seed: 1,
+        seed: Seed(1),
         interleavings: 8,
         choice: Choice::default(),
         all_interleavings: false,
@@ -159,7 +159,7 @@ fn advice_is_read_back_with_its_layouts_and_remedies() {
 fn a_survey_is_read_back_with_and_without_estimates() {
     let recordings = [recording()];
     let session = Session::new(&recordings[0]).unwrap();
-    let mut rows = survey(&[&session], &[machine()], Conditions::default(), 1, 3).unwrap();
+    let mut rows = survey(&[&session], &[machine()], Conditions::default(), Seed(1), 3).unwrap();
     assert!(rows[0].estimate.is_some(), "{rows:?}");
     rows.push(linemate_answers::SurveyRow {
         name: "elsewhere".to_owned(),

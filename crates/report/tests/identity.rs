@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 use linemate_advise::survey::survey;
 use linemate_answers::{By, Cost, Costs, Report, TypeRow, TypeView, View};
 use linemate_documents::{ReportOptions, costs_document, report_document};
-use linemate_experiment::Conditions;
-use linemate_experiment::Seed;
+use linemate_experiment::{Conditions, Seed};
 use linemate_layout::{EditSubject, parse_flags};
 use linemate_machine::{Machine, find};
 use linemate_recording::Recording;
@@ -163,7 +162,7 @@ fn a_ranking_has_the_costs_of_the_report() {
     let recording = recording();
     let session = Session::new(&recording).unwrap();
     let (whole, _) = costs(&session);
-    let ranking = survey(&[&session], &[machine()], Conditions::default(), 1, 0).unwrap();
+    let ranking = survey(&[&session], &[machine()], Conditions::default(), Seed(1), 0).unwrap();
     let names: Vec<&str> = ranking.iter().map(|row| row.name.as_str()).collect();
     assert!(
         names.contains(&"task") && names.contains(&"entity"),

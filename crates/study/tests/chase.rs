@@ -6,8 +6,7 @@
 use std::collections::BTreeMap;
 
 use linemate_answers::{Followed, WhatIf};
-use linemate_experiment::Conditions;
-use linemate_experiment::Seed;
+use linemate_experiment::{Conditions, Seed};
 use linemate_layout::parse;
 use linemate_machine::find;
 use linemate_recording::{AccessKind, Recording};

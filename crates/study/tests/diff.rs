@@ -3,8 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use linemate_answers::{DiffFigures, DiffSide};
-use linemate_experiment::Conditions;
-use linemate_experiment::Seed;
+use linemate_experiment::{Conditions, Seed};
 use linemate_layout::EditSubject;
 use linemate_machine::{Machine, find};
 use linemate_recording::{AccessKind, Recording};

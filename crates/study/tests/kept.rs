@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use linemate_answers::{Costs, WhatIf};
-use linemate_experiment::Conditions;
-use linemate_experiment::Seed;
+use linemate_experiment::{Conditions, Seed};
 use linemate_layout::{EditSubject, parse_flags};
 use linemate_machine::{LineSize, Machine, find};
 use linemate_recording::{AccessKind, Recording};

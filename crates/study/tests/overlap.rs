@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use linemate_answers::{Cost, Costs};
-use linemate_experiment::Conditions;
-use linemate_experiment::Seed;
+use linemate_experiment::{Conditions, Seed};
 use linemate_machine::{Machine, Mechanism, find};
 use linemate_recording::{AccessKind, Recording};
 use linemate_session::Session;

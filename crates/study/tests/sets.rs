@@ -5,8 +5,7 @@
 use std::collections::BTreeMap;
 
 use linemate_answers::{SetCounts, SetMeans, TypeSets, WhatIf};
-use linemate_experiment::Conditions;
-use linemate_experiment::Seed;
+use linemate_experiment::{Conditions, Seed};
 use linemate_layout::{EditSubject, parse};
 use linemate_machine::{Machine, find};
 use linemate_recording::{AccessKind, Recording};

@@ -6,8 +6,7 @@
 use std::collections::BTreeMap;
 
 use linemate_answers::{Measure, WhatIf};
-use linemate_experiment::Conditions;
-use linemate_experiment::Seed;
+use linemate_experiment::{Conditions, Seed};
 use linemate_layout::{EditSubject, parse, parse_flags};
 use linemate_machine::{Machine, Mechanism, find};
 use linemate_recording::{AccessKind, Recording};

@@ -14,6 +14,7 @@ use linemate_answers::{
     SurveyDocument,
 };
 use linemate_documents::{advice_document, layout_changes, survey_document};
+use linemate_experiment::Seed;
 use linemate_layout::plan::resolve;
 use linemate_layout::{EditSubject, Plan};
 use linemate_machine::Machine;
@@ -23,7 +24,7 @@ use linemate_recording::Recording;
 use linemate_remedies as remedies;
 use linemate_report::{AdviceText, advice_text, survey_text};
 use linemate_session::Session;
-use linemate_types::{LineSize, TypeId, TypeModel};
+use linemate_types::{ByteSize, LineSize, TypeId, TypeModel};
 
 use crate::files::{OutEdit, OutFile};
 use crate::input;
@@ -108,9 +109,9 @@ impl Args {
             type_name,
             machines,
             pins: self.pins.clone(),
-            max_growth: self.max_growth,
+            max_growth: ByteSize(self.max_growth),
             conditions: replaying.conditions(),
-            seed: replaying.seed,
+            seed: Seed(replaying.seed),
             interleavings: replaying.interleavings,
             all_interleavings: replaying.all_interleavings,
             choice: self.choice(),
@@ -199,7 +200,7 @@ impl Advised<'_> {
         let (sessions, machines) = (self.sessions, self.machines);
         let searched = SEARCHED.min(top);
         let mut rows =
-            linemate_advise::survey::survey(sessions, machines, conditions, seed, searched)?;
+            linemate_advise::survey::survey(sessions, machines, conditions, Seed(seed), searched)?;
         rows.truncate(top);
         let names = machines
             .iter()

@@ -220,9 +220,10 @@ mod tests {
     use linemate_advise::choice::Choice;
     use linemate_advise::search::Scored;
     use linemate_answers::KeptApart;
-    use linemate_experiment::Conditions;
+    use linemate_experiment::{Conditions, Seed};
     use linemate_layout::{EditFile, Layouts};
     use linemate_testkit::btf_writer::{TypeList, member};
+    use linemate_types::ByteSize;
     use linemate_types::TypeModel;
 
     use super::*;
@@ -247,9 +248,9 @@ mod tests {
             type_name: "s".to_owned(),
             machines: Vec::new(),
             pins: Vec::new(),
-            max_growth: 0,
+            max_growth: ByteSize::ZERO,
             conditions: Conditions::default(),
-            seed: 1,
+            seed: Seed(1),
             interleavings: 8,
             choice: Choice::default(),
             all_interleavings: false,

@@ -3,8 +3,7 @@
 use anyhow::Context;
 use linemate_answers::{Costs, CostsDocument};
 use linemate_documents::costs_document;
-use linemate_experiment::Seed;
-use linemate_experiment::Under;
+use linemate_experiment::{Seed, Under};
 use linemate_layout::EditSubject;
 use linemate_machine::Machine;
 use linemate_page::{Answered, with_asked};
