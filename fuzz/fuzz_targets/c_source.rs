@@ -67,7 +67,7 @@ fn reorder(text: &str, seed: u8) {
     let idiom = Idiom::of(seed & 2 == 2, text, text, 64);
     match rewrite(text, &definition, &wanted, &idiom, &["together".to_owned()]) {
         Ok(new) => {
-            // An attribute that asked for another alignment may go; everything else stays, and more may come.
+            // An attribute with another alignment may go; everything else stays, and more may come.
             let after = counted(&new);
             for (token, count) in counted(text) {
                 let fewer = after.get(token).copied().unwrap_or(0) < count;

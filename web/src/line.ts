@@ -104,7 +104,7 @@ interface Group {
   cpus: CpuPlace[];
 }
 
-/** What transfers are told apart by: the finest of them of which there are at most 32. */
+/** What distinguishes transfers: the finest of them of which there are at most 32. */
 function groupsOf(cpus: CpuPlace[], wanted: By): { groups: Group[]; what: string } {
   const by = (key: (cpu: CpuPlace) => string): Group[] => {
     const groups = new Map<string, CpuPlace[]>();

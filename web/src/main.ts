@@ -20,7 +20,7 @@ function sections(page: Page): HTMLElement[] {
   if (page.advise) found.push(adviceView(page.advise));
   if (page.diff) found.push(diffView(page.diff));
   const isAboutTypes = page.report !== null || page.types.length > 0;
-  // Where no type was asked for, the first question is which.
+  // If no type was requested, the first question is which.
   const isSurvey = page.type === null;
   if (isAboutTypes && isSurvey) found.push(typesView(store));
   if (isAboutTypes) found.push(structView(store));

@@ -37,7 +37,7 @@ const HEAT: Metric[] = [
   { id: "stores", title: "stores and atomics", about: "accesses that write", noun: "stores", ofLine: (l) => l.stores + l.rmws, value: (f) => f.stores + f.rmws },
 ];
 
-/** What can be chosen for this page, the most telling first. */
+/** What can be chosen for this page, the most informative first. */
 export function metricsOf(page: Page): Metric[] {
   return [...(page.whatif ? EFFECTS : []), ...(page.costs ? COSTS : []), ...HEAT];
 }

@@ -39,7 +39,7 @@ export function short(value: number): string {
   return exact(value);
 }
 
-/** The numbers at an axis, which increase: all with one unit, and as many digits as tell them apart. */
+/** The numbers at an axis, which increase: all with one unit, and as many digits as distinguish them. */
 export function ticks(values: number[]): string[] {
   const most = Math.max(0, ...values.map(Math.abs));
   const [unit, name] = UNITS.find(([unit]) => most >= unit) ?? [1, ""];

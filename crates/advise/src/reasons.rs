@@ -46,7 +46,7 @@ impl Knowledge<'_, '_> {
         names
     }
 
-    /// The function that stands out: it makes a large part of the group's accesses, and they are a
+    /// The most prominent function: it makes a large part of the group's accesses, and they are a
     /// large part of its accesses to the type.
     fn group_name(
         &self,

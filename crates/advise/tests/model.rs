@@ -21,7 +21,7 @@ use linemate_types::{ByteSize, LineSize, TypeModel};
 const R: Kind = Kind::Load;
 const W: Kind = Kind::Store;
 
-/// Two CPUs, one event in each round unless told otherwise.
+/// Two CPUs, one event in each round by default.
 fn story(events: &[(u32, u8, u16, Kind)]) -> Trace {
     let event = |&(round, cpu, atom, kind): &(u32, u8, u16, Kind)| Event {
         round,

@@ -16,7 +16,7 @@ pub struct GroupCosts {
     pub accesses: u64,
     /// Time spent waiting for locks, most cycles first; in no other figure.
     pub locks: Vec<LockCost>,
-    /// Acquisitions that went on without the lock, because CPUs would have waited for each other.
+    /// Acquisitions that continued without the lock, because CPUs would have waited for each other.
     pub circles: u64,
     /// With `under`: the cycles of `locks` while the function is on the stack; absent when 0.
     #[serde(default, skip_serializing_if = "is_zero")]

@@ -451,7 +451,7 @@ impl<'a> Collector<'a> {
     }
 
     /// The purpose of an allocation: what its site's name says; else for pages, which come through
-    /// several layers of allocators, what the nearest caller with a telling name says.
+    /// several layers of allocators, the nearest caller with a specific name.
     fn usage(&mut self, call: &Call) -> SiteUse {
         let symbols = self.symbols;
         let site = *self.site_uses.entry(call.caller.0).or_insert_with(|| {

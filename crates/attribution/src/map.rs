@@ -187,7 +187,7 @@ pub struct KernelMap {
 impl KernelMap {
     /// The CPU and per-CPU address of an address in the first per-CPU chunk. After the static
     /// section a unit only extends as far as its pages were never returned to the page allocator
-    /// (mm/percpu.c gives back what a unit does not need).
+    /// (mm/percpu.c frees what a unit does not need).
     #[must_use]
     pub fn percpu_address(&self, addr: u64) -> Option<(CpuId, u64)> {
         self.percpu

@@ -185,7 +185,7 @@ pub struct RecordedRun<'c> {
     pub event: Option<&'c str>,
 }
 
-/// Tells the digest of an ingredient, or why there is none.
+/// Returns the digest of an ingredient, or why there is none.
 pub trait Digests {
     /// Why an ingredient is not to be had.
     type Error;

@@ -126,7 +126,7 @@ impl<'d> Units<'d> {
         Ok(())
     }
 
-    /// Adds a unit of the program's own, or the one its skeleton stands for.
+    /// Adds a unit of the program's own, or the one its skeleton refers to.
     fn add_main(
         &mut self,
         dwarf: &Dwarf<DwarfBytes<'d>>,

@@ -190,7 +190,7 @@ fn arguments_are_in_their_registers_when_a_function_starts() {
 fn locals_are_where_the_program_says() {
     let compiled = Compiled::new("code.c", "gcc", &["-O0"]);
     check_locals(&compiled, Register::RBP);
-    // Optimised code counts from the stack pointer, unless told to keep a frame.
+    // Optimised code counts from the stack pointer, unless compiled with a frame pointer.
     let compiled = Compiled::new("code.c", "gcc", &["-O2", "-fno-omit-frame-pointer"]);
     check_locals(&compiled, Register::RBP);
 }

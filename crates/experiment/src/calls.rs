@@ -1,4 +1,4 @@
-//! Which calls are under way when an access is made: read from the accesses themselves.
+//! Which calls are open when an access is made: read from the accesses themselves.
 //!
 //! A call stores its return address, and the return that ends it loads it from there. So each stack is a list of *frames*, known by the
 //! address of their return address:
@@ -30,7 +30,7 @@ const STACK_BYTES: u64 = 16 << 10;
 /// The most frames of a task: twice as many as fit its stack and an interrupt's, if each has a return address and nothing else.
 const FRAMES_MAX: usize = 8192;
 
-/// A call or an interrupt that is under way.
+/// A call or an interrupt that has not returned.
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     /// Where its return address is; of an interrupt, where its entry finds the stack.
@@ -216,7 +216,7 @@ fn moves(transfer: Transfer, access: &Access) -> bool {
 /// Puts a frame on a stack, which is bounded.
 fn push(frames: &mut Vec<Frame>, frame: Frame) {
     // More than a stack can hold means that returns are not recognised: beginning anew errs for the
-    // calls that are under way, not for all later ones.
+    // calls that are open, not for all later ones.
     if frames.len() == FRAMES_MAX {
         frames.clear();
     }

@@ -13,7 +13,7 @@
 //!   which. One use elsewhere that is not mixed decides for all.
 //! * An owner's array is found when each is the other's most frequent, without a tie.
 //!
-//! Addresses stand for objects: an array that is freed and whose place is used again counts as the same one.
+//! Addresses identify objects: an array that is freed and whose place is used again counts as the same one.
 
 use linemate_attribution::{Analysis, Bucket, FieldRef, SubjectId};
 use linemate_layout::nesting::{embeds, enclosing};

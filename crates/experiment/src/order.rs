@@ -27,7 +27,7 @@ pub(crate) struct Matches {
     pub(crate) arrays: Vec<Arrays>,
 }
 
-/// Looks for the watch's pairs and pointers. `types` are those of the subjects whose objects edits move.
+/// Finds the watch's pairs and pointers. `types` are those of the subjects whose objects edits move.
 ///
 /// # Errors
 /// A damaged chunk.

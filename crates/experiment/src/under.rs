@@ -1,6 +1,6 @@
 //! When a function is on a stack: the instructions and accesses of it and of everything that it calls.
 //!
-//! One pass over the recording keeps the calls that are under way (`calls`), and notes by CPU from which to which instruction the
+//! One pass over the recording maintains the open calls (`calls`), and notes by CPU from which to which instruction the
 //! function is on the stack that the CPU uses. Replays count accesses in those spans apart.
 
 use std::collections::BTreeSet;

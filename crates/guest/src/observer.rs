@@ -1,4 +1,4 @@
-//! What a run reports to its caller while it goes on. The library itself prints nothing.
+//! What a run reports to its caller while it runs. The library itself prints nothing.
 
 use std::io;
 use std::path::Path;

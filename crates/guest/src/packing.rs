@@ -121,7 +121,7 @@ impl<'a> Packing<'a> {
             reason: "it is outside the current folder: give its place as FILE:/PATH/IN/GUEST"
                 .into(),
         })?;
-        // All of it: the user asked for it, even for parts that a Python's library would omit.
+        // All of it: the user named it, even parts that a Python's library would omit.
         self.add_tree(&file.host, &guest, |_| false)
     }
 

@@ -31,7 +31,7 @@ use crate::text::{
 /// How often output and limits are checked while the guest runs.
 const TICK: Duration = Duration::from_millis(10);
 
-/// How long QEMU may take to end after it was told to: the recorder flushes its data.
+/// How long QEMU may take to end after `quit`: the recorder flushes its data.
 const QUIT_LIMIT: Duration = Duration::from_secs(120);
 
 /// How long a panicked kernel may take to end QEMU.

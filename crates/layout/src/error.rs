@@ -71,7 +71,7 @@ pub enum ForeignError {
         /// The most similar tags.
         nearest: Vec<String>,
     },
-    /// No tag to look for.
+    /// No tag to search for.
     #[error("a struct without a name cannot be found in another kernel")]
     Anonymous,
     /// The two kernels share no field of the type.

@@ -1,7 +1,7 @@
 //! Edits of layouts and placements, and the layout of a type under them.
 //!
 //! * [`parse()`] reads the edit language into an [`EditFile`];
-//! * [`origin`] works out a type's declaration: alignments, packing, padding;
+//! * [`origin`] infers a type's declaration: alignments, packing, padding;
 //! * [`Layouts`] lays out types after edits, or for another line size;
 //! * [`Plan`] checks a file of edits against a kernel's types: layouts, and rules about accesses and objects.
 //!

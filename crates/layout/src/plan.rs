@@ -63,7 +63,7 @@ pub struct Plan<'m> {
 }
 
 impl<'m> Plan<'m> {
-    /// Checks `file` against the types of `model` and works out its effect for a kernel whose lines
+    /// Checks `file` against the types of `model` and computes its effect for a kernel whose lines
     /// have `line` bytes. `images` has the types of the kernels that `layout-from` names.
     ///
     /// # Errors

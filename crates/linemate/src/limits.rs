@@ -160,7 +160,7 @@ mod tests {
             let expected = ("note: y\n".to_owned(), end.as_bytes().to_vec());
             assert_eq!(passed(said.as_bytes()), expected);
         }
-        // A recorded command can print something similar and go on.
+        // A recorded command can print something similar and continue.
         let long = format!("thread 'x' panicked\n{}", "on\n".repeat(1 << 16));
         let (out, last) = passed(long.as_bytes());
         assert!(last.len() as u64 <= HELD_MAX);

@@ -349,7 +349,7 @@ fn a_whole_case_records_again_and_holds_what_its_checks_find() {
     let rebuilt = &items(&results, "/rebuilt")[0];
     let mean = |of: &str, side: &str| rebuilt[of]["sum"][side]["mean"].as_f64().unwrap();
     assert!(mean("cost", "without") > 0.0, "{rebuilt}");
-    // The same calls of the same function; a run of each kernel tells nothing of how much they differ.
+    // The same calls of the same function; a run of each kernel says nothing of how much they differ.
     let event = &rebuilt["event"];
     let calls = event["without"]["mean"].as_f64().unwrap();
     assert!(calls > 1.0, "{event}");
@@ -551,7 +551,7 @@ fn two_runs_do_not_build_in_one_folder_at_once() {
     }
 }
 
-/// A compiler that went on would write where the next run compiles.
+/// A compiler that continued would write where the next run compiles.
 #[test]
 fn a_stop_reaches_what_a_build_started() {
     let folder = tempfile::tempdir().unwrap();

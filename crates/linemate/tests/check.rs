@@ -458,7 +458,7 @@ fn programs_are_checked_by_their_debug_information() {
         "{text}"
     );
     assert!(text.ends_with("1 finding, 1 program\n"), "{text}");
-    // On one line of 128 bytes nothing is apart; a kernel is told from a program.
+    // On one line of 128 bytes nothing is apart; a kernel is distinguished from a program.
     let wide = says(
         1,
         &[&rules, "--line", "128", "--json", "--program", program],

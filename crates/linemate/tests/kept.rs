@@ -281,7 +281,7 @@ fn a_damaged_recording_is_refused_with_the_cache_warm_and_without() {
     assert_eq!(questions.map(|question| place.answer(question)), answers);
 }
 
-/// What was found sound is noted once its file's times can tell a later change.
+/// What was found sound is noted once its file's times would reveal a later change.
 #[test]
 fn a_recording_that_was_checked_is_noted() {
     let place = RecordingAndCache::new();

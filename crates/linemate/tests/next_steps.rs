@@ -91,7 +91,7 @@ fn every_step_that_is_printed_runs() {
         let output = run(folder, &step);
         match step.starts_with("patch ") {
             false => assert!(output.status.success(), "{step}: {}", story(&output)),
-            // The recording and the edit are read before the tree is looked for.
+            // The recording and the edit are read before the search for the tree.
             true => assert!(story(&output).contains(TREE), "{step}: {}", story(&output)),
         }
     }

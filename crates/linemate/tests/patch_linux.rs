@@ -296,7 +296,7 @@ fn advised_layouts_are_small_clean_and_hold_under_two_configs() {
         ("task_group", &[]),
     ] {
         let folder = tempfile::tempdir().unwrap();
-        // What `advise -o` wrote, with the evidence beside it (evidence/validation.md).
+        // What `advise -o` wrote, with the evidence next to it (evidence/validation.md).
         let advised = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/advised");
         let path = folder.path().join("patch");
         let command = || {

@@ -46,7 +46,7 @@ fn run(command: &mut Command) {
     );
 }
 
-/// Moves a program's debug information to `server.debug` beside it; `rest`, beside it or itself, has what is left and says where that is.
+/// Moves a program's debug information to `server.debug` next to it; `rest`, next to it or itself, has what is left and says where that is.
 fn separate(program: &Path, rest: &Path) {
     let folder = program.parent().unwrap();
     run(Command::new("objcopy")
@@ -263,13 +263,13 @@ fn split_debug_information_is_found() {
         let at = |name: &str| folder.path().join(name);
         let path = split_program(folder.path(), &[version]);
         let arguments = ["connection", "--program", "server"];
-        // Where the compiler wrote it, and beside the program.
+        // Where the compiler wrote it, and next to the program.
         assert_eq!(works(folder.path(), &arguments), CONNECTION);
         for name in ["server.dwo", "other.dwo"] {
             fs::rename(at("objects").join(name), at(name)).unwrap();
         }
         assert_eq!(works(folder.path(), &arguments), CONNECTION);
-        // Beside the program is where a link leads.
+        // The link leads to the program's folder.
         let elsewhere = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink(&path, elsewhere.path().join("link")).unwrap();
         let linked = ["connection", "--program", "link"];

@@ -55,11 +55,11 @@ fn record(folder: &Path, data: &str, program: &str) -> (String, String) {
     (data, String::from_utf8(output.stdout).unwrap())
 }
 
-/// An object as the program tells it.
+/// An object as the program reports it.
 #[derive(Debug)]
 struct Told {
     /// `object`; `entry`: one of a hash table, of which a part may be named as that; `array`: a part of one, whoever touches it; `stack`: a struct on a
-    /// stack; `number`: one on a stack; `window`: what is written when stacks are as they are told.
+    /// stack; `number`: one on a stack; `window`: what is written when stacks are as reported.
     what: String,
     start: u64,
     size: u64,
@@ -97,7 +97,7 @@ impl Share {
     }
 }
 
-/// What the program's own code accesses of what it told: how much of it has a name, first of objects, then of what is on stacks, of arrays,
+/// What the program's own code accesses of what it reported: how much of it has a name, first of objects, then of what is on stacks, of arrays,
 /// which others may access, last of entries. One that is named wrongly fails the test.
 fn named(data: &str, objects: &[Told]) -> [Share; 4] {
     let recording = Recording::open(Path::new(data)).unwrap();
@@ -463,7 +463,7 @@ fn lines_of_the_source_are_right_with_optimisation_and_tell_what_is_inlined() {
     assert_eq!(row["stores"], 6);
 }
 
-/// The remedies for a program whose threads use what lies side by side; its types are `own_slot` and the like.
+/// The remedies for a program whose threads use adjacent objects; its types are `own_slot` and the like.
 fn remedies_for_neighbours(options: &[&str]) -> Vec<Value> {
     let folder = tempfile::tempdir().unwrap();
     let options = [&["-O2", "-pthread", "-Wall", "-Wextra", "-Werror"], options].concat();
@@ -499,7 +499,7 @@ fn what_threads_use_side_by_side_is_named_first_and_predicted_to_gain_apart() {
         ],
         "{remedies:#?}"
     );
-    // No edit stands for numbers that are a variable of their own.
+    // No edit exists for numbers that are a variable of their own.
     let numbers = remedies.iter().find(|remedy| {
         remedy["kind"] == "pad_elements" && remedy["subject"] == "own_numbers (oracle)"
     });

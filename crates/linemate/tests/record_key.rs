@@ -71,7 +71,7 @@ fn equal_content_has_equal_keys_wherever_it_lies() {
     program.set_modified(old).unwrap();
     let elsewhere = with(&["--key", "-o", "x.data", "--kernel", image.to_str().unwrap()]);
     assert_eq!(first, key(folders[1].path(), &elsewhere));
-    // The image's digest is the word that stands for it.
+    // The image's digest is the word that represents it.
     let sum = Command::new("sha256sum").arg(&image).output().unwrap();
     let sum = String::from_utf8(sum.stdout).unwrap();
     let word = format!("--key={}", sum.split(' ').next().unwrap());

@@ -22,7 +22,7 @@ use linemate_types::KernelImage;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
-/// A made-up recording, its kernel's image, and another kernel's.
+/// A synthetic recording, its kernel's image, and another kernel's.
 struct Files {
     _folder: TempDir,
     data: String,
@@ -78,7 +78,7 @@ fn text_and_json_tell_the_same_share() {
         text.contains("Call stacks: 100.00 % of 700 returns end a call that was recorded."),
         "{text}"
     );
-    // Kept, and worked out anew.
+    // Cached, and computed again.
     assert_eq!(ask(&["--no-cache"]), text);
     let typed = ask(&["--type", "rq", "--json"]);
     let typed: CostsDocument = serde_json::from_str(&typed).unwrap();
@@ -263,7 +263,7 @@ fn stacks_agree_with_the_calls_that_the_recorder_watched() {
                 "{series} {}: {count} calls, entered {}, {:?}",
                 function.name, under.entered, under.balance
             );
-            // What was under way when the recording began or ended.
+            // Calls that were open when the recording began or ended.
             assert!(under.entered.abs_diff(count) <= 1, "{}", function.name);
             for call in &calls {
                 let spans = under.spans(call.cpu);

@@ -492,7 +492,7 @@ fn a_quantity_has_one_figure(data: &str) {
             "{name} {cycles}\n{text}"
         );
     }
-    // One type asked for: its fields and its lines are the rows of before.
+    // One type requested: its fields and its lines are the rows of before.
     let rq: Value = serde_json::from_str(&report(&["--type", "rq", "--json"])).unwrap();
     let of_rq = |all: Vec<(String, u64)>| -> Vec<(String, u64)> {
         let own = |row: &(String, u64)| row.0 == "rq" || row.0.starts_with("rq.");

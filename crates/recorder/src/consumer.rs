@@ -79,7 +79,7 @@ pub(crate) fn start_here<S: Sink + Announce + Send + 'static, const WORDS: usize
     Encoding::Here(shared)
 }
 
-/// Consumes the available records. One that fails is dropped, so that the guest goes on unrecorded.
+/// Consumes the available records. One that fails is dropped, so that the guest continues unrecorded.
 fn take_all<S: Sink + Announce, const WORDS: usize>(shared: &Mutex<Option<Taking<S, WORDS>>>) {
     let mut taking = shared.lock().unwrap_or_else(PoisonError::into_inner);
     let failed = taking.as_mut().is_some_and(|taking| {
@@ -140,7 +140,7 @@ impl<S: Sink + Announce, const WORDS: usize> Taking<S, WORDS> {
     }
 }
 
-/// Reports if the encoder ends early; the queue then lets the guest go on.
+/// Reports if the encoder ends early; the queue then lets the guest continue.
 struct TellPanic;
 
 impl Drop for TellPanic {

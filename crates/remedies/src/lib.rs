@@ -1,7 +1,7 @@
 //! Advice other than reordering members: what to do less often, not at all, or elsewhere.
 //!
 //! ```text
-//! pass 1  evidence   uses by instruction; types used in turn; counters dirtied beside bitmaps     (all threads, sums)
+//! pass 1  evidence   uses by instruction; types used in turn; counters dirtied with bitmaps       (all threads, sums)
 //! pass 2  scene      objects with their users                                                      (all threads, sums)
 //! pass 3  costs      one replay without edits: cost by field, act and function; where pointers led (in order)
 //!         rules      one module per kind of advice: candidates with what is at stake
@@ -53,7 +53,7 @@ use links::Follower;
 use partners::found::{Answer, answers};
 use trials::try_all;
 
-/// Looks for remedies.
+/// Finds remedies.
 ///
 /// # Errors
 /// Impossible options, a focus that nothing touched, a damaged recording.

@@ -177,7 +177,7 @@ impl<'n> Follower<'n> {
                 from: from.object,
                 to: base,
             };
-            // Known meetings go on counting, so only rare ones are dropped.
+            // Known meetings continue to count, so only rare ones are dropped.
             let room = self.meetings.len() < MEETINGS_MAX;
             match self.meetings.get_mut(&meeting) {
                 Some(count) => *count += 1,

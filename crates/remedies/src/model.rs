@@ -4,7 +4,7 @@ use linemate_experiment::{Conditions, ExperimentError, INTERLEAVINGS_MIN};
 use linemate_machine::Machine;
 use linemate_recording::Error as RecordingError;
 
-/// How to look for remedies.
+/// How to search for remedies.
 #[derive(Clone, Debug)]
 pub struct RemedyOptions {
     /// The machine for costs and effects.

@@ -59,7 +59,7 @@ fn turns(count: u64) -> Vec<Access> {
 
 #[test]
 fn what_fits_the_caches_costs_nothing_and_what_does_not_is_capacity() {
-    // 2 lines in L1, 4 in L2 beside them, 8 in the LLC: one set each, in the order of use.
+    // 2 lines in L1, 4 more in L2, 8 in the LLC: one set each, in the order of use.
     let machine = machine(&[]);
     let fits = warm(&machine, 1, &walk(2)).totals;
     assert_eq!(fits.source(Source::L1).count, 2);

@@ -44,9 +44,9 @@ pub(crate) struct StripPart {
 /// Where columns are.
 #[derive(Clone, Copy)]
 enum Scale {
-    /// So many columns for a byte.
+    /// That many columns for a byte.
     Columns(usize),
-    /// So many bytes in a column.
+    /// That many bytes in a column.
     Bytes(u64),
 }
 

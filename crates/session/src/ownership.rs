@@ -16,7 +16,7 @@ use crate::step::Step;
 /// Bytes of a kernel stack on x86-64 (`THREAD_SIZE` without KASAN).
 const STACK_BYTES: ByteSize = ByteSize(16 << 10);
 
-/// Tells what clones share, and which types subjects are of.
+/// Answers what clones share, and which types subjects have.
 #[derive(Debug)]
 pub struct Ownership {
     /// By subject: the model's type for the subject's type.
@@ -196,7 +196,7 @@ fn subject_types(analysis: &Analysis<'_>) -> Vec<Option<TypeId>> {
     let mut ids = FxHashMap::default();
     for (id, index) in numbers {
         let known = ids.entry(index).or_insert(id);
-        // Several ids stand for one type (a definition in each compilation unit of a program): the
+        // Several ids name one type (a definition in each compilation unit of a program): the
         // lowest, so that it does not depend on a table's order.
         *known = id.min(*known);
     }

@@ -4,7 +4,7 @@
 pub trait Progress: Send + Sync {
     /// A step begins, with that many parts of about equal size.
     fn begin(&self, step: Step, parts: u64);
-    /// So many more parts of it are done.
+    /// That many more parts of it are done.
     fn advance(&self, parts: u64);
 }
 
@@ -32,7 +32,7 @@ impl Progress for Silent {
     fn advance(&self, _: u64) {}
 }
 
-/// Tells of one of several readings of the same parts as of a share of them.
+/// Reports one of several readings of the same parts as of a share of them.
 pub struct OneOf<'p> {
     progress: &'p dyn Progress,
     readings: u64,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   thread 0   chunk 0 ─► name ─► ▣▣▣▣ ┐
-//!   thread 1   chunk 1 ─► name ─► ▣▣▣▣ ┼─► blocks, in the recording's order, to whoever asked
+//!   thread 1   chunk 1 ─► name ─► ▣▣▣▣ ┼─► blocks, in the recording's order, to the caller
 //!   thread 0   chunk 2 ─► …           ┘
 //! ```
 //!

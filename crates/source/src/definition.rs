@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::lex::{Token, TokenKind, lex};
 
-/// The definition to look for.
+/// The definition to search for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sought {
     /// `struct TAG { … }`

@@ -42,7 +42,7 @@ pub fn unit(path: &str, sought: &Sought) -> String {
     let variable = match sought {
         Sought::Tag(tag) => format!("struct {tag} *{VARIABLE};\n"),
         Sought::Typedef(name) => format!("{name} *{VARIABLE};\n"),
-        // Nothing can name it: the compiler has to be told to describe unused types.
+        // Nothing can name it: an option makes the compiler describe unused types.
         Sought::Members(_) => String::new(),
     };
     format!("#include \"{path}\"\n{variable}")

@@ -58,7 +58,7 @@ fn recording() -> Recording {
                 page += 4096;
             }
         }
-        // What is under way is over.
+        // Outstanding misses are over.
         w.wait(10_000);
     }
     w.record()

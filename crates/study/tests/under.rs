@@ -145,7 +145,7 @@ fn cold_replays_tell_the_sums_of_cold_replays() {
     assert!(cold_misses[1] > 0);
 }
 
-/// Keeps what sessions work out.
+/// Stores the results of sessions.
 #[derive(Clone, Debug, Default)]
 struct KeptParts(Arc<Mutex<BTreeMap<String, Vec<u8>>>>);
 

@@ -86,7 +86,7 @@ pub enum KernelOp {
     Jump(usize),
     /// Is interrupted; the handler runs on another stack.
     Interrupt(bool),
-    /// Goes on with another task.
+    /// Switches to another task.
     Switch(usize),
     /// Runs this many instructions.
     Wait(u64),
@@ -207,7 +207,7 @@ impl CallingKernel {
         }
     }
 
-    /// A CPU runs so many instructions that access nothing.
+    /// A CPU runs that many instructions that access nothing.
     pub fn wait(&mut self, cpu: u16, instructions: u64) {
         self.turn(cpu);
         self.world.wait(instructions);
@@ -239,7 +239,7 @@ impl CallingKernel {
         }
     }
 
-    /// Calls a function, whose first access comes after so many instructions; a program's system call where nothing is under way.
+    /// Calls a function, whose first access comes after that many instructions; a program's system call if no call is open.
     pub fn call(&mut self, cpu: u16, function: usize, wait: u64) {
         let (frames, pointer) = self.task(cpu);
         if frames.len() >= DEPTH {

@@ -52,7 +52,7 @@ pub fn without_newer(text: &str) -> String {
             }
         }
     }
-    // After a type that was asked for by name 1.30 leaves a line empty.
+    // After a type requested by name 1.30 leaves a line empty.
     if kept.ends_with(&[String::new(), String::new()]) {
         kept.pop();
     }

@@ -118,7 +118,7 @@ impl TypeModel {
     }
 
     /// The structs, unions, enums and typedefs whose names end in `name`, ignoring scopes, generic
-    /// arguments and the file that [`crate::join()`] appends to tell equal names apart: everything
+    /// arguments and the file that [`crate::join()`] appends to distinguish equal names: everything
     /// that [`TypeModel::lookup`] could take for `Queue`.
     pub fn short_names(&self, name: &str) -> Vec<TypeId> {
         let fits = |id: &&TypeId| {

@@ -195,7 +195,7 @@ impl FlatType {
         self.firsts.get(leaf.0 as usize).copied().unwrap_or(leaf)
     }
 
-    /// The leaves that no access can tell from this one, including itself, in declaration order:
+    /// The leaves that no access distinguishes from this one, including itself, in declaration order:
     /// members of a union with the same place and size; all bit-fields of a storage unit.
     pub fn same_bytes(&self, leaf: LeafId) -> impl Iterator<Item = &Leaf> {
         let first = self.first(leaf);

@@ -1,4 +1,4 @@
-//! The type model: the types, and the questions that can be asked about them.
+//! The type model: the types, and the queries on them.
 //!
 //! It holds C types as debug information describes them, in whatever format: a reader (today
 //! [`crate::btf`]) makes a list of [`Type`]s, [`TypeModel::new`] checks it once, and from then on

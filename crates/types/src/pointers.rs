@@ -49,7 +49,7 @@ const fn root(
     }
 }
 
-/// What is looked for, and found.
+/// The search's criteria and results.
 struct PointerSearch<'a> {
     model: &'a TypeModel,
     flexible: u32,

@@ -168,7 +168,7 @@ impl<'c> Bench<'c> {
         cycles
     }
 
-    /// The CPUs run side by side; the one that is due first goes on, ties go to the lower number.
+    /// The CPUs run side by side; the one that is due first continues, ties go to the lower number.
     fn side_by_side(&mut self, events: &[BlockEvent]) -> u64 {
         for event in events {
             let cpu = usize::from(event.cpu);

@@ -25,7 +25,7 @@ impl Search<'_, '_, '_> {
                     next.take(*unit);
                     next.put_after(before, *unit);
                     let found = (self.excess(&next), self.slack(&next));
-                    // Strictly less, so that it ends: moving between equal holes could go on
+                    // Strictly less, so that it ends: moving between equal holes could continue
                     // forever.
                     (found < (excess, slack)).then_some((found, next))
                 })

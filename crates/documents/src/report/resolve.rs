@@ -43,7 +43,7 @@ impl<'a> Resolver<'a> {
         let symbols = self.analysis.symbols();
         self.functions.entry(pc).or_insert_with(|| {
             match FunctionName::at(symbols, pc) {
-                // Told apart by their addresses, which are all there is to look up.
+                // Their addresses distinguish them; nothing else is known of them.
                 FunctionName::Unknown => pc.to_string(),
                 name => name.to_string(),
             }

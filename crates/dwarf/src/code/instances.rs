@@ -13,7 +13,7 @@ use crate::{DieKey, DwarfError, ProgramTypes};
 /// The maximum number of inlined pieces stored per function: no compiler makes as many.
 const PIECES_MAX: usize = 1 << 20;
 
-/// A function as compiled: with the types that its parameters stand for.
+/// A function as compiled: with the types of its parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionInstance {
     pub name: String,
@@ -30,7 +30,7 @@ pub struct FunctionInstance {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypeParameter {
     pub name: Name,
-    /// The type it stands for.
+    /// Its argument, a type.
     pub type_id: TypeId,
 }
 

@@ -157,7 +157,7 @@ struct Kernel {
     release: Option<String>,
     arch: Option<&'static str>,
     model: TypeModel,
-    /// The type that was asked for.
+    /// The requested type.
     type_id: Option<TypeId>,
 }
 

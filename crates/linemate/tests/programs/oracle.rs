@@ -55,7 +55,7 @@ fn place_of(address: u64) -> u64 {
     0xffff_8880_0000_0000 + (entry & ((1 << 55) - 1)) * 4096 + address % 4096
 }
 
-/// Written before what is on stacks is used, and afterwards: in between it is what is told.
+/// Written before what is on stacks is used, and afterwards: in between it is as reported.
 static WINDOW: AtomicU64 = AtomicU64::new(0);
 
 fn tell<T>(object: &T, name: &str) {

@@ -34,7 +34,7 @@ impl FetchedAhead {
 pub struct ScaledCounts {
     /// Accesses on the tape.
     pub taped: u64,
-    /// How often CPUs would have waited for each other's locks forever: one went on without.
+    /// How often CPUs would have waited for each other's locks forever: one continued without.
     pub circles: u64,
     /// Locks that were released because the recorded CPU's turn ended.
     pub unreleased: u64,

@@ -61,7 +61,7 @@ pub(crate) struct Slice {
     pub(crate) end: u32,
 }
 
-/// One CPU, recorded or cloned, on its way through its slice.
+/// The progress of one CPU, recorded or cloned, through its slice.
 #[derive(Clone, Copy, Debug)]
 struct Runner {
     /// Added to an access's own time: start of the slice, and all stalls so far.

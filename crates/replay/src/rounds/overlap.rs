@@ -1,6 +1,6 @@
 //! Misses of one CPU that do not wait for each other.
 //!
-//! A CPU that waits for a miss goes on with the following instructions, as far as its window
+//! A CPU that waits for a miss continues with the following instructions, as far as its window
 //! extends, and so starts those of their misses whose addresses it knows. They cost not their
 //! latency, but what is left of it when the earlier ones are over.
 //!

@@ -4,7 +4,7 @@
 //! A recording starts in the middle of a machine's life. Replayed on empty caches, the first access
 //! of each core to each line goes to memory, which says how much the recording touches and nothing
 //! about its layout. Replayed a second time, it starts with the caches as its own end leaves them:
-//! those of a workload that goes on like this. That is right as far as a recording touches at its
+//! those of a workload that continues like this. That is right as far as a recording touches at its
 //! end what it touched before, which [`WarmUp`] shows.
 
 use serde::{Deserialize, Serialize};

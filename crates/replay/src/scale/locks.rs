@@ -35,7 +35,7 @@ pub struct LockWait {
 pub(crate) enum Asked {
     /// The lock is the runner's from now on.
     Taken,
-    /// The runner goes on without it: it already has it, or it would wait for itself.
+    /// The runner continues without it: it already has it, or it would wait for itself.
     Passed,
     /// Another runner holds it.
     Waits,

@@ -3,7 +3,7 @@
 //! In a recording of eight CPUs the eight meet each other. On a machine with hundreds, the
 //! scheduler makes a CPU meet those of its domains: it wakes tasks within its last-level cache's
 //! domain, and balances in each domain that it is in, from the last-level cache's to the machine.
-//! Balancing a domain reads all CPUs there, and happens every so many milliseconds as the domain
+//! Balancing a domain reads all CPUs there, and happens every few milliseconds as the domain
 //! has CPUs (`get_sd_balance_interval()` and `sd_init()` in kernel/sched: an interval of
 //! `sd_weight` ms, longer for all of a busy CPU's alike): so each of a CPU's domains makes it read
 //! the same amount of others' memory per second, whatever its size. The model does the same: it

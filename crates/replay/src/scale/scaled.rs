@@ -83,7 +83,7 @@ impl Scaling {
     }
 }
 
-/// One CPU on its way through its slice.
+/// The progress of one CPU through its slice.
 #[derive(Clone, Default)]
 struct GroupCpu {
     /// Added to an access's own time: start of the slice, and all its waiting.
@@ -387,7 +387,7 @@ impl<'t> Scaled<'t> {
         }
     }
 
-    /// Whether the runner goes on with an access that acquires the lock; otherwise it waits.
+    /// Whether the runner continues with an access that acquires the lock; otherwise it waits.
     fn may_take(&mut self, index: usize, lock: LockId, now: u64) -> bool {
         let runner = &mut self.runners[index];
         if std::mem::take(&mut runner.granted) {

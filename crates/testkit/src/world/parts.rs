@@ -40,7 +40,7 @@ impl Basics {
     }
 }
 
-/// Adds the types that tell what pages and slabs are; gives `struct kmem_cache`. `compound` is what `struct page` calls the member that
+/// Adds the types that describe pages and slabs; returns `struct kmem_cache`. `compound` is what `struct page` calls the member that
 /// leads to the head of several pages.
 pub fn memory_types(t: &mut TypeList, basics: Basics, compound: &str) -> TypeId {
     let Basics { int, long, list } = basics;

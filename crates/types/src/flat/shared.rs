@@ -1,4 +1,4 @@
-//! Leaves that no access can tell apart: members of a union at the same place, and bit-fields of
+//! Leaves that no access distinguishes: members of a union at the same place, and bit-fields of
 //! one storage unit.
 
 use std::collections::HashMap;

@@ -288,7 +288,7 @@ fn changes(patch: &[u8]) -> &[u8] {
     patch
 }
 
-/// A source tree has 80,000 files: their names, sizes and times of change stand for their content, as they do for `make`.
+/// A source tree has 80,000 files: names, sizes and times of change represent their content, as for `make`.
 fn tree_digest(root: &Path) -> anyhow::Result<String> {
     let mut hash = Sha256::new();
     let mut folders = vec![root.to_owned()];

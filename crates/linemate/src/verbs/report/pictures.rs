@@ -28,7 +28,7 @@ impl<'a> Pictures<'a> {
         })
     }
 
-    /// Whether any was asked for.
+    /// Whether any is requested.
     pub(super) fn are_wanted(&self) -> bool {
         self.svg.is_some() || self.outputs.has_page()
     }
