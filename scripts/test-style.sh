@@ -176,10 +176,18 @@ chain="a let chain, which Rust 1.85 does not have: nest the conditions"
 told="reports, shows, names, or distinguishes"
 expected="ARCHITECTURE.md:1: error: it does not say what the crate lost holds
 ARCHITECTURE.md:3: error: top uses base, which is below it
+crates/a/src/lib.rs:1: error: \"stands\": say is
+crates/a/src/lib.rs:1: error: \"told\": say $told
 crates/a/src/lib.rs:4: error: \"cannot be told\": say inconclusive
 crates/a/src/lib.rs:9: error: \"is no\": say is not a
+crates/a/src/lib.rs:10: error: \"Whoever\": say who, or the function
 crates/a/src/lib.rs:12: error: \"whoever\": say who, or the function
 crates/a/src/lib.rs:16: error: \"tell\": say $told
+crates/a/src/tests/a.rs:1: error: \"stands\": say is
+crates/a/src/tests/a.rs:1: error: \"told\": say $told
+crates/a/src/tests/a.rs:10: error: \"Whoever\": say who, or the function
+crates/a/src/tests/a.rs:12: error: \"whoever\": say who, or the function
+crates/a/src/tests/a.rs:16: error: \"tell\": say $told
 crates/base: error: 4 files import each other, 3 are the most: a, b, c, d
 crates/linemate/src/verbs/self_test.rs:1: error: README.md does not say what \`linemate self-test\` does
 crates/untested/src/lib.rs:5: error: an example that no test compiles: take \`doctest = false\` out of crates/untested/Cargo.toml

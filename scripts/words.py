@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Words that a reader stops at, in the texts that users meet: help, messages and tables of the crates, the page, README.md, docs/guide.
+"""Words that a reader stops at, in texts and comments: help, messages and tables of the crates, their comments, the page, README.md, docs.
 
 words.py [FOLDER] prints `file:line: error: "word": say …`, one a line, and ends with 0: scripts/style.sh collects what it prints.
-Comments of code, names and quoted output are not checked: nobody who only uses linemate reads them.
+Names and quoted output are not checked, nor docs/reference/json, which is generated from the crates' comments.
 """
 
 import re
@@ -29,12 +29,17 @@ WORDS = [
     (r"stands?|stood", "is"),
     (r"lies|lain", "is at"),
     (r"is asked for|asked about", "what it is: the type, the function"),
-    (r"taken along|take along", "copied"),
+    (r"(?:takes?|taken|took) along", "copied"),
+    (r"made-up", "synthetic"),
+    (r"look(?:s|ed|ing)? for", "search for, or find"),
+    (r"seldom", "rarely"),
+    (r"(?:goes|go|went|gone) on(?! (?:a|the|its|as few) )", "continues"),
+    (r"(?:gives|gave|given) back", "returns, or frees"),
+    (r"works? out|worked out", "computes"),
+    (r"under way", "open, outstanding, or in flight"),
+    (r"told apart|tells? apart", "distinguished"),
 ]
 PATTERN = re.compile("|".join(rf"(?P<w{i}>\b(?:{word})\b)" for i, (word, _) in enumerate(WORDS)), re.IGNORECASE)
-# A struct or an enum that clap makes help of.
-HELP = re.compile(r"(?:^[ \t]*///[^\n]*\n)*^#\[derive\([^)]*\b(?:Args|Parser|Subcommand|ValueEnum)\b[^)]*\)\].*?^\}", re.MULTILINE | re.DOTALL)
-DOC = re.compile(r"^[ \t]*///([^\n]*)$", re.MULTILINE)
 SCRIPT = re.compile(
     r"""(?P<comment>//[^\n]*|/\*.*?\*/)|(?P<text>"(?:\\.|[^"\\\n])*"|`(?:\\.|[^`\\])*`)""",
     re.DOTALL,
@@ -43,6 +48,8 @@ FENCED = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 # A name in `{…}` of a format is the program's, not the user's.
 PLACEHOLDER = re.compile(r"\{[^{}\n]*\}")
 QUOTED = re.compile(r"`[^`\n]*`")
+# Where a link leads is a name.
+TARGET = re.compile(r"\]\([^()\n]*\)")
 
 
 def blank(match: re.Match[str]) -> str:
@@ -68,15 +75,20 @@ def without_tests(text: str) -> str:
 
 
 def of_crate(path: Path) -> Iterator[tuple[int, str]]:
-    """Of a file of a crate: its literals outside of tests, and what clap shows of its comments."""
+    """Of a file of a crate: its literals outside tests."""
     whole = path.read_text(encoding="utf-8")
     code = without_tests(whole)
     for match in rust.TOKEN.finditer(code):
         if match["string"] or match["raw"]:
             yield from findings(PLACEHOLDER.sub(blank, match.group(0)), match.start(), whole)
-    for block in HELP.finditer(code):
-        for line in DOC.finditer(block.group(0)):
-            yield from findings(line.group(1), block.start() + line.start(1), whole)
+
+
+def of_comments(path: Path) -> Iterator[tuple[int, str]]:
+    """Of a file of a crate, tests too: its comments."""
+    whole = path.read_text(encoding="utf-8")
+    for match in rust.TOKEN.finditer(whole):
+        if match["line"]:
+            yield from findings(QUOTED.sub(blank, match.group(0)), match.start(), whole)
 
 
 def of_page(path: Path) -> Iterator[tuple[int, str]]:
@@ -90,7 +102,7 @@ def of_page(path: Path) -> Iterator[tuple[int, str]]:
 def of_document(path: Path) -> Iterator[tuple[int, str]]:
     """Of a document: its prose, without what is quoted."""
     whole = path.read_text(encoding="utf-8")
-    yield from findings(QUOTED.sub(blank, FENCED.sub(blank, whole)), 0, whole)
+    yield from findings(TARGET.sub(blank, QUOTED.sub(blank, FENCED.sub(blank, whole))), 0, whole)
 
 
 def is_test(path: Path) -> bool:
@@ -103,7 +115,8 @@ def main() -> None:
     kinds = [
         (of_crate, sorted(path for path in root.glob("crates/*/src/**/*.rs") if not is_test(path.relative_to(root)))),
         (of_page, sorted(root.glob("web/src/*.ts"))),
-        (of_document, [path for path in [root / "README.md", *sorted(root.glob("docs/guide/*.md"))] if path.is_file()]),
+        (of_comments, sorted(root.glob("crates/**/*.rs"))),
+        (of_document, [path for path in [root / "README.md", root / "ARCHITECTURE.md", *sorted(root.glob("docs/*/*.md"))] if path.is_file()]),
     ]
     for find, paths in kinds:
         for path in paths:

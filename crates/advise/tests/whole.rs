@@ -299,7 +299,7 @@ fn a_layout_saves_true_sharing_of_words_that_are_exchanged_together() {
     let row = &rows[0];
     let not_true = row.false_sharing + row.other_misses;
     assert!(row.true_sharing > 0.9, "{row:?}");
-    // The estimate is more than all that is not true sharing, and replay confirms it: that is no bound.
+    // The estimate is more than all that is not true sharing, and replay confirms it: that is not a bound.
     let estimate = row.estimate.unwrap();
     assert!(estimate.share > 0.4 && estimate.share > not_true, "{row:?}");
     let advice = advice(&recording, &request(&[])).unwrap();

@@ -61,7 +61,7 @@ impl Figure {
         self.per_event.as_ref().unwrap_or(&self.sum)
     }
 
-    /// For a figure that counts accesses to types: whether one kernel has so many more that the
+    /// For a figure that counts accesses to types: whether one kernel has so much larger a number that the
     /// types' names do not mean the same objects in both.
     #[must_use]
     pub fn is_renamed(&self) -> bool {

@@ -151,7 +151,7 @@ fn wrappers_of_one_allocator_are_sites_of_their_own() {
 fn a_tail_call_has_the_first_ones_site_and_size_and_the_last_ones_cache() {
     let slot = DIRECT + 30 * 4096; // of no slab that an image shows
     let all = fields(|w| {
-        w.sight(F::Kmalloc, 40); // goes on as the call of the next line
+        w.sight(F::Kmalloc, 40); // continues as the call of the next line
         w.call_from(F::CacheAlloc, &[CACHE_KMALLOC], SITE);
         w.ret(F::CacheAlloc, slot);
         w.load(0, slot + 36);

@@ -237,7 +237,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Types by what of them comes from other CPUs. What is no type is in the list where a layout or an allocation can change it and that is
+    /// Types by what of them comes from other CPUs. Other memory is in the list where a layout or an allocation can change it and that is
     /// much; with `all` everything is, what none can change (stacks, contents of pages) after the rest.
     fn types(&mut self, all: bool) -> Vec<TypeRow> {
         let mut sums: BTreeMap<RowOf<'_>, RowParts<'_>> = BTreeMap::new();

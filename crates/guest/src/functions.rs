@@ -280,7 +280,7 @@ fn meaning(
         .and_then(|id| types.composite(id))
         .map_or("", |c| c.name.as_str());
     let number = matches!(types.get(types.strip(type_id)), Some(Type::Int { .. }));
-    // In other functions a parameter's name is no evidence of what it counts.
+    // In other functions a parameter's name is not evidence of what it counts.
     let allocator = !matches!(role, Role::Plain | Role::ContextSwitch | Role::Interrupt);
     let special = match role {
         Role::HeapAlloc | Role::HeapFree if tag == "kmem_cache" => Some(Meaning::Cache),

@@ -64,7 +64,7 @@ pub enum Move {
 pub struct Instruction(iced_x86::Instruction);
 
 impl Instruction {
-    /// The instruction at the start of `bytes`. Bytes that are no instruction give one for which
+    /// The instruction at the start of `bytes`. Invalid bytes return one for which
     /// [`is_valid`](Self::is_valid) is false.
     #[inline]
     pub fn decode(bytes: &[u8], address: ElfAddr) -> Instruction {

@@ -42,8 +42,8 @@ pub(crate) fn take_file_size_as_error() {
 }
 
 /// Under a memory limit (`ulimit -v`), lets another process do the work and reports in one line if
-/// that runs out of memory, which it cannot report itself: Rust's library aborts. `None` if there
-/// is no limit, or this is that process.
+/// that runs out of memory, which it cannot report itself: Rust's library aborts. `None` without a
+/// limit, and in that process.
 pub(crate) fn watch_memory(arguments: &[OsString]) -> Option<ExitCode> {
     if env::var_os(WATCHED).is_some() {
         // What ends the waiting process ends this one.

@@ -80,7 +80,7 @@ fn a_series_is_recorded_and_read() {
     let again = linemate(&["growth", two, four, eight, "--cpus", "16", "--json"]);
     assert_eq!(again.stdout, answer.stdout);
 
-    // Two recordings are no series, and one of another command does not belong to it.
+    // Two recordings are not a series, and one of another command does not belong to it.
     let few = linemate(&["growth", two, four]);
     assert_eq!(few.status.code(), Some(2));
     assert!(

@@ -182,7 +182,7 @@ fn an_alignment_alone_moves_an_array_on_the_heap() {
 }
 
 /// Asserts that no layout is recommended, and that no trial of another place for its members or objects gains. What replay says of a counter for
-/// each CPU is no question of places.
+/// each CPU is not a question of places.
 fn is_not_advised(data: &str, type_name: &str) {
     let advice = [
         "advise",

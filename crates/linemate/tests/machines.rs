@@ -89,8 +89,8 @@ fn mechanisms_are_shown_where_there_are_some() {
     );
     let text = stdout(&linemate(&["machines", &file]));
     for line in [
-        "  L2 streamer: 32 pages, 2 lines a request after 3 in one direction, up to 20 lines ahead, 48 under way\n",
-        "  L1 stride prefetcher: 24 instructions, after 3 loads at one stride, strides of up to 2048 bytes, 16 under way\n",
+        "  L2 streamer: 32 pages, 2 lines a request after 3 in one direction, up to 20 lines ahead, 48 outstanding\n",
+        "  L1 stride prefetcher: 24 instructions, after 3 loads at one stride, strides of up to 2048 bytes, 16 outstanding\n",
         "  misses overlap within 512 instructions, 12 at a time\n",
     ] {
         assert!(text.contains(line), "{text}");

@@ -58,7 +58,7 @@ fn record(folder: &Path, data: &str, program: &str) -> (String, String) {
 /// An object as the program reports it.
 #[derive(Debug)]
 struct Told {
-    /// `object`; `entry`: one of a hash table, of which a part may be named as that; `array`: a part of one, whoever touches it; `stack`: a struct on a
+    /// `object`; `entry`: one of a hash table, of which a part may be named as that; `array`: a part of one, whichever code touches it; `stack`: a struct on a
     /// stack; `number`: one on a stack; `window`: what is written when stacks are as reported.
     what: String,
     start: u64,

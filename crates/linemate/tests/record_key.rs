@@ -62,7 +62,7 @@ fn equal_content_has_equal_keys_wherever_it_lies() {
     let words = with(&["--key", "--kernel", image.to_str().unwrap()]);
     let first = key(folders[0].path(), &words);
     assert_eq!(first, key(folders[1].path(), &words));
-    // Times are no content, and where the recording would go is none either.
+    // Times are not content, and where the recording would go is none either.
     let program = fs::File::options()
         .write(true)
         .open(folders[1].path().join("program"))

@@ -52,7 +52,7 @@ fn a_command_that_fails_tells_what_was_not_there_and_one_that_succeeds_does_not(
     assert_ne!(recordings[0], recordings[1]);
     let told = notes(folder.path(), &[], &["./refused"], 0);
     assert!(told.is_empty(), "{told:?}");
-    // The script's own search for its commands is no miss: it found them.
+    // The script's own search for its commands is not a miss: it found them.
     let script = folder.path().join("script");
     fs::write(
         &script,

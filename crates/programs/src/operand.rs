@@ -14,7 +14,7 @@ pub struct UserInstruction {
     pub calls: bool,
 }
 
-/// Decodes the instruction at `address`, at the start of `bytes`. Bytes that are no instruction
+/// Decodes the instruction at `address`, at the start of `bytes`. Invalid bytes
 /// give one without an operand.
 #[must_use]
 pub fn decode(bytes: &[u8], address: ElfAddr) -> UserInstruction {

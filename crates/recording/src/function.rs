@@ -52,8 +52,8 @@ pub enum Meaning {
     Object,
     /// Where a bulk allocation or free has its array of object addresses.
     ObjectArray,
-    /// Where an allocation stores the address of the object: its return value is then 0, or there
-    /// is no object.
+    /// Where an allocation stores the address of the object: its return value is then 0, or no
+    /// object exists.
     ObjectSlot,
 }
 

@@ -588,7 +588,7 @@ fn elements_of_an_array_inside_a_type_are_padded() {
         }
     };
     assert_eq!(subjects(&of_kind(RemedyKind::PadElements, shared)), [""; 0]);
-    // In several objects: a place is no element.
+    // In several objects: a place is not an element.
     let several = |w: &mut World, number: u64| {
         for cpu in 0..4 {
             let pool = object(Heap::Pool, number % 2);

@@ -280,7 +280,7 @@ fn an_atomic_overlaps_with_nothing() {
     let from: From<'_> = &[(1, &[]), (2, &[])];
     let outcome = run(&overlap(512, 12), from, &ops);
     assert_eq!(outcome.overlapped, 0);
-    // One that hits in L1 is no different.
+    // The same for one that hits in L1.
     let ops = [
         Op(2, AccessKind::Rmw, addrs[1], 1),
         load(1, addrs[0], 1),

@@ -66,14 +66,14 @@ fn describe_mechanisms(entry: &MachineEntry, out: &mut String) {
     if let Some(l2) = &entry.l2_streamer {
         let _ = writeln!(
             out,
-            "  L2 streamer: {} pages, {} lines a request after {} in one direction, up to {} lines ahead, {} under way",
+            "  L2 streamer: {} pages, {} lines a request after {} in one direction, up to {} lines ahead, {} outstanding",
             l2.streams, l2.per_request, l2.train, l2.ahead, l2.outstanding
         );
     }
     if let Some(l1) = &entry.l1_stride {
         let _ = writeln!(
             out,
-            "  L1 stride prefetcher: {} instructions, after {} loads at one stride, strides of up to {} bytes, {} under way",
+            "  L1 stride prefetcher: {} instructions, after {} loads at one stride, strides of up to {} bytes, {} outstanding",
             l1.entries, l1.train, l1.reach_bytes, l1.outstanding
         );
     }

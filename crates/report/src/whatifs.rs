@@ -212,7 +212,7 @@ fn details(out: &mut Text, result: &WhatIf, top: usize) {
     totals(out, result);
     for (title, counted, list) in [
         ("cause", "misses before", &result.causes),
-        // Those that were served by the core's own caches are no misses.
+        // Those that were served by the core's own caches are not misses.
         ("source", "accesses before", &result.sources),
         ("field", "misses before", &result.fields),
         (

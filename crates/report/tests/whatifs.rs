@@ -200,7 +200,7 @@ fn whatif_begins_with_what_the_edits_do_and_leaves_out_what_they_do_not() {
     assert_eq!(row(&text, "everything")[3..], ["< 0.01 %", "negligible"]);
     assert!(!text.contains("+0 ± 0"), "{text}");
     assert!(!text.contains("0.00 ± 0.00 %"), "{text}");
-    // What the core's own caches serve is no miss.
+    // What the core's own caches serve is not a miss.
     let titles: Vec<&str> = text
         .lines()
         .filter(|line| line.contains("accesses before"))

@@ -330,7 +330,7 @@ impl ImageFacts {
         };
         self.arch = self.arch.or(arch);
         if let Some(code) = &mut self.code {
-            // Only code is wanted, so an image without BTF is no error here.
+            // Only code is wanted, so an image without BTF is not an error here.
             for section in file.sections().filter(|s| s.kind() == SectionKind::Text) {
                 code.push(CodeSection {
                     address: section.address(),

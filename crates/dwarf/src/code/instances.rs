@@ -21,8 +21,8 @@ pub struct FunctionInstance {
     pub language: Option<Language>,
     /// Its return type; void if the debug information does not say.
     pub result: TypeId,
-    /// Its type parameters, in Rust including those of the type it is a method of, with the types
-    /// they stand for.
+    /// Its type parameters, in Rust including those of the type it is a method of, and their
+    /// arguments.
     pub type_parameters: Vec<TypeParameter>,
 }
 

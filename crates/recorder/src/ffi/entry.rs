@@ -30,7 +30,7 @@ use crate::watch::Calls;
 /// The plugin interface version that this plugin was written for; a QEMU with an older one refuses
 /// to load it.
 #[cfg_attr(not(test), unsafe(no_mangle))]
-#[allow(non_upper_case_globals, reason = "QEMU looks for this name")]
+#[allow(non_upper_case_globals, reason = "QEMU resolves this name")]
 #[allow(unreachable_pub, reason = "QEMU is the one who reaches it")]
 pub static qemu_plugin_version: c_int = raw::VERSION;
 

@@ -106,8 +106,8 @@ pub enum Cause {
     /// Another core's access took it away, but neither core uses a word that the other wrote.
     FalseSharing,
     /// Write permission was requested although no other core held the line any more.
-    // The last sharer of a line stays in S or F when the others evict their copies: nothing tells
-    // the cache that it is alone, so its write has to ask.
+    // The last sharer of a line stays in S or F when the others evict their copies: nothing informs
+    // the cache that it is alone, so its write requests permission.
     Unshared,
 }
 
