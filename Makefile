@@ -77,7 +77,7 @@ test-spark: ## the tables in Spark; says so where there is no Java
 	@scripts/setup-beside.sh sweep $(MAKE) --no-print-directory build
 	@scripts/test-sweep.sh spark
 
-test-killed: ## a small sweep that is killed twice and goes on gives the same bytes (ten minutes)
+test-killed: ## a small sweep that is killed twice and resumed gives the same bytes (ten minutes)
 	@scripts/setup-beside.sh sweep $(MAKE) --no-print-directory build
 	@scripts/test-sweep.sh killed
 
@@ -110,18 +110,18 @@ bench: ## the figures of evidence/benchmarks.md on this machine, as markdown
 	@$(MAKE) --no-print-directory build
 	@scripts/bench.sh
 
-cases: ## the five published works in full: kernels are built, booted and recorded (hours; goes on where it was interrupted; SWEEP_PROFILE)
+cases: ## the five published works in full: kernels are built, booted and recorded (hours; resumes after an interruption; SWEEP_PROFILE)
 	@scripts/setup.sh cases
 	@$(MAKE) --no-print-directory build
 	@failed=0; for case in $$(find cases -name case.toml | sort); do \
 		target/release/linemate case run $${SWEEP_PROFILE:+--profile sweep/profiles/$$SWEEP_PROFILE} "$${case%/case.toml}" || failed=1; \
 	done; exit $$failed
 
-sweep: ## the matrix of sweep/sweep.yaml, recorded, replayed, exported (48 recordings; goes on where it was interrupted; SWEEP_OUT, SWEEP_PROFILE)
+sweep: ## the matrix of sweep/sweep.yaml, recorded, replayed, exported (48 recordings; resumes after an interruption; SWEEP_OUT, SWEEP_PROFILE)
 	@scripts/setup-beside.sh sweep $(MAKE) --no-print-directory build
 	@scripts/sweep.sh run
 
-survey: ## the workloads of workloads/subsystems on Linux 7.3, and what could be changed in it, ranked (hours; goes on where it was interrupted; SURVEY_OUT)
+survey: ## the workloads of workloads/subsystems on Linux 7.3, and what could be changed in it, ranked (hours; resumes after an interruption; SURVEY_OUT)
 	@scripts/setup-beside.sh sweep $(MAKE) --no-print-directory build
 	@scripts/survey.sh
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# The figures of evidence/benchmarks.md, measured on this machine: cost of recording, size of a recording, the ledger, the
-# report's time and memory, questions with nothing kept and again. Markdown on stdout, progress on stderr. `make bench` has built everything by then.
+# The figures of evidence/benchmarks.md, measured on this machine: cost of recording, size of a
+# recording, the ledger, the report's time and memory, questions with an empty cache and again.
+# Markdown on stdout, progress on stderr. `make bench` has built everything by then.
 #
-# The recorded part's time is a difference of two whole runs, COMMAND and `true`, so that start-up and reading the boot
-# snapshot cancel out; `--bare` is the same run without the recorder. Each time is the best of RUNS (default 3): anything
-# else on the machine only ever makes it longer.
+# The recorded part's time is a difference of two complete runs, COMMAND and `true`, so that
+# start-up and reading the boot snapshot cancel out; `--bare` is the same run without the recorder.
+# Each time is the best of RUNS (default 3): anything else on the machine only ever makes it longer.
 #
 # usage: bench.sh                       all of it
 #        bench.sh questions FILE...     the questions alone, about these recordings
@@ -94,7 +95,7 @@ workload() {
 	questions "$file"
 }
 
-# ask COMMAND…: a question's "seconds KiB", with the bench's own cache of what is kept.
+# ask COMMAND…: a question's "seconds KiB", with the bench's own cache.
 ask() {
 	if ! LINEMATE_CACHE=$PWD/$work/cache "$work/measure" "$work/time" "$linemate" "$@" >"$work/output" 2>&1; then
 		tail -n 5 "$work/output" >&2
@@ -104,7 +105,7 @@ ask() {
 	cat "$work/time"
 }
 
-# Questions about a recording: each with nothing kept, then again.
+# Questions about a recording: each with an empty cache, then again.
 questions() {
 	local file=$1 question words first second
 	printf 'type rq\nisolate __lock\n' >"$work/lock.edit"
@@ -135,8 +136,9 @@ large() {
 	questions "$file"
 }
 
-# replayed FILE CPUS ASKED: accesses that the eight replays of an edit account for in a second, when a what-if of another edit has kept the stream
-# and the replays without edits. An access counts once for each copy of its CPU.
+# replayed FILE CPUS ASKED: accesses that the eight replays of an edit account for in a second, when
+# a what-if of another edit has cached the stream and the replays without edits. An access counts
+# once for each copy of its CPU.
 replayed() {
 	local file=$1 cpus=$2 asked=$3 again accesses copies replays rate
 	local what_if=(whatif -i "$file" --type rq --cpus "$cpus" --all-interleavings --json)

@@ -53,7 +53,8 @@ absent=$(build_tools_missing | tr '\n' ' ')
 [ -z "$absent" ] || die "packages are missing; as root: apt-get install ${absent% }"
 
 tree=$out/tree
-# Directly inside of the tree: Linux then calls its sources `..`, and a copy of the whole needs nothing compiled again.
+# Directly inside the tree: Linux then calls its sources `..`, and a copy of everything needs
+# nothing compiled again.
 build=$tree/build
 log=$out/build.log
 
@@ -98,13 +99,14 @@ patch_stage() {
 	done
 }
 
-# Brings the tree to the stage's state. What has not changed keeps its time, so that make leaves it alone; what goes back
-# to the original becomes a file with a new time: a link would look older than what was compiled from the patched file.
+# Brings the tree to the stage's state. An unchanged file keeps its time, so that make leaves it
+# alone; a file that is restored gets a new time: a link would look older than what was compiled
+# from the patched file.
 bring() {
 	local stage=$1 file
 	touched >"$out/touched.new"
 	touch "$out/touched"
-	# Files that were ever touched: all of them may have to go back.
+	# Files that were ever touched: all of them may need restoring.
 	sort -u "$out/touched.new" "$out/touched" >"$out/touched.all"
 	while read -r file; do
 		local wanted=$source/$file
@@ -122,12 +124,12 @@ bring() {
 }
 
 run_make() {
-	# The name of this computer and its clock are no part of a kernel that is to be the same next time.
+	# The name of this computer and its clock are not part of a kernel that must be the same next time.
 	make -C "$tree" O=build KBUILD_BUILD_USER=linemate KBUILD_BUILD_HOST=linemate \
 		KBUILD_BUILD_TIMESTAMP=1970-01-01 KBUILD_BUILD_VERSION=1 "$@" >>"$log" 2>&1
 }
 
-# make_config: tinyconfig, the fragment, and what both imply; left alone where nothing has changed.
+# make_config: tinyconfig, the fragment, and what both imply; left alone if nothing has changed.
 make_config() {
 	if [ -f "$build/.config" ] && cmp -s "$fragment" "$out/fragment"; then
 		return
@@ -141,7 +143,8 @@ make_config() {
 }
 
 failed() {
-	# The first error, not the last: with several jobs the last lines are about jobs that were still under way.
+	# The first error, not the last: with several jobs the last lines are about jobs that were still
+	# running.
 	echo "build-kernel: the end of $log:" >&2
 	tail -n 15 "$log" >&2
 	die "$1 failed ($(grep -m 1 -E 'error:|Error [0-9]|\*\*\*' "$log" || echo "no error line in the log")); log kept in $log"

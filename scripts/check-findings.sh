@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
-# Builds one kernel of 7.3 with the patches of cases/next, lockdep and KASAN, and lets it stand cases/next/load.sh. Half an hour; goes on where it was
-# interrupted.
+# Builds one kernel of 7.3 with the patches of cases/next, lockdep and KASAN, and runs
+# cases/next/load.sh on it. Half an hour; resumes after an interruption.
 #
 #   scripts/check-findings.sh [--races] [PATCH…]      without patches: those of each case of cases/next but cred/apart
 #
-# With --races two kernels, without and with the patches, have KCSAN, and what counts are data races that only the second one tells. 7.3 has many of its own;
-# which of them a run meets is chance, so a race that only one tells is a reason to look, not a proof.
+# With --races two kernels, without and with the patches, have KCSAN, and what counts are data races
+# that only the second one reports. 7.3 has many of its own; which of them a run meets is chance, so
+# a race that only one reports is a reason to look, not a proof.
 #
 # From the environment: LINEMATE (target/release/linemate), CHECK_OUT (target/checks).
 #
-# Exit code: 0 all passed; 1 a workload failed or the kernel complained, with what it logged, or told a race with the patches alone; 2 no kernel could be built.
+# Exit code: 0 all passed; 1 a workload failed or the kernel complained, with what it logged, or
+# reported a race with the patches alone; 2 no kernel could be built.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source-path=SCRIPTDIR source=lib/kernel.sh
@@ -60,12 +62,13 @@ guest() {
 	"$linemate" record --bare --kernel "$image" --smp 4 --memory 3G "${programs[@]}" --file cases/next/load.sh:/usr/bin/findings -- "$@"
 }
 
-# The data races that a log tells, one a line: the two functions.
+# The data races that a log reports, one a line: the two functions.
 titles() {
 	sed -n 's/.*BUG: KCSAN: //p' "$1" | sort -u
 }
 
-# In the guest: more accesses are looked at than while it boots, which would take too long, for as long as about ten races take to be met.
+# In the guest: KCSAN checks more accesses than at boot, which would take too long, until about ten
+# races are found.
 readonly RACES='echo 200 >/sys/module/kcsan/parameters/skip_watch
 for again in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do findings || exit 1; done
 exec /bin/busybox dmesg'
@@ -78,7 +81,7 @@ check_races() {
 	guest "$image" sh -c "$RACES" >"$out/races-with.log"
 	for name in without with; do
 		titles "$out/races-$name.log" >"$out/races-$name.txt"
-		# No race at all in a kernel that has many: nothing was looked at.
+		# No race at all in a kernel that has many: nothing was checked.
 		[ -s "$out/races-$name.txt" ] || die "the kernel $name the patches reports no data race: see $out/races-$name.log"
 		echo "check-findings: data races reported $name the patches: $(wc -l <"$out/races-$name.txt")"
 	done

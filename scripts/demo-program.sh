@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Records a small server with the kernel under it, asks which of its fields should not share a line, tries the answer by replay, and
-# records the server that was mended by it: the tutorial of docs/guide/programs.md. `make demo-program` has built everything by then. The
-# recordings stay in kvserver.data and mended.data.
+# Records a small server with the kernel under it, finds which of its fields should not share a
+# line, tries the answer by replay, and records the fixed server: the tutorial of
+# docs/guide/programs.md. `make demo-program` has built everything by then. The recordings stay in
+# kvserver.data and mended.data.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -14,7 +15,7 @@ run() {
 	"$@"
 }
 
-# With what a program is usually built with, and -g for the names.
+# With a program's usual options, and -g for the names.
 cflags=(-std=gnu11 -O2 -g -Wall -Wextra -Werror -pthread)
 mkdir -p target/demo-program
 run "${CC:-cc}" "${cflags[@]}" -o "$server" workloads/kvserver.c

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Records the sleep workload on Debian's unmodified 6.12 kernel with 8 CPUs and reports on struct rq; then writes a page about
-# it, linemate.html. `make demo` has built everything by then. The recording stays in linemate.data, for the examples of README.md.
+# Records the sleep workload on Debian's unmodified 6.12 kernel with 8 CPUs and reports on struct
+# rq; then writes a page about it, linemate.html. `make demo` has built everything by then. The
+# recording stays in linemate.data, for the examples of README.md.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -25,7 +25,7 @@ from functools import cache
 from os import chdir
 from pathlib import Path
 
-# This file and the test of its rules mention what is not there.
+# This file and the test of its rules mention files that do not exist.
 MENTIONING = ("*.md", "*.rs", "*.c", "*.sh", "*.py", "*.toml", "*.yaml", "*.ts", "Makefile", ":!scripts/test-style.sh")
 COLUMNS = 100
 GUIDE_LINES = 120
@@ -42,7 +42,7 @@ QUANTITY = rf"{NUMBER}(?: ± {NUMBER})?"
 FIGURE = re.compile(rf"(?<![\w.,-])((?:{NUMBER}(?: ?(?:±|/|to|and|or) ?[-+−]?)?)*{NUMBER}) ?({UNITS})(?!\w)")
 LINK = re.compile(r"\[[^\]\[]*(?:\[[^\]]*\][^\]\[]*)*\]\(([^)\s]+)\)")
 DATE = re.compile(r"\b20\d\d-\d\d(-\d\d)?\b")
-# A code span goes on over the end of a line, not over an empty one.
+# A code span continues over the end of a line, not over an empty one.
 CODE = re.compile(r"(`+)(?!`)((?:(?!\n\s*\n).)*?)(?<!`)\1(?!`)", re.DOTALL)
 MENTION = re.compile(r"(?<![\w./-])(?:docs|evidence)/[\w./-]*\w\.md")
 ITEM = re.compile(r"(?:linemate_)?([a-z]+)(?:::\w+)*::(\w+)(?:\(\))?")

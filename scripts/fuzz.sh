@@ -29,7 +29,7 @@ if ! cargo fuzz --version >/dev/null 2>&1; then
 	cargo install --locked --quiet --debug cargo-fuzz
 fi
 
-# Stable compilers instrument too, once told that they may; sanitizers would need a nightly one.
+# Stable compilers instrument too, with this option; sanitizers would need a nightly one.
 export RUSTC_BOOTSTRAP=1
 logs=target/fuzz-logs
 mkdir -p "$logs"

@@ -59,7 +59,8 @@ install_all() {
 	echo "installed into $root"
 }
 
-# Files on the list, then the folders that are ours alone. What an older version installed and this one would not is on its list.
+# Files on the list, then the folders that are ours alone. What an older version installed and this
+# one would not is on its list.
 uninstall_all() {
 	local file
 	[ -f "$root/$list" ] || die "nothing is installed in $root: $root/$list is not there"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Puts modules of a Debian kernel, with all that they need, into a folder for `linemate record --file FOLDER:/modules`; numbered in the order
-# in which insmod takes them. The package is fetched once and kept beside the kernel.
+# Puts modules of a Debian kernel, with all that they need, into a folder for
+# `linemate record --file FOLDER:/modules`; numbered in the order in which insmod takes them. The
+# package is fetched once and cached with the kernel.
 #
 #   scripts/kernel-modules.sh debian:7.3 FOLDER MODULE…     a kernel's name (scripts/kernel-image.sh) or its image in the cache
 set -euo pipefail
@@ -86,7 +87,7 @@ bring() {
 	for depends in $depends; do
 		bring "$depends"
 	done
-	# The file at hand was overwritten by those that it needs.
+	# Its dependencies have overwritten this module's file.
 	unpack "$file" >"$folder/.new"
 	mv "$folder/.new" "$folder/$(printf '%02d' "$count")-$name.ko"
 	count=$((count + 1))

@@ -34,7 +34,8 @@ if ! cargo mutants --version >/dev/null 2>&1; then
 	cargo install --locked --quiet cargo-mutants
 fi
 
-# Only the mutant's crate is compiled for each mutant, so quickly instead of for speed. One directory for all copies of the sources.
+# Only the mutant's crate is compiled for each mutant, so compile fast, not fast code. One directory
+# for all copies of the sources.
 export CARGO_INCREMENTAL=1
 export CARGO_TARGET_DIR=$PWD/target/mutants
 logs=target/mutants-logs

@@ -4,7 +4,8 @@
 #
 # Needs root (it installs what the programs are built with), what `make setup` leaves, a release build and jq. A quarter of an hour, most of it compiling.
 #
-# Times are of a recording with its boot from the snapshot, and of a report that keeps nothing; a first recording also makes the snapshot.
+# Times are of a recording with its boot from the snapshot, and of a report without the cache; a
+# first recording also makes the snapshot.
 #
 # usage: real-programs.sh [memcached|redis|nginx|leveldb|sqlite|mini-redis|ripgrep]...   (default: all)
 set -euo pipefail
@@ -161,7 +162,7 @@ recorded() {
 		options+=(--file "$file")
 	done
 	say "recording $name"
-	# What comes between a program and malloc hides who asked: it is told.
+	# A wrapper between a program and malloc hides the caller: name it.
 	case $name in
 	nginx) options+=(--allocator ngx_palloc:2 --allocator ngx_pnalloc:2 --allocator ngx_pcalloc:2) ;;
 	redis) options+=(--allocator zmalloc:1 --allocator zcalloc:1) ;;

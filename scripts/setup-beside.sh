@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Compiles while set-up downloads: scripts/setup-beside.sh GOAL COMMAND…, where COMMAND needs no more than `setup.sh build` gets.
-# Set-up that fails ends the command; a command that fails waits for set-up, which may be in the middle of installing.
+# Compiles while set-up downloads: scripts/setup-beside.sh GOAL COMMAND…, where COMMAND needs no
+# more than `setup.sh build` gets. A failed set-up ends the command; a failed command waits for
+# set-up, which may be in the middle of installing.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 goal=$1
 shift
 "$here/setup.sh" build
-# In a process group of its own, so that it can be ended with all that it has started.
+# In a process group of its own, so that a signal ends it and all that it has started.
 set -m
 "$@" </dev/null &
 job=$!

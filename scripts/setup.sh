@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Brings this machine to the point where `make demo` and `make test` run, and does nothing where nothing is missing.
+# Brings this machine to the point where `make demo` and `make test` run, and does nothing if
+# nothing is missing.
 #
 #   scripts/setup.sh [build|demo|test|cases|patches|lint|fuzz|page|sweep|packages [GOAL]]
 #
@@ -111,7 +112,7 @@ find_missing() {
 	fi
 	if [ "$packages_of" != demo ] && [ "$packages_of" != sweep ]; then
 		want_command stress-ng stress-ng
-		# Programs of C++ are compiled to be read, and dwz moves their types elsewhere.
+		# Programs in C++ are compiled as test subjects, and dwz moves their types elsewhere.
 		want_command g++ g++
 		want_command dwz dwz
 		# It packs split debug information. Debian 13's binutils no longer has it: it is with the linker gold there.
@@ -192,7 +193,7 @@ install_qemu() {
 
 # --- Rust ---------------------------------------------------------------------------------------------------------------
 
-# The package that has a cargo new enough; empty where there is none.
+# The package that has a new enough cargo; empty if there is none.
 cargo_package() {
 	local package
 	for package in cargo cargo-web; do
@@ -243,15 +244,16 @@ ensure_venv() {
 		return
 	fi
 	say "installing Python's packages of ${*} (a minute or more on a slow line)"
-	# What is in the cache is executed: nobody else may change it.
+	# The cache's content is executed: no other user may change it.
 	(umask 077 && python3 -m venv "$venv") || die "python3 cannot make $venv: install python3-venv"
 	"$venv/bin/pip" install --quiet --disable-pip-version-check "${arguments[@]}" </dev/null ||
 		die "pip cannot install $*: check the network and pip's settings"
 	(cd "$here/../sweep" && cat "$@") >"$venv/installed.txt"
 }
 
-# What carries out the steps of cases, sweeps and surveys, where `linemate case run` looks for it, with the executor for Slurm where there is Slurm; 100 MB,
-# while what reads the tables is 500.
+# Snakemake, which executes the steps of cases, sweeps and surveys, where `linemate case run`
+# searches for it, with the executor for Slurm where there is Slurm; 100 MB, while the tables'
+# readers are 500.
 ensure_snakemake() {
 	local lists=(snakemake.txt)
 	! command -v sbatch >/dev/null || lists+=(snakemake-slurm.txt)
@@ -267,7 +269,7 @@ ensure_readers() {
 
 # --- The whole ------------------------------------------------------------------------------------------------------------
 
-# What patches are proven with: the recorded kernels' configs, and one that differs.
+# The inputs of a patch's proof: the recorded kernels' configs, and one that differs.
 ensure_configs() {
 	ensure_headers 6.12
 	ensure_headers 6.12 rt-amd64
@@ -290,7 +292,7 @@ main() {
 	[ "$(uname -s)/$(uname -m)" = Linux/x86_64 ] || die "this is $(uname -s)/$(uname -m): linemate records on Linux/x86_64 only"
 
 	install_missing
-	# Under sudo the user's own cargo is out of sight: `packages` does not look for one.
+	# Under sudo the user's own cargo is not on PATH: `packages` does not search for one.
 	[ "$goal" = packages ] || ensure_cargo
 	case $packages_of in
 	build | lint | fuzz | page) return ;;

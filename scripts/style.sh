@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# This project's own rules, those that no other tool checks. Prints `file:line: error: what`, exits 1 if there is any.
+# This project's own rules, those that no other tool checks. Prints `file:line: error: what`, exits
+# 1 if there is any.
 #
 #   scripts/style.sh [FOLDER]     (default: this checkout)
 set -euo pipefail
@@ -29,7 +30,7 @@ rule() {
 	done
 }
 
-# A file that has to be long says why in its head: "Long because …".
+# A file that must be long says why in its head: "Long because …".
 rule '
 	FNR <= 30 && /Long because / { excused = 1 }
 	END { if (FNR > max && !excused) fail("the file has " FNR " lines, " max " are the most") }' \
@@ -40,7 +41,7 @@ rule '
 		fail("unfinished work without a reason: write TODO(why it waits): what, or do it")
 	}' '*.rs' '*.c' '*.h' '*.sh' '*.ts' '*.py' '*.toml' Makefile
 
-# The minimum is Rust 1.85, and a newer compiler does not tell: let chains came with 1.88.
+# The minimum is Rust 1.85, and a newer compiler does not check it: let chains came with 1.88.
 # shellcheck disable=SC2016 # awk's $0, not the shell's
 rule '
 	function chain() { fail("a let chain, which Rust 1.85 does not have: nest the conditions") }
@@ -50,7 +51,7 @@ rule '
 	header && /^ *&& / { chain() }
 	/\{ *$|;/ { header = 0 }' '*.rs'
 
-# What lies right above counts: comments, attributes, and the lines that belong to the same statement.
+# The lines right above count: comments, attributes, and the lines that belong to the same statement.
 # shellcheck disable=SC2016 # awk's $0, not the shell's
 safety='
 	/SAFETY:/ || /# Safety/ { safe = 1 }
@@ -79,7 +80,8 @@ rule '
 	END { if (!what || !weak) fail("the head has to say what the workload does (\"name - …\") and where it is weak") }' \
 	'workloads/*.c'
 
-# Package sources and folders of the machine at hand are taken from its own settings, so that none stands here.
+# Package sources and this machine's folders come from its own settings, so that none is in the
+# rule.
 package_hosts() {
 	grep -rhoE 'https?://[^/ "]+' /etc/apt/sources.list /etc/apt/sources.list.d ~/.cargo/config.toml ~/.npmrc /etc/pip.conf \
 		~/.config/pip/pip.conf 2>/dev/null | sed -E 's#^https?://([^@]*@)?##' | grep -E '.{5,}' | sort -u
@@ -99,7 +101,7 @@ here=$(sed 's/[][\\.*^$+?(){}|]/\\&/g' <<<"$PWD")
 git grep -InE --untracked "(^|[^A-Za-z0-9_.}/-])($here([^A-Za-z0-9_.-]|\$)|/home/[a-z]+/|/root/\\.)" -- . ':!scripts/*style.sh' |
 	complain "a path of somebody's machine" || true
 
-# A verb that nobody can find is not there.
+# Without a line in README.md nobody finds a verb.
 for file in $(files 'crates/linemate/src/verbs/*.rs' | grep -E '/verbs/[^/]+\.rs$' | grep -v '/mod\.rs$' || true); do
 	verb=$(basename "$file" .rs | tr _ -)
 	grep -qE "linemate $verb( |\`|\$)" README.md 2>/dev/null ||
@@ -115,11 +117,13 @@ done
 	"$scripts/words.py" .
 } >>"$errors"
 
-# Circles of files and of crates, tuples among parameters. A program that fails without saying what it found has not looked.
+# Cycles of files and of crates, tuples among parameters. A program that fails without saying what
+# it found has not looked.
 found=$(HOUSE_ROOT=$PWD PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$scripts python3 -m house --check) || [ -n "$found" ]
 [ -z "$found" ] || echo "$found" >>"$errors"
 
-# A crate without examples is not given to rustdoc, which takes a second for each; one with an example has to be.
+# A crate without examples is not given to rustdoc, which takes a second for each; one with an
+# example must be.
 for manifest in $(files 'crates/*/Cargo.toml'); do
 	grep -qx 'doctest = false' "$manifest" || continue
 	# shellcheck disable=SC2016 # awk's

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Records the workloads of workloads/subsystems/list, and ranks what linemate would change in the kernel over all of them (evidence/findings.md). Goes on
-# where it was interrupted.
+# Records the workloads of workloads/subsystems/list, and ranks what linemate would change in the
+# kernel over all of them (evidence/findings.md). Resumes after an interruption.
 #
 #   scripts/survey.sh [OPTION…] [STEP…]     options and steps of sweep/survey.py
 #

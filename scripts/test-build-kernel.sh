@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Tests of scripts/build-kernel.sh with a stand-in for a kernel: a tree whose "image" is one of its files.
+# Tests of scripts/build-kernel.sh with a substitute for a kernel: a tree whose "image" is one of
+# its files.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -11,7 +12,7 @@ mkdir -p linux/scripts/kconfig linux/kernel
 echo 'mainmenu "stand-in"' >linux/Kconfig
 printf 'one\ntwo\nthree\n' >linux/kernel/a.c
 echo gone >linux/kernel/old.c
-# Compiles only what is newer than its object, as Linux does, and tells what.
+# Compiles only what is newer than its object, as Linux does, and lists it.
 cat >linux/Makefile <<'END'
 tinyconfig olddefconfig:
 	mkdir -p $(O) && echo $@ >>$(O)/.config

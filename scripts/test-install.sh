@@ -12,7 +12,7 @@ fail() {
 	exit 1
 }
 
-# Only as root can the checkout be hidden from the command; where that is not possible, the command just runs elsewhere.
+# Only root can hide the checkout from the command; without root, the command just runs elsewhere.
 hidden() {
 	if [ "$(id -u)" = 0 ] && unshare --mount true 2>/dev/null; then
 		# shellcheck disable=SC2016 # for the inner shell

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The page in headless Chromium: the asset is what web/ gives; pages of small made-up recordings are opened, used by keyboard and
-# mouse, and compared with --json. Debian's chromium, or the browser that CHROMIUM names.
+# The page in headless Chromium: the asset is what web/ gives; pages of small synthetic recordings
+# are opened, used by keyboard and mouse, and compared with --json. Debian's chromium, or the
+# browser that CHROMIUM names.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -12,7 +13,8 @@ npm --prefix web ci --no-audit --no-fund --loglevel error
 npm --prefix web run --silent check
 npm --prefix web run --silent build -- --check
 
-# All packages are selected, as in scripts/test.sh: for one alone cargo would compile dependencies anew.
+# All packages are selected, as in scripts/test.sh: for one alone cargo would compile dependencies
+# again.
 cargo build --workspace --bin linemate --example recording --example embed
 rm -rf "$PAGES"
 mkdir -p "$PAGES"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs README.md's examples as they stand there, after `make demo`. They leave what they say: linemate.data, rq.edit.
+# Runs README.md's examples after `make demo`. They leave what they say: linemate.data, rq.edit.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Tests of scripts/setup.sh: what it says on a machine that lacks something, and what it reads out of apt's sources. The
-# machines are made of a PATH with stand-ins; nothing is installed and no network is used.
+# Tests of scripts/setup.sh: what it prints on a machine that lacks something, and what it reads out
+# of apt's sources. A machine is a PATH with fake commands; nothing is installed and no network is
+# used.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -65,7 +66,7 @@ run_setup() {
 		LINEMATE_OS_RELEASE="$work/os-release" bash "$setup" "$@" 2>&1
 }
 
-# expect NAME STATUS OUTPUT [ARGUMENT…]: the folder of the test stands as @ in OUTPUT.
+# expect NAME STATUS OUTPUT [ARGUMENT…]: the folder of the test is @ in OUTPUT.
 expect() {
 	local name=$1 status=$2 output=$3 got got_status=0
 	shift 3
@@ -108,7 +109,8 @@ expect "test: what kernels are compiled with is missing" 2 \
 	test
 expect "demo compiles no kernels" 0 "" demo
 
-# scripts/test-build-kernel.sh is a test: all that scripts/build-kernel.sh asks for has to come with `test`.
+# scripts/test-build-kernel.sh is a test: all that scripts/build-kernel.sh needs must come with
+# `test`.
 machine
 stand_in id 'echo 1000'
 ln -s "$(command -v realpath)" "$work/bin/realpath"
@@ -159,7 +161,8 @@ expect "packages lint" 0 "setup: installing shellcheck" packages lint
 expect "packages fuzz" 0 "setup: installing g++" packages fuzz
 expect "packages of nothing" 2 "setup: error: unknown goal 'tset' of packages: use build, demo, test, cases, patches, lint, fuzz, page or sweep" packages tset
 
-# QEMU from the backports has replaced libelf1 by theirs: libelf-dev and pahole have to come from there, too.
+# QEMU from the backports has replaced libelf1 by theirs: libelf-dev and pahole must come from
+# there, too.
 machine
 printf 'ID=debian\nVERSION_CODENAME=bookworm\n' >"$work/os-release"
 without pahole
@@ -179,7 +182,7 @@ expect "demo needs no Python" 0 "" demo
 
 machine
 without_snakemake=yes
-# python_with_pip STATUS: what it installs comes to that end.
+# python_with_pip STATUS: what it installs exits with that status.
 python_with_pip() {
 	stand_in python3 "[ \"\$2\" != venv ] || { mkdir -p \"\$3/bin\"; printf '#!/bin/bash\\nexit $1\\n' >\"\$3/bin/pip\"; chmod +x \"\$3/bin/pip\"; }"
 }
@@ -228,7 +231,7 @@ stand_in apt-get 'exit 0'
 expect "packages that do not bring what they should" 2 "setup: installing binutils
 setup: error: still missing after installing them: binutils: is PATH complete?" test
 
-# What `cases` needs beside what `test` needs.
+# What `cases` needs in addition to `test`.
 machine_for_cases() {
 	machine
 	local tool
@@ -264,7 +267,7 @@ expect "cases: no sources on offer" 2 \
 	"setup: error: no apt source of this machine has the package linux-source-6.12: add Debian 12's main and security archive" \
 	cases
 
-# What `patches` needs beside the sources.
+# What `patches` needs in addition to the sources.
 machine_for_patches() {
 	machine_for_cases
 	without ffmpeg
@@ -380,7 +383,7 @@ package() {
 	dpkg-deb -Znone --root-owner-group -b "$tree" "$work/archive/${name}_1_all.deb" >/dev/null
 }
 
-# The archive's packages are what lies in the folder `archive`.
+# The archive's packages are the files of the folder `archive`.
 archive_machine() {
 	machine
 	rm -rf "$work/cache" "$work/archive"
@@ -474,7 +477,7 @@ mkdir "$work/archive"
 expect "none on offer" 2 "setup: reading the package lists of arm64
 setup: error: no apt source of this machine has a kernel image of 6.1-arm64 (E: one suite lacks it): add Debian's archive with its backports to the sources" test
 
-# Debian 13 has no 6.1: it comes from 12, which the archive has beside it.
+# Debian 13 has no 6.1: it comes from 12, which the archive also has.
 archive_machine
 kernel 6.12.118+deb13-cloud-amd64
 printf 'ID=debian\nVERSION_CODENAME=trixie\n' >"$work/os-release"

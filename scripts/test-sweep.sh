@@ -113,7 +113,8 @@ killed() {
 	echo "test-sweep: $(tree_digest "$work/whole/lake" | wc -l) files are the same after two kills"
 }
 
-# Slurm of two nodes, in namespaces of its own: its configuration is where jobs look for it, and its daemons end with it.
+# Slurm of two nodes, in namespaces of its own: its configuration is at the default path of jobs,
+# and its daemons end with it.
 start_slurm() {
 	local host folder=$work/slurm
 	host=$(hostname -s)

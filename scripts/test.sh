@@ -22,11 +22,11 @@ release)
 esac
 
 make --no-print-directory workloads
-# The tests drive the command and the recorder's plugin as they are built, so both have to be there.
+# The tests run the built command and the recorder's plugin, so both must exist.
 cargo build --workspace "${profile[@]}"
 cargo test --workspace "${profile[@]}" --no-run
 [ "${1-}" != build ] || exit 0
-# The scripts' tests mostly wait for processes, so they run beside the unit tests.
+# The scripts' tests mostly wait for processes, so they run in parallel with the unit tests.
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 for test in setup style build-kernel fresh install; do
@@ -38,8 +38,9 @@ failed=0
 wait "$scripts_job" || failed=1
 cat "$log"
 [ "$failed" = 0 ] || exit 1
-# Two at a time, because a guest keeps one core busy: the longest first, each alone, then all others in two halves, so that both cores
-# are busy to the end. All packages are selected every time: for some of them cargo would compile dependencies anew.
+# Two at a time, because a guest keeps one core busy: the longest first, each alone, then all others
+# in two halves, so that both cores are busy to the end. All packages are selected every time: for
+# some of them cargo would compile dependencies again.
 longest=(case found known guest programs next_steps advise growth repeat)
 halves=("" "")
 while read -r name; do

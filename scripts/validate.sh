@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
-# The replay's figures of evidence/validation.md and evidence/scaling.md, and the patches of advised layouts: records what they were recorded
-# from, replays it, prints markdown on stdout and progress on stderr. Counts and cycles of deterministic replays: they are the same on
-# every computer, unless the tables of docs/ were made by another version of linemate.
+# The replay's figures of evidence/validation.md and evidence/scaling.md, and the patches of advised
+# layouts: makes the recordings, replays them, prints markdown on stdout and progress on stderr.
+# Counts and cycles of deterministic replays: they are the same on every computer, unless another
+# version of linemate made the tables of docs/.
 #
-# Needs what `make setup`, `make workloads` and a release build leave, and jq; `patches` and `others` need what `scripts/setup.sh patches` leaves;
-# `others` also asks padlock if it is there (`cargo install padlock-cli`, or PADLOCK=PROGRAM).
-# The first boot of 32 CPUs takes minutes. Recordings are kept in target/validate and made again if that folder is removed.
+# Needs what `make setup`, `make workloads` and a release build leave, and jq; `patches` and
+# `others` need what `scripts/setup.sh patches` leaves; `others` also runs padlock if it is there
+# (`cargo install padlock-cli`, or PADLOCK=PROGRAM). The first boot of 32 CPUs takes minutes.
+# Recordings stay in target/validate and are made again if that folder is removed.
 #
-# `ablation` replays the recordings of the cases (`linemate case run` keeps them, makes what is missing, and builds kernels that no distribution
-# has): with all of them it takes hours. CASES="rq nohz" names the ones that are wanted.
+# `ablation` replays the recordings of the cases (`linemate case run` caches them, makes what is
+# missing, and builds kernels that no distribution has): with all of them it takes hours. CASES="rq
+# nohz" selects some.
 #
 # `known` is evidence/programs.md's: it also runs the programs on this computer, and those times are this computer's.
 #
@@ -69,7 +72,8 @@ placements() {
 	table 'as_recorded_row' "$work/original.json"
 }
 
-# compare NAME TO FULL: the recording of 8 CPUs as TO, with what 4, 8 and 16 show of growth, beside the recording of TO.
+# compare NAME TO FULL: the recording of 8 CPUs as TO, with what 4, 8 and 16 show of growth,
+# compared with the recording of TO.
 compare() {
 	local name=$1 to=$2 full=$3 series=$work/$1
 	say "replaying 8 CPUs of $name as $to"
@@ -142,7 +146,8 @@ cached() {
 	echo "$found"
 }
 
-# advised TYPE RECORDING MACHINE [OPTION OF patch]...: advises a layout, makes it a patch, has checkpatch.pl look at it; a table row.
+# advised TYPE RECORDING MACHINE [OPTION OF patch]...: advises a layout, makes it a patch, runs
+# checkpatch.pl on it; a table row.
 advised() {
 	local type=$1 recording=$2 machine=$3 patch=$work/$1.patch tree remarks
 	shift 3
@@ -190,7 +195,7 @@ listed() {
 	local series=$1 overloaded=overloaded
 	awk -v RS= -v to="$work/exact/$series" 'NR > 1 { file = sprintf("%s-%02d.edit", to, NR - 1); print >file; close(file) }' \
 		"$edits/linux-$series.txt"
-	# 6.1 calls the field otherwise, and its rq is in the list.
+	# 6.1 has another name for the field, and its rq is in the list.
 	[ "$series" = 6.12 ] || overloaded=overload
 	published root_domain | sed "s/overloaded/$overloaded/" >"$work/exact/$series-root_domain.edit"
 	[ "$series" != 6.12 ] || published rq >"$work/exact/$series-rq.edit"
@@ -201,7 +206,8 @@ published() {
 	awk -v head="## \`struct $1\`" 'index($0, head) == 1 { found = 1 } found && /^```/ { if (inside) exit; inside = 1; next } inside' docs/reference/edits.md
 }
 
-# compared SERIES EDIT: with the kept stream and with --exact, on the first recording that has accesses to the type; a row.
+# compared SERIES EDIT: with the cached stream and with --exact, on the first recording that has
+# accesses to the type; a row.
 compared() {
 	local series=$1 edit=$2 name recording
 	name=$(basename "$edit" .edit)
@@ -288,7 +294,8 @@ others() {
 	other task_group cgtree gnr-2s-480
 }
 
-# ablated CASE CONDITION OPTION…: what is predicted for a case that is replayed so; rows of $work/ablation/rows.
+# ablated CASE CONDITION OPTION…: predictions for a case under these options; rows of
+# $work/ablation/rows.
 ablated() {
 	local case=$1 condition=$2 folder=$work/ablation/${1//\//-}-$2
 	shift 2
@@ -385,7 +392,7 @@ case_of() {
 	replayed "$name.fixed" >"$work/known/after.json"
 	echo '{"results": []}' >"$work/known/whatif.json"
 	if [ "$edit" != - ]; then
-		# What an Arc counts is inside of what the recording finds.
+		# What an Arc counts is inside what the recording finds.
 		[[ $type != alloc::sync::ArcInner* ]] || type=${type#*<} type=${type%>}
 		[[ $edit == base-align* ]] || ask+=(--type "$type")
 		while read -r statement; do

@@ -45,7 +45,7 @@ def resolve_workload(name, workload):
     """Its command, files and script, where they are."""
     command = list(workload["command"])
     files = []
-    # A shell is the guest's own; programs beside it are.
+    # A shell is the guest's own; other programs are not.
     if command[0] != "sh":
         command[0] = find(command[0])
         if command[0] is None:
@@ -130,7 +130,7 @@ def run_record(cell, target):
     run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     if run.returncode == 0:
         return None
-    # A workload that failed was recorded all the same, but is not what was asked for.
+    # A failed workload was recorded, but not the requested work.
     target.unlink(missing_ok=True)
     return last_line(run.stderr).replace(str(target.absolute()), "the recording")
 

@@ -100,7 +100,7 @@ def heat_map(connection):
             if share is None:
                 cells.append("<td></td>")
                 continue
-            # The square root tells small shares apart; the figure is there as text, too.
+            # The square root spreads small shares; the figure is there as text, too.
             strength = (share / top) ** 0.5
             cells.append(f'<td style="background:rgb(200 60 20/{strength:.2f})">{share:.2f}</td>')
         rows.append(f"<tr><th>{html.escape(name)}</th>{''.join(cells)}</tr>")

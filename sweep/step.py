@@ -63,7 +63,7 @@ class Step:
             if run.returncode == 0:
                 return self.publish()
         if self.of.get("takes") == "said":
-            # What the kernel complained about comes before what `linemate record` says of it.
+            # The kernel's complaints come before those of `linemate record`.
             self.log.write_text(text_of(self.stdout) + text_of(self.log))
         return last_line(text_of(self.log)) or f"exit code {run.returncode}"
 
@@ -102,7 +102,8 @@ def spent(path, started):
 
 
 def main(name):
-    # A stop reaches the command, too, which has a guest or a compiler to end: this process waits for it.
+    # A stop must reach the command, too, which has a guest or a compiler to end: this process waits
+    # for it.
     stopped = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopped.append(True))

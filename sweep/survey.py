@@ -23,7 +23,8 @@ from inputs import FOLDERS, ROOT, digest, file_digest, find, write
 
 STEPS = ["record", "ask", "design", "try", "rank"]
 
-# A type is asked about in a workload if it has at least this share of the workload's cycles there: less is lost in the interval of the whole.
+# A type is examined in a workload if it has at least this share of the workload's cycles there:
+# less is lost in the interval of the total.
 SHARE_MIN = 0.001
 
 
@@ -102,7 +103,8 @@ def prepare(options, workload):
         path = found(host, workload)
         words += ["--file", f"{path}:{guest}" if guest else path]
     command = list(workload["command"])
-    # A shell is the guest's own; the words of what it runs that are programs of the workloads are brought by their names.
+    # A shell is the guest's own; the words of its command that are programs of the workloads are
+    # copied by their names.
     if command[0] != "sh":
         command[0] = found(command[0], workload)
     words += ["--", *command]
@@ -312,7 +314,7 @@ def main():
     if not options.linemate.is_file():
         fail(f"there is no {options.linemate}: run `make build`")
     options.tool_digest = file_digest(options.linemate)
-    # Read first, so that a wrong file is told before hours of recordings.
+    # Read first, so that a wrong file is reported before hours of recordings.
     options.given = [read_edit(path) for path in options.edit]
     survey = Survey(of_kernel(options, options.kernel))
     asked, recordings = survey.ask()

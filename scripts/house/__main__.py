@@ -15,7 +15,7 @@ from pathlib import Path
 
 from . import document, imports, rust
 
-# Another tree is measured where HOUSE_ROOT says so: the test of the rules makes one.
+# HOUSE_ROOT names another tree to measure: the test of the rules makes one.
 ROOT = Path(os.environ.get("HOUSE_ROOT") or Path(__file__).parents[2]).resolve()
 HOUSE = ROOT / "docs/internals/house.md"
 # Counted where the measure is about one crate's values: offsets, objects and instructions that are bare integers. `study` was one crate with
@@ -26,8 +26,8 @@ BARE = {
     "attribution": ("attribution",),
     "replay": ("replay",),
 }
-# A circle of three is a knot that can be read at once; more cannot.
-CIRCLE_MAX = 3
+# A cycle of three files can be read at once; a larger one cannot.
+CYCLE_MAX = 3
 TUPLES_MAX = 10
 LINES_MAX = 70
 COLUMNS_MAX = 100
@@ -87,9 +87,9 @@ def crates() -> list[Path]:
     return sorted(path.parent for path in ROOT.glob("crates/*/Cargo.toml"))
 
 
-def circles() -> list[tuple[Path, list[imports.Module]]]:
-    """Every circle of files, with its crate, largest first."""
-    found = [(folder, group) for folder in crates() for group in imports.circles(imports.Crate(folder).arrows())]
+def cycles() -> list[tuple[Path, list[imports.Module]]]:
+    """Every cycle of files, with its crate, largest first."""
+    found = [(folder, group) for folder in crates() for group in imports.cycles(imports.Crate(folder).arrows())]
     return sorted(found, key=lambda entry: len(entry[1]), reverse=True)
 
 
@@ -101,7 +101,7 @@ def upward() -> list[str]:
         plain = manifest.split("[dev-dependencies]")[0]
         uses[folder.name] = set(re.findall(r"^linemate-(\w+)", plain, re.MULTILINE))
     arrows = {(name,): {(used,) for used in used_by if used in uses} for name, used_by in uses.items()}
-    return ["/".join(module[0] for module in group) for group in imports.circles(arrows)]
+    return ["/".join(module[0] for module in group) for group in imports.cycles(arrows)]
 
 
 def tuples(functions: list[rust.Function]) -> list[str]:
@@ -121,7 +121,7 @@ def measures() -> document.Rows:
     lengths = sorted(f.lines for f in functions)
     longest = max(functions, key=lambda f: f.lines)
     often = [name for name, times in types.items() if times >= 3 and name != "Args"]
-    knots = circles()
+    knots = cycles()
     largest = f"{len(knots[0][1])} ({knots[0][0].name})" if knots else "0"
     return [
         ("lines of Rust", f"{tree.lines:,}"),
@@ -134,9 +134,9 @@ def measures() -> document.Rows:
         ("doc blocks of three words or fewer", percent(tree.short_doc_blocks, tree.doc_blocks)),
         ("`//` lines, of lines of code", percent(tree.comment_lines, code)),
         ("bare `u64` in " + ", ".join(BARE), ", ".join(str(sum(bare[crate] for crate in parts)) for parts in BARE.values())),
-        ("largest circle of files in a crate", largest),
-        ("circles of more than three files", str(sum(len(group) > CIRCLE_MAX for _, group in knots))),
-        ("circles of crates", str(len(upward()))),
+        ("largest cycle of files in a crate", largest),
+        ("cycles of more than three files", str(sum(len(group) > CYCLE_MAX for _, group in knots))),
+        ("cycles of crates", str(len(upward()))),
         ("words in README.md and docs/guide", f"{document.words(documents('README.md', 'docs/guide/*.md')):,}"),
         ("words in docs/model and docs/reference, json/ apart, which is made",
          f"{document.words(documents('docs/model/*.md', 'docs/reference/*.md')):,}"),
@@ -148,10 +148,10 @@ def measures() -> document.Rows:
 def check() -> int:
     """Prints what is beyond a bound; how many there are."""
     errors = []
-    for folder, group in circles():
-        if len(group) > CIRCLE_MAX:
+    for folder, group in cycles():
+        if len(group) > CYCLE_MAX:
             names = ", ".join("/".join(module) or "lib" for module in group)
-            errors.append(f"crates/{folder.name}: error: {len(group)} files import each other, {CIRCLE_MAX} are the most: {names}")
+            errors.append(f"crates/{folder.name}: error: {len(group)} files import each other, {CYCLE_MAX} are the most: {names}")
     errors += [f"crates: error: these crates use each other: {group}" for group in upward()]
     _, functions, _, _ = count(sorted(ROOT.glob("crates/**/*.rs")))
     taken = tuples(functions)

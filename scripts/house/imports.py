@@ -1,4 +1,4 @@
-"""Which files of a crate import which, and the circles among them."""
+"""Which files of a crate import which, and the cycles among them."""
 
 import re
 from pathlib import Path
@@ -84,7 +84,7 @@ def leaves(tree: str) -> list[str]:
     return [re.sub(r"\s+as\s+\w+$", "", tree).removesuffix("::self")]
 
 
-def circles(arrows: dict[Module, set[Module]]) -> list[list[Module]]:
+def cycles(arrows: dict[Module, set[Module]]) -> list[list[Module]]:
     """The groups of modules that import each other, largest first (strongly connected components, Tarjan 1972)."""
     order: dict[Module, int] = {}
     low: dict[Module, int] = {}

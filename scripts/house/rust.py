@@ -1,7 +1,7 @@
 """Rust source as this project's measures see it: tokens without strings, functions, types, comments, imports.
 
 A reader of tokens, not of types: macros are not expanded and names are resolved by module, not by scope. That is enough to count lines,
-find circles of files and compare two states of the tree, and needs nothing that a machine with Python lacks.
+find cycles of files and compare two states of the tree, and needs nothing that a machine with Python lacks.
 """
 
 import re

@@ -22,7 +22,8 @@ apt_needed() {
 	[ "$(id -u)" = 0 ] || die "$1; installing needs root: run \`sudo $0 $(apt_root_goal)\`, then repeat as yourself"
 }
 
-# The goal of scripts/setup.sh that installs, as root, what the one asked for lacks: those of `demo` come with the default.
+# The goal of scripts/setup.sh that installs, as root, what the requested one lacks: those of `demo`
+# come with the default.
 apt_root_goal() {
 	case ${packages_of-} in
 	"" | demo | test) echo packages ;;
@@ -30,7 +31,7 @@ apt_root_goal() {
 	esac
 }
 
-# apt_run WHAT COMMAND…: runs it quietly; its last words are shown if it fails.
+# apt_run WHAT COMMAND…: runs it quietly; prints the end of its output if it fails.
 apt_run() {
 	local what=$1
 	shift
@@ -44,7 +45,7 @@ apt_run() {
 	apt_log=
 }
 
-# Reads the package lists anew, once per run.
+# Reads the package lists again, once per run.
 apt_refresh() {
 	[ -z "$apt_refreshed" ] || return 0
 	apt_needed "the package lists have to be read anew"
@@ -86,7 +87,8 @@ apt_install() {
 		fi
 	done
 	apt_get_install ${suite:+-t "$suite"} "$@" && return
-	# QEMU from the backports brings libraries from there; what has to be of the same version as they are is there as well.
+	# QEMU from the backports brings libraries from there; packages of the same version are there as
+	# well.
 	[ -n "$suite" ] || ! apt_get_install -t "$(os_release VERSION_CODENAME)-backports" "$@" || return 0
 	# The lists may be older than the archive: versions they name are gone from it.
 	apt_refresh
@@ -149,7 +151,8 @@ apt_archive() {
 	done
 }
 
-# apt_archive_like SUITE OTHER: the same, one line; where no source has SUITE, that of OTHER, which lies beside it.
+# apt_archive_like SUITE OTHER: the same, one line; if no source has SUITE, that of OTHER, whose
+# archive also has it.
 apt_archive_like() {
 	local archive
 	archive=$(apt_archive "$1" | sed -n 1p)
@@ -163,7 +166,7 @@ apt_line() {
 	printf 'deb [signed-by=%s] %s %s main\n' "${keyring:-/usr/share/keyrings/debian-archive-keyring.gpg}" "${2%%$'\t'*}" "$1"
 }
 
-# Adds this release's backports suite at the address that the machine already takes Debian from.
+# Adds this release's backports suite at the machine's own Debian address.
 apt_add_backports() {
 	local codename archive uri keyring etc=${LINEMATE_APT_ETC:-/etc/apt}
 	codename=$(os_release VERSION_CODENAME)

@@ -36,7 +36,8 @@ own_apt_fetch() {
 	else
 		say "reading the package lists of $arch"
 	fi
-	# A mirror may lack an architecture in one suite and have the kernel in another: what is missing in the end tells.
+	# A mirror may lack an architecture in one suite and have the kernel in another: the result shows
+	# what is missing.
 	apt-get update -q </dev/null >"$folder/log" 2>&1 || true
 	version=$(kernel_on_offer "$series" "$pin")
 	[ -n "$version" ] || die "no apt source of this machine has a kernel image of $series" \
@@ -55,7 +56,7 @@ own_apt_settings() {
 	for release in $(printf '%s\n' "$codename" "$PINNED_RELEASE" | sort -u); do
 		for part in -security -backports ""; do
 			source=$(apt_archive_like "$release$part" "$codename$part")
-			# Backports lie beside the release, whether or not this machine takes anything from there.
+			# Backports are in the release's archive, whether or not this machine takes anything from there.
 			[ -n "$source" ] || [ "$part" != -backports ] || source=$(apt_archive "$codename" | sed -n 1p)
 			[ -z "$source" ] || apt_line "$release$part" "$source"
 		done

@@ -56,7 +56,8 @@ fresh_fill() {
 	if [ -d /etc/ssl/certs ]; then
 		mkdir -p "$fresh_root/etc/ssl"
 		cp -rL /etc/ssl/certs "$fresh_root/etc/ssl/" 2>/dev/null || true
-		# Debian's ca-certificates, once installed there, writes the file in that folder anew, without what only this machine trusts.
+		# Debian's ca-certificates, once installed there, rewrites the file in that folder, without what
+		# only this machine trusts.
 		[ ! -e /etc/ssl/certs/ca-certificates.crt ] || cp -L /etc/ssl/certs/ca-certificates.crt "$fresh_root$fresh_trust"
 	fi
 	apt-config dump 2>/dev/null | grep -E '^Acquire::https?::' >"$fresh_root/etc/apt/apt.conf.d/80-network" || true
@@ -79,7 +80,7 @@ fresh_run() {
 		environment+=("RUSTUP_HOME=$rustup")
 		path=$cargo/bin:$path
 	fi
-	# Node and pip trust certificates of their own, and not the system's, unless they are told.
+	# Node and pip trust certificates of their own, and need these variables to trust the system's.
 	[ ! -e "$fresh_root$fresh_trust" ] || environment+=("NODE_EXTRA_CA_CERTS=$fresh_trust" "PIP_CERT=$fresh_trust")
 	! command -v npm >/dev/null || environment+=("npm_config_registry=$(npm config get registry)")
 	for name in $(compgen -e | grep -E '^(https?_proxy|no_proxy|HTTPS?_PROXY|NO_PROXY|CARGO_(HTTP|NET|REGISTR|SOURCE)[A-Z_]*|PIP_((EXTRA_)?INDEX_URL|PROXY|TRUSTED_HOST|DEFAULT_TIMEOUT)|RUSTUP_TOOLCHAIN|FUZZ_SECONDS|TEST_PROFILE|TEST_LEAVE_OUT|TERM)$'); do
@@ -124,8 +125,8 @@ tests_passed() {
 	awk '/^test result: / { passed += $4 } END { print passed + 0 }' "$1"
 }
 
-# fresh_steps STEP…: runs each in the root, or here where $fresh_root is empty, and prints how long it took; the first that
-# fails ends it. Adds to fresh_times and fresh_tests, which the caller has set.
+# fresh_steps STEP…: runs each in the root, or here if $fresh_root is empty, and prints how long it
+# took; the first that fails ends it. Adds to fresh_times and fresh_tests, which the caller has set.
 fresh_steps() {
 	local step started log status=0
 	log=$(mktemp)

@@ -2,14 +2,16 @@
 # Kernel images for scripts/setup.sh: Debian's packages, unpacked into the cache. Needs `die`, `say`, `here`, apt.sh
 # and foreign.sh.
 
-# Those of other architectures lie apart (foreign.sh): whoever looks for a kernel to boot shall not find them.
+# Those of other architectures are apart (foreign.sh): a search for a kernel to boot must not find
+# them.
 kernel_folder=kernels
 
 kernel_cache() {
 	echo "${LINEMATE_CACHE:-${XDG_CACHE_HOME:-${HOME:?is not set, and neither is LINEMATE_CACHE}/.cache}/linemate}/$kernel_folder"
 }
 
-# Prints what in the cache others could have changed, if anything: kernels from there are booted.
+# Prints what in the cache other users could have changed, if anything: kernels from there are
+# booted.
 kernel_cache_tampered() {
 	local cache place
 	cache=$(kernel_cache)
@@ -48,12 +50,13 @@ kernel_in_cache() {
 		echo "$image"
 		return
 	fi
-	# Any other version of the series will do where the pinned one is no longer on offer: the newest.
+	# Any other version of the series will do if the pinned one is no longer available: the newest.
 	image=$(find "$(kernel_cache)" -path "*/$names/boot/vmlinuz-$names" -size +0 2>/dev/null | sort -V | tail -n 1)
 	[ -n "$image" ] && echo "$image"
 }
 
-# kernel_on_offer SERIES PIN: the pinned version if the archive has it, else the newest of the series; may be empty.
+# kernel_on_offer SERIES PIN: the pinned version if the archive has it, else the newest of the
+# series; may be empty.
 kernel_on_offer() {
 	if [ -n "$(apt_versions "linux-image-$2")" ]; then
 		echo "$2"
@@ -64,7 +67,7 @@ kernel_on_offer() {
 	{ apt-cache search --names-only "$names" 2>/dev/null || true; } |
 		sed -E 's/^linux-image-([^ ]+) .*/\1/' | sort -rV |
 		while read -r version; do
-			# Lists keep names of which only other packages speak.
+			# Lists keep names that only other packages mention.
 			if [ -n "$(apt_versions "linux-image-$version")" ]; then
 				echo "$version"
 				break
@@ -83,7 +86,8 @@ kernel_in_tree() {
 	done
 }
 
-# kernel_unpack PACKAGE-FILE TREE: image and configuration only; the modules are many times their size and not needed.
+# kernel_unpack PACKAGE-FILE TREE: image and configuration only; the modules are many times their
+# size and not needed.
 kernel_unpack() {
 	local members=()
 	mapfile -t members < <(dpkg-deb --fsys-tarfile "$1" | tar -t |
@@ -98,7 +102,8 @@ kernel_follow_package() {
 
 # kernel_download PACKAGE FOLDER: prints the file; ends the (sub)shell where it fails, having said why.
 kernel_download() {
-	# As root, apt hands downloads to the user _apt, who cannot write here, and warns about it: ask for no hand-over.
+	# As root, apt gives downloads to the user _apt, who cannot write here, and warns about it:
+	# download as root.
 	(cd "$2" && apt_run "downloading $1" apt-get download -q -o APT::Sandbox::User=root "$1") || exit 2
 	find "$2" -name "$1_*.deb" -print -quit
 }
@@ -117,7 +122,7 @@ ensure_kernel() {
 		"one: put Debian's at $(kernel_cache)/$pin/boot/vmlinuz-$pin"
 	version=$(kernel_on_offer "$series" "$pin")
 	if [ -z "$version" ] || [ "$version" != "$pin" ]; then
-		# Fresh lists may still know the pinned one; without root the lists have to do as they are.
+		# Fresh lists may still have the pinned one; without root the present lists must do.
 		[ "$(id -u)" != 0 ] || apt_refresh
 		version=$(kernel_on_offer "$series" "$pin")
 	fi

@@ -3,7 +3,7 @@
 # not in the cache is looked for in all suites of the machine's Debian archive, by the apt of foreign.sh. Needs `die`, `say`,
 # apt.sh, kernel.sh and foreign.sh.
 
-# Where kernels are looked for. A suite that the archive lacks is left out.
+# The suites to search for kernels. A suite that the archive lacks is left out.
 readonly NAMED_SUITES="bookworm bookworm-security bookworm-backports trixie trixie-security trixie-backports forky sid experimental"
 
 # named_kernel NAME: prints the image's path; ends the (sub)shell where there is none.
@@ -18,7 +18,7 @@ named_kernel() {
 	named_found "$series" "$arch"
 }
 
-# Set-up's own first: what was fetched by name is apart, so that it never becomes what is booted where no kernel is named.
+# Set-up's own first: kernels fetched by name are apart, so that none becomes the default kernel.
 named_found() (
 	if [ "$2" != amd64 ]; then
 		kernel_folder=foreign-kernels
@@ -39,7 +39,7 @@ named_arch() {
 	esac
 }
 
-# What kernels.list and kernel_flavour know it by.
+# The names in kernels.list and kernel_flavour.
 named_key() {
 	case $2 in
 	amd64) echo "$1" ;;
@@ -47,7 +47,8 @@ named_key() {
 	esac
 }
 
-# A series is its pinned version, else the newest that is there: whatever was fetched once stays the answer.
+# A series is its pinned version, else the newest in the cache: a kernel fetched once stays the
+# answer.
 named_in_cache() {
 	local key exact
 	key=$(named_key "$1" "$2")
@@ -79,11 +80,11 @@ named_fetch() (
 	tampered=$(kernel_cache_tampered)
 	[ -z "$tampered" ] || die "$tampered can be written by others, and kernels from there are booted: remove it, or set LINEMATE_CACHE"
 	named_lists "$arch"
-	# Whoever had the lock before may have fetched it.
+	# The previous holder of the lock may have fetched it.
 	! named_found "$series" "$arch" >/dev/null || exit 0
 	named_read "$arch"
 	version=$series-$(kernel_flavour "$key")
-	# A package that is called like a series is empty and leads to its newest version.
+	# A package with a series' name is empty and depends on its newest version.
 	[[ $series =~ ^[0-9]+\.[0-9]+[.+~] ]] && [ -n "$(apt_versions "linux-image-$version")" ] || version=$(kernel_on_offer "$key" "$(named_pin "$key")")
 	[ -n "$version" ] || die "no suite of this machine's Debian archive has a kernel debian:$name$(named_nearest "$series" "$arch")"
 	(kernel_fetch "$version") || exit 2
@@ -102,7 +103,7 @@ named_read() {
 	named_apt "$1" "$folder"
 	[ -z "$(find "$folder/log" -mmin -60 2>/dev/null)" ] || return 0
 	say "reading the package lists of $1 (all suites; they count for an hour)"
-	# An archive may lack a suite: what is missing in the end tells.
+	# An archive may lack a suite: the result shows what is missing.
 	apt-get update -q </dev/null >"$folder/log.new" 2>&1 || true
 	mv "$folder/log.new" "$folder/log"
 }
@@ -135,7 +136,8 @@ named_apt() {
 	export APT_CONFIG=$folder/apt.conf
 }
 
-# named_nearest SERIES ARCHITECTURE: the series on offer just before and after it, as the end of a sentence.
+# named_nearest SERIES ARCHITECTURE: the available series just before and after it, as the end of a
+# sentence.
 named_nearest() {
 	local flavour series nearest
 	flavour=$(kernel_flavour "$(named_key 0 "$2")")

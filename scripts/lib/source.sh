@@ -27,7 +27,7 @@ ensure_source() {
 	trap "rm -rf '$tree'" EXIT
 	say "downloading the kernel sources $package (about 150 MB, 1.6 GB unpacked)"
 	file=$(kernel_download "$package" "$tree") || exit 2
-	# The package holds an archive, which is read through: it is not needed on disk.
+	# The package holds an archive, which is streamed: it is not needed on disk.
 	dpkg-deb --fsys-tarfile "$file" | tar -xO "./usr/src/$package.tar.xz" | tar -xJ -C "$tree" ||
 		die "the package $package cannot be unpacked: is there room in $cache?"
 	[ -f "$tree/$package/Makefile" ] || die "the package $package holds no kernel sources: please report its version"

@@ -110,7 +110,7 @@ def main(reader, lake, report_path, costs_path):
         false = sum(row["causes"]["false_sharing"] for row in rows)
         same(f"costs.false_sharing_cycles by {subject}", total("costs", "false_sharing_cycles", {"run": key, "subject": subject}, "run"), false)
     same("cpu_pairs.hitm", total("cpu_pairs", "hitm", {"run": key}, "run"), sum(pair["hitm"] for pair in of["pairs"]))
-    # What is in the folders' names is read back as it was.
+    # Values in the folders' names read back unchanged.
     kernel, machine = report["inputs"]["recording"]["kernel"], of["machine"]
     if (kernel, "a name/with=signs %", machine) not in places("costs"):
         raise SystemExit(f"readers: error: {reader}: no run of {kernel} on {machine} among {places('costs')}")

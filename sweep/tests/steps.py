@@ -111,7 +111,7 @@ class Workflow(InAFolder):
         self.assertEqual(self.carry_out(self.steps("echo two")), {})
         self.assertEqual((self.folder / "third").read_text(), "two\none\n")
         self.assertEqual((self.folder / "first").stat().st_mtime_ns, first)
-        # An older input decides nothing, nor does one that is gone: the output is there.
+        # An older input decides nothing, nor does a removed one: the output is there.
         os.utime(self.folder / "third", (0, 0))
         self.assertEqual(workflow.missing(self.steps("echo two")), {})
         (self.folder / "first").unlink()

@@ -144,7 +144,7 @@ class List(unittest.TestCase):
     def test_a_machine_may_have_a_number_of_cpus(self):
         self.assertEqual(survey.replayed_on("m"), ["--machine", "m"])
         self.assertEqual(survey.replayed_on("m:480"), ["--machine", "m", "--cpus", "480"])
-        # A number that is not there is refused by linemate, not left out.
+        # linemate refuses a missing number, and does not leave it out.
         self.assertEqual(survey.replayed_on("m:"), ["--machine", "m", "--cpus", ""])
 
     def test_a_kernel_is_called_by_its_version(self):
