@@ -130,7 +130,7 @@ struct CodeInformation {
 impl ProgramHead {
     fn facts(&self, recording: &Recording, types: &FxHashMap<u32, TypeIndex>) -> ProgramFacts<'_> {
         let information = self.information.get_or_init(|| {
-            let debug = self.descriptions.settle(&self.programs, &self.ids, types);
+            let debug = self.descriptions.resolve(&self.programs, &self.ids, types);
             let code = CodeTable::new(recording, &self.programs, &debug);
             CodeInformation { debug, code }
         });
@@ -215,14 +215,14 @@ impl<'r> Analysis<'r> {
     /// # Errors
     /// A recording without types or symbols, or with a damaged chunk.
     pub fn new(recording: &'r Recording) -> Result<Analysis<'r>, AnalysisError> {
-        Analysis::new_telling(recording, &|_| ())
+        Analysis::new_with_progress(recording, &|_| ())
     }
 
     /// The same, calling `done` with the number of chunks read since the previous call.
     ///
     /// # Errors
     /// As [`Analysis::new`].
-    pub fn new_telling(
+    pub fn new_with_progress(
         recording: &'r Recording,
         done: &(dyn Fn(u64) + Sync),
     ) -> Result<Analysis<'r>, AnalysisError> {
@@ -377,14 +377,17 @@ impl<'r> Analysis<'r> {
     /// # Errors
     /// A damaged chunk.
     pub fn count(&self) -> Result<Counted, RecordingError> {
-        self.count_telling(&|_| ())
+        self.count_with_progress(&|_| ())
     }
 
     /// The same, calling `done` with the number of chunks read since the previous call.
     ///
     /// # Errors
     /// As [`Analysis::count`].
-    pub fn count_telling(&self, done: &(dyn Fn(u64) + Sync)) -> Result<Counted, RecordingError> {
+    pub fn count_with_progress(
+        &self,
+        done: &(dyn Fn(u64) + Sync),
+    ) -> Result<Counted, RecordingError> {
         let names = self.names()?;
         let fields = FieldTables::new(self.model(), self.schema(), self.subjects());
         let grid = self.recording.time_grid();
@@ -606,7 +609,7 @@ fn evidence(
     for part in visit_chunks(recording, make, |_| (), &|_| ())? {
         evidence.merge(part.found);
     }
-    evidence.settle();
+    evidence.prune();
     Ok(ProgramFindings {
         places,
         heap,

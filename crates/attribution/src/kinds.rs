@@ -196,7 +196,7 @@ impl Kinds {
     }
 
     #[must_use]
-    pub fn settle(&self, schema: &Schema) -> Settler<'_> {
+    pub fn decide(&self, schema: &Schema) -> Decider<'_> {
         let mut forms = Forms {
             forms: vec![Vec::new()],
             ..Forms::default()
@@ -204,19 +204,19 @@ impl Kinds {
         forms.numbers.insert(Vec::new(), FormId(0));
         let mut agreed = Vec::with_capacity(self.entries.len());
         for entry in &self.entries {
-            let settled = entry.votes.settle(schema, entry.bounds, entry.hint());
+            let decided = entry.votes.decide(schema, entry.bounds, entry.hint());
             let share =
-                |(part, whole): (u64, u64)| settled.explained * whole >= settled.total * part;
+                |(part, whole): (u64, u64)| decided.explained * whole >= decided.total * part;
             agreed.push(!entry.general && share(AGREEMENT));
             let speaks = !entry.general && share(MAJORITY);
             let form = forms.number(if speaks {
-                settled.placements
+                decided.placements
             } else {
                 Vec::new()
             });
             forms.of_kind.push(form);
         }
-        Settler {
+        Decider {
             kinds: self,
             agreed,
             forms,
@@ -237,13 +237,13 @@ impl Forms {
 
 /// Decides single objects after the kinds.
 #[derive(Debug)]
-pub struct Settler<'a> {
+pub struct Decider<'a> {
     kinds: &'a Kinds,
     agreed: Vec<bool>,
     forms: Forms,
 }
 
-impl Settler<'_> {
+impl Decider<'_> {
     /// The form of an object.
     pub fn form(&mut self, schema: &Schema, kind: KindId, signature: SignatureId) -> FormId {
         let of_kind = self.forms.of_kind[kind.0 as usize];
@@ -259,7 +259,7 @@ impl Settler<'_> {
         for &(offset, ty) in self.kinds.signatures[signature.0 as usize].iter() {
             votes.add(offset, ty, 1);
         }
-        let placements = votes.settle(schema, entry.bounds, entry.hint()).placements;
+        let placements = votes.decide(schema, entry.bounds, entry.hint()).placements;
         let form = if placements.is_empty() {
             of_kind
         } else {
@@ -315,12 +315,12 @@ mod tests {
         let k = kinds.number(kind(Some(0x1234), 256), Bounds::Exact(256), None);
         let seen = kinds.retire(k, &votes(&[(0, TASK)]));
         let silent = kinds.retire(k, &Votes::default());
-        let mut settler = kinds.settle(&schema);
+        let mut decider = kinds.decide(&schema);
         let (a, b) = (
-            settler.form(&schema, k, seen),
-            settler.form(&schema, k, silent),
+            decider.form(&schema, k, seen),
+            decider.form(&schema, k, silent),
         );
-        let forms = settler.finish();
+        let forms = decider.finish();
         assert_eq!(name(&forms, a), vec![(0, 2)]);
         assert_eq!(a, b);
     }
@@ -334,9 +334,9 @@ mod tests {
         for _ in 0..20 {
             kinds.retire(k, &votes(&[(0, ENTITY)]));
         }
-        let mut settler = kinds.settle(&schema);
-        let form = settler.form(&schema, k, wrong);
-        assert_eq!(name(&settler.finish(), form), vec![(0, 1)]);
+        let mut decider = kinds.decide(&schema);
+        let form = decider.form(&schema, k, wrong);
+        assert_eq!(name(&decider.finish(), form), vec![(0, 1)]);
     }
 
     #[test]
@@ -354,12 +354,12 @@ mod tests {
         let task = kinds.retire(k, &votes(&[(0, TASK)]));
         let entity = kinds.retire(k, &votes(&[(8, ENTITY)]));
         let silent = kinds.retire(k, &Votes::default());
-        let mut settler = kinds.settle(&schema);
+        let mut decider = kinds.decide(&schema);
         let forms: Vec<FormId> = [task, entity, silent]
             .iter()
-            .map(|s| settler.form(&schema, k, *s))
+            .map(|s| decider.form(&schema, k, *s))
             .collect();
-        let all = settler.finish();
+        let all = decider.finish();
         assert_eq!(name(&all, forms[0]), vec![(0, 2)]);
         assert_eq!(name(&all, forms[1]), vec![(8, 1)]);
         assert_eq!(

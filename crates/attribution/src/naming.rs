@@ -42,7 +42,7 @@ pub struct OtherType {
 /// most.
 #[must_use]
 pub fn named_type(analysis: &Analysis<'_>, counted: &Counted, asked: &str) -> Option<NamedType> {
-    let asked = AskedName::new(asked);
+    let asked = WrittenName::new(asked);
     let mut found = candidates(analysis, &asked);
     let accesses = accesses(analysis, counted, &found);
     let count = |c: &NameCandidate| accesses.get(&c.ty).copied().unwrap_or(0);
@@ -71,25 +71,25 @@ pub fn named_type(analysis: &Analysis<'_>, counted: &Counted, asked: &str) -> Op
 }
 
 /// A name as a user writes it.
-struct AskedName<'a> {
+struct WrittenName<'a> {
     name: &'a str,
     /// Whether only unions, or only structs and classes, are meant.
     union: Option<bool>,
 }
 
-impl AskedName<'_> {
-    fn new(text: &str) -> AskedName<'_> {
+impl WrittenName<'_> {
+    fn new(text: &str) -> WrittenName<'_> {
         let text = text.trim();
         let keywords = [("struct ", false), ("class ", false), ("union ", true)];
         let found = keywords
             .iter()
             .find_map(|(word, union)| Some((text.strip_prefix(word)?, *union)));
         match found {
-            Some((name, union)) => AskedName {
+            Some((name, union)) => WrittenName {
                 name: name.trim(),
                 union: Some(union),
             },
-            None => AskedName {
+            None => WrittenName {
                 name: text,
                 union: None,
             },
@@ -125,7 +125,7 @@ enum Rank {
 }
 
 /// Types that a name could mean.
-fn candidates(analysis: &Analysis<'_>, asked: &AskedName<'_>) -> Vec<NameCandidate> {
+fn candidates(analysis: &Analysis<'_>, asked: &WrittenName<'_>) -> Vec<NameCandidate> {
     let mut found = exact(analysis, asked);
     found.extend(longer(analysis, asked));
     if found.is_empty() {
@@ -143,7 +143,7 @@ fn without_file(name: &str) -> &str {
 }
 
 /// Types with exactly that name, then those of that name in other files, then a typedef's.
-fn exact(analysis: &Analysis<'_>, asked: &AskedName<'_>) -> Vec<NameCandidate> {
+fn exact(analysis: &Analysis<'_>, asked: &WrittenName<'_>) -> Vec<NameCandidate> {
     let schema = analysis.schema();
     let candidate = |ty: TypeIndex, rank: Rank| NameCandidate {
         ty,
@@ -181,7 +181,7 @@ fn named_or(schema: &Schema, ty: TypeIndex, name: &str, rank: Rank) -> NameCandi
 }
 
 /// Types whose names end in it, ignoring scopes or generic arguments.
-fn longer(analysis: &Analysis<'_>, asked: &AskedName<'_>) -> Vec<NameCandidate> {
+fn longer(analysis: &Analysis<'_>, asked: &WrittenName<'_>) -> Vec<NameCandidate> {
     let (model, schema) = (analysis.model(), analysis.schema());
     let candidate = |id: &TypeId| {
         let ty = analysis.type_index(*id)?;
@@ -198,7 +198,7 @@ fn longer(analysis: &Analysis<'_>, asked: &AskedName<'_>) -> Vec<NameCandidate> 
 }
 
 /// The types of variables.
-fn variables(analysis: &Analysis<'_>, asked: &AskedName<'_>) -> Vec<NameCandidate> {
+fn variables(analysis: &Analysis<'_>, asked: &WrittenName<'_>) -> Vec<NameCandidate> {
     let schema = analysis.schema();
     // As a table of a type's places prints it.
     let name = ["per-CPU ", "global "]
@@ -218,13 +218,13 @@ fn variables(analysis: &Analysis<'_>, asked: &AskedName<'_>) -> Vec<NameCandidat
 }
 
 /// The type of a member: `TYPE.PATH`.
-fn members(analysis: &Analysis<'_>, asked: &AskedName<'_>) -> Vec<NameCandidate> {
+fn members(analysis: &Analysis<'_>, asked: &WrittenName<'_>) -> Vec<NameCandidate> {
     let schema = analysis.schema();
     let mut found = Vec::new();
     // File names are part of type names, and contain dots, too.
     for (dot, _) in asked.name.match_indices('.') {
         let (outer, path) = (&asked.name[..dot], &asked.name[dot + 1..]);
-        let outer = AskedName {
+        let outer = WrittenName {
             name: outer,
             union: asked.union,
         };

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_tell_uses() {
+    fn names_show_uses() {
         assert_eq!(by_name("pte_alloc_one"), SiteUse::PageTable);
         assert_eq!(by_name("vma_alloc_folio_noprof"), SiteUse::Contents);
         assert_eq!(by_name("allocate_slab"), SiteUse::Slab);

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn the_innermost_line_is_the_place_and_all_functions_are_told() {
+    fn the_innermost_line_is_the_place_and_all_functions_are_reported() {
         let frames = vec![
             frame("push", Some("list.h"), 7),
             frame("serve", Some("server.c"), 42),

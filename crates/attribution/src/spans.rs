@@ -2,7 +2,7 @@
 
 use linemate_recording::VirtualTime;
 
-/// Spans, each including both ends. [`Spans::sort`] them before calling [`Spans::meets`].
+/// Spans, each including both ends. [`Spans::sort`] them before calling [`Spans::overlaps`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spans {
     /// Begin and end; when sorted by begin, the end is the latest of all so far.
@@ -31,7 +31,7 @@ impl Spans {
     }
 
     /// Whether a span has a time from `from` to `to` in it.
-    pub(crate) fn meets(&self, from: VirtualTime, to: VirtualTime) -> bool {
+    pub(crate) fn overlaps(&self, from: VirtualTime, to: VirtualTime) -> bool {
         let begun = self.list.partition_point(|(begin, _)| *begin <= to);
         let latest = begun.checked_sub(1).and_then(|last| self.list.get(last));
         latest.is_some_and(|(_, end)| *end >= from)
@@ -50,9 +50,9 @@ mod tests {
         }
         assert_eq!(spans.latest(), Some(VirtualTime(50)));
         spans.sort();
-        let meets = |from, to| spans.meets(VirtualTime(from), VirtualTime(to));
-        assert!(meets(40, 45), "in the long one alone");
-        assert!(meets(0, 10) && meets(50, 60), "its ends are in it");
-        assert!(!meets(0, 9) && !meets(51, 60));
+        let overlaps = |from, to| spans.overlaps(VirtualTime(from), VirtualTime(to));
+        assert!(overlaps(40, 45), "in the long one alone");
+        assert!(overlaps(0, 10) && overlaps(50, 60), "its ends are in it");
+        assert!(!overlaps(0, 9) && !overlaps(51, 60));
     }
 }

@@ -114,9 +114,9 @@ pub struct Placement {
     pub stride: u64,
 }
 
-/// What [`Votes::settle`] places where, and how much of the votes that explains.
+/// What [`Votes::decide`] places where, and how much of the votes that explains.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settled {
+pub struct Decision {
     /// In order of offset, without overlap.
     pub placements: Vec<Placement>,
     /// The weight of the votes that the placements explain.
@@ -162,11 +162,11 @@ impl Votes {
     }
 
     #[must_use]
-    pub fn settle(&self, schema: &Schema, bounds: Bounds, hint: Option<Hint<'_>>) -> Settled {
+    pub fn decide(&self, schema: &Schema, bounds: Bounds, hint: Option<Hint<'_>>) -> Decision {
         let mut votes: Vec<(u64, TypeIndex, u64)> =
             self.weights.iter().map(|(&(o, t), &w)| (o, t, w)).collect();
         votes.sort_unstable();
-        let mut settling = Settling {
+        let mut deciding = Deciding {
             schema,
             bounds,
             votes: &votes,
@@ -175,12 +175,12 @@ impl Votes {
         // Candidates first, from all sources, then one placement by score: whether to believe a
         // sighting, a container or a name is then one comparison. Votes are sorted first, because
         // sums and ties must not depend on a table's order.
-        let mut candidates = settling.sighted();
-        settling.add_containers(&mut candidates, hint.and_then(Hint::name));
-        candidates.extend(settling.of_hint(hint));
+        let mut candidates = deciding.sighted();
+        deciding.add_containers(&mut candidates, hint.and_then(Hint::name));
+        candidates.extend(deciding.of_hint(hint));
         // After all others: a tail starts where another candidate ends.
-        settling.add_tails(&mut candidates);
-        candidates.retain(|c| settling.is_telling(c));
+        deciding.add_tails(&mut candidates);
+        candidates.retain(|c| deciding.is_specific(c));
         // The best first; of equals the outermost; the rest only so that every run is the same.
         candidates.sort_by(|a, b| {
             (b.score, b.size, a.offset, schema.name(a.ty), a.ty).cmp(&(
@@ -191,7 +191,7 @@ impl Votes {
                 b.ty,
             ))
         });
-        settling.place(&candidates)
+        deciding.place(&candidates)
     }
 }
 
@@ -206,14 +206,14 @@ struct Candidate {
     score: u64,
 }
 
-struct Settling<'a> {
+struct Deciding<'a> {
     schema: &'a Schema,
     bounds: Bounds,
     votes: &'a [(u64, TypeIndex, u64)],
     known: FxHashMap<(TypeIndex, TypeIndex, u64), bool>,
 }
 
-impl Settling<'_> {
+impl Deciding<'_> {
     fn contains(&mut self, outer: TypeIndex, inner: TypeIndex, offset: u64) -> bool {
         let schema = self.schema;
         *self
@@ -414,7 +414,7 @@ impl Settling<'_> {
     }
 
     /// Whether the type says what the object is ([`EMBEDDERS_MAX`]).
-    fn is_telling(&self, candidate: &Candidate) -> bool {
+    fn is_specific(&self, candidate: &Candidate) -> bool {
         match self.bounds {
             Bounds::Exact(size) | Bounds::Slot { size, .. } | Bounds::Variable { size } => {
                 candidate.size.saturating_mul(2) >= size
@@ -425,37 +425,37 @@ impl Settling<'_> {
         }
     }
 
-    fn place(&mut self, candidates: &[Candidate]) -> Settled {
-        let mut settled = Settled {
+    fn place(&mut self, candidates: &[Candidate]) -> Decision {
+        let mut decided = Decision {
             total: self.votes.iter().map(|v| v.2).sum(),
-            ..Settled::default()
+            ..Decision::default()
         };
         for candidate in candidates {
             let (size, stride) = self.extent(candidate);
-            let at = settled
+            let at = decided
                 .placements
                 .partition_point(|p| p.start < candidate.offset);
-            let after = settled
+            let after = decided
                 .placements
                 .get(at)
                 .is_some_and(|p| p.start < candidate.offset.saturating_add(size));
             let before = at.checked_sub(1).is_some_and(|i| {
-                let p = &settled.placements[i];
+                let p = &decided.placements[i];
                 p.start.saturating_add(p.size) > candidate.offset
             });
             // A candidate that overlaps a better one is not cut down: nobody passed half a struct.
             if !after && !before {
-                settled.explained = settled.explained.saturating_add(candidate.explained);
+                decided.explained = decided.explained.saturating_add(candidate.explained);
                 let placement = Placement {
                     start: candidate.offset,
                     size,
                     ty: candidate.ty,
                     stride,
                 };
-                settled.placements.insert(at, placement);
+                decided.placements.insert(at, placement);
             }
         }
-        settled
+        decided
     }
 
     /// The types that name what follows another type up to the object's end, but extend beyond that

@@ -284,7 +284,7 @@ fn the_page_of_a_page_table_entry_is_a_page_table() {
 }
 
 #[test]
-fn the_callers_name_tells_what_pages_are_for() {
+fn the_callers_name_shows_what_pages_are_for() {
     let all = buckets(|w| {
         w.call(F::AllocateSlab, &[]);
         w.alloc(F::PteAlloc, &[0], SITE, STRUCT_PAGE);

@@ -268,7 +268,7 @@ fn percpu_objects_have_an_owner() {
 }
 
 #[test]
-fn what_has_no_type_is_told_by_its_cache_its_site_and_its_owner() {
+fn what_has_no_type_is_identified_by_its_cache_its_site_and_its_owner() {
     let site = IMAGE + 0x850;
     let mut w = World::new();
     w.alloc(F::Kmalloc, &[64], site, KMALLOC_SLAB);
@@ -484,7 +484,7 @@ fn a_window_ends_with_its_chunk() {
 }
 
 #[test]
-fn what_the_first_pass_met_is_told() {
+fn what_the_first_pass_met_is_reported() {
     let mut w = World::new();
     for i in 0..3 {
         w.alloc(

@@ -117,7 +117,7 @@ fn rows_are_of_their_results(document: &str, heading: &str) -> usize {
 }
 
 #[test]
-fn validation_and_findings_tell_what_results_tell() {
+fn validation_and_findings_show_what_results_tell() {
     let validation = "evidence/validation.md";
     assert!(rows_are_of_their_results(validation, "## Rebuilt kernels") >= 25);
     assert!(rows_are_of_their_results(validation, "## Work 2 again") >= 4);
@@ -141,7 +141,7 @@ fn is_told(told: &str, full: &str) -> bool {
 }
 
 #[test]
-fn findings_tell_what_the_survey_tells() {
+fn findings_show_what_the_survey_tells() {
     let survey = read(&root().join("evidence/survey-7.3.md"));
     let candidates = rows(&survey, "## Candidates");
     let mut told = 0;
@@ -173,7 +173,7 @@ fn findings_tell_what_the_survey_tells() {
 }
 
 #[test]
-fn findings_tell_the_surveys_trials_on_each_machine() {
+fn findings_show_the_surveys_trials_on_each_machine() {
     let trials: Vec<Vec<String>> = read(&root().join("evidence/survey-7.3.md"))
         .lines()
         .filter_map(cells)

@@ -205,7 +205,7 @@ fn refused(from: &str, to: &str) -> String {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_line() {
+fn what_is_wrong_is_reported_with_its_line() {
     for (from, to, said) in [
         (
             "name = \"nohz\"",

@@ -354,7 +354,7 @@ fn the_page_is_as_it_was_written_down() {
 }
 
 #[test]
-fn how_it_was_replayed_is_told() {
+fn how_it_was_replayed_is_reported() {
     let case = parse(CASE).unwrap();
     let replayed = |mode: Mode, replay: CaseReplay| {
         let plan = Plan::new(&case, mode).replayed(replay);

@@ -7,7 +7,7 @@ use linemate_types::kernel_image::CodeSection;
 const START: u64 = 0xffff_ffff_8100_0000;
 
 #[test]
-fn calls_and_returns_are_told_by_their_bytes() {
+fn calls_and_returns_are_identified_by_their_bytes() {
     let rows: &[(&[u8], Option<Transfer>)] = &[
         (&[0xe8, 0, 0, 0, 0], Some(Transfer::Call)), // call
         (&[0xff, 0xd0], Some(Transfer::Call)),       // call rax

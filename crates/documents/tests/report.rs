@@ -150,7 +150,7 @@ fn group(g: &Value) -> (String, String, Option<f64>) {
 }
 
 #[test]
-fn embedded_objects_are_told_from_objects_of_their_own() {
+fn embedded_objects_are_distinguished_from_objects_of_their_own() {
     let mut w = World::new();
     w.sight(F::WakeTask, TASK_SLAB);
     w.sight(F::UpdateEntity, KMALLOC_SLAB);

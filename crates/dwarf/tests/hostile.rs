@@ -110,7 +110,7 @@ fn cut_files_are_refused() {
 }
 
 #[test]
-fn what_is_not_read_is_told() {
+fn what_is_not_read_is_reported() {
     let text = |result: Result<usize, DwarfError>| result.unwrap_err().to_string();
     let split = text(read(&seed("c-split")));
     assert!(

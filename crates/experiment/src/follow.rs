@@ -137,7 +137,7 @@ impl Votes {
     }
 
     /// Owners and arrays that are each other's most frequent.
-    pub(crate) fn settle(&self, chases: usize) -> Vec<Arrays> {
+    pub(crate) fn mutual_arrays(&self, chases: usize) -> Vec<Arrays> {
         let mut of_array: FxHashMap<(GuestAddr, SubjectId), FxHashMap<Owner, u64>> =
             FxHashMap::default();
         for (owner, arrays) in &self.uses {

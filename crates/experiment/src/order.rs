@@ -75,7 +75,7 @@ pub(crate) fn find(
     }
     Ok(Matches {
         neighbours,
-        arrays: votes.settle(watch.chases.len()),
+        arrays: votes.mutual_arrays(watch.chases.len()),
     })
 }
 

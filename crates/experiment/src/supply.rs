@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn the_computers_memory_is_told_in_kilobytes() {
+    fn the_computers_memory_is_reported_in_kilobytes() {
         let meminfo = "MemTotal:       24554812 kB\nMemFree:        1000 kB\n";
         assert_eq!(total(meminfo), Some(24_554_812 * 1024));
         assert_eq!(total("MemTotal: much\n"), None);

@@ -281,7 +281,7 @@ impl Watcher<'_> {
 
     /// It is known now whether what the CPU executed was under the function.
     #[inline]
-    fn settle(&mut self, cpu: CpuId, under: bool) {
+    fn count_pending(&mut self, cpu: CpuId, under: bool) {
         if let Some(pending) = self.pending.get_mut(usize::from(cpu.0)) {
             let instructions = std::mem::take(pending);
             self.found.all_instructions += instructions;
@@ -294,7 +294,7 @@ impl Watcher<'_> {
     /// At the recording's end.
     fn finish(mut self) -> Under {
         for cpu in (0..self.pending.len() as u16).map(CpuId) {
-            self.settle(cpu, self.stacks.is_under(cpu));
+            self.count_pending(cpu, self.stacks.is_under(cpu));
         }
         Under {
             entered: self.stacks.entered,
@@ -312,7 +312,7 @@ impl Visitor for Watcher<'_> {
         // What a call leads to is known at its first access, and is what ran since the call.
         let under = self.stacks.is_under(cpu);
         let under = under || self.stacks.is_fresh(cpu) && self.stacks.is_own(access.pc);
-        self.settle(cpu, under);
+        self.count_pending(cpu, under);
         let under = self.stacks.access(access);
         let at = usize::from(cpu.0);
         let (Some(open), Some(spans)) = (self.open.get_mut(at), self.found.spans.get_mut(at))
@@ -335,7 +335,7 @@ impl Visitor for Watcher<'_> {
         };
         let cpu = call.cpu;
         self.reach(cpu, call.time);
-        self.settle(cpu, self.stacks.is_under(cpu));
+        self.count_pending(cpu, self.stacks.is_under(cpu));
         match role {
             Role::ContextSwitch => {
                 let [from, to] = [call.values[0], call.values[1]].map(|task| task.map(GuestAddr));

@@ -341,7 +341,7 @@ fn whatever_decides_the_figures_is_in_the_key() {
 }
 
 #[test]
-fn what_cannot_be_told_is_refused() {
+fn what_cannot_be_known_is_refused() {
     let cut = Run::of_recording(&BTreeMap::new(), None, None);
     assert!(matches!(cut, Err(ExportError::Cut)), "{cut:?}");
     let mut document = costs();

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_settled_when_the_clock_has_gone_on() {
+    fn a_file_is_settled_when_the_clock_has_advanced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         fs::write(&path, "one").unwrap();

@@ -134,7 +134,7 @@ fn a_recording_is_no_stream() {
 }
 
 #[test]
-fn what_cannot_be_written_is_told_at_once() {
+fn what_cannot_be_written_is_reported_at_once() {
     let folder = tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let refusal = |path: &Path| Output::new(path).unwrap_err().to_string();

@@ -252,7 +252,7 @@ fn a_row_that_no_curve_fits_has_an_interval_as_wide_as_its_fit_is_bad() {
 /// Rows without noise that begin to grow on 32 CPUs, when a second level of domains comes: nothing
 /// on fewer CPUs shows it.
 #[test]
-fn the_largest_recording_tells_how_wide_intervals_have_to_be() {
+fn the_largest_recording_shows_how_wide_intervals_must_be() {
     let levels = |cpus: usize| (cpus.max(16) / 16).ilog2() as usize;
     let count =
         |row: usize, cpus: usize| ((10_000 + 100 * (row % 7 + 1) * levels(cpus)) * cpus) as u64;

@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_that_the_command_names_are_taken_along_and_told() {
+    fn programs_that_the_command_names_are_copied_and_reported() {
         let dir = tempfile::tempdir().unwrap();
         let server = dir.path().join("made-up-server");
         fs::write(&server, "#!/usr/bin/env\n").unwrap();

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interpreter_tells_its_library_and_what_a_script_imports() {
+    fn an_interpreter_shows_its_library_and_what_a_script_imports() {
         let dir = tempfile::tempdir().unwrap();
         let place = |name: &str| dir.path().join(name);
         fs::write(

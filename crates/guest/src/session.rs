@@ -145,7 +145,7 @@ impl Session {
         let recorder = std::fs::canonicalize(&self.conditions.recorder)
             .map_err(|_| GuestError::RecorderMissing(self.conditions.recorder.clone()))?;
         let payload = self.conditions.payload(&search_path)?;
-        tell_notes(&payload, observer);
+        report_notes(&payload, observer);
         let initramfs = initramfs::build(&search_path)?;
         let boot = Boot {
             qemu: &self.conditions.qemu,
@@ -433,7 +433,7 @@ impl Session {
 }
 
 /// Reports the findings from packing the workload to the user.
-fn tell_notes(payload: &Payload, observer: &mut dyn Observer) {
+fn report_notes(payload: &Payload, observer: &mut dyn Observer) {
     if let Some(note) = &payload.note {
         observer.note(note);
     }

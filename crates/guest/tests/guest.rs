@@ -188,7 +188,7 @@ fn a_python_program_runs_by_its_name() {
 }
 
 #[test]
-fn orphans_of_the_command_are_waited_for_and_signals_are_told() {
+fn orphans_of_the_command_are_waited_for_and_signals_are_reported() {
     let _alone = alone();
     // The shell is gone long before its grandchild writes.
     let script =

@@ -141,7 +141,7 @@ pub struct Origins<'m> {
 /// What the members of one struct type show about its alignment.
 struct AlignmentEvidence {
     /// One of them is at the start of a line where it did not have to be.
-    asked: bool,
+    requested: bool,
     /// All of them start lines, in types whose size is whole lines.
     everywhere: bool,
 }
@@ -149,7 +149,7 @@ struct AlignmentEvidence {
 impl Default for AlignmentEvidence {
     fn default() -> AlignmentEvidence {
         AlignmentEvidence {
-            asked: false,
+            requested: false,
             everywhere: true,
         }
     }
@@ -187,14 +187,14 @@ impl<'m> Origins<'m> {
                     continue;
                 };
                 let evidence = evidence.entry(inner).or_default();
-                evidence.asked |= unit.forced == Some(Forced::Line);
+                evidence.requested |= unit.forced == Some(Forced::Line);
                 let line = BUILT_LINE.into();
                 evidence.everywhere &= unit.start.is_aligned(line) && origin.size.is_aligned(line);
             }
         }
         let own = evidence
             .into_iter()
-            .filter(|(_, e)| e.asked && e.everywhere);
+            .filter(|(_, e)| e.requested && e.everywhere);
         own.map(|(id, _)| (id, Forced::Line)).collect()
     }
 
@@ -287,7 +287,7 @@ impl<'m> Origins<'m> {
             end = units.iter().map(Unit::end).max().unwrap_or_default();
         }
         let own = self.own.get(&id).copied();
-        let own = own.or_else(|| asked(composite.alignment, align, size));
+        let own = own.or_else(|| requested(composite.alignment, align, size));
         align = align.max(on_built_line(own));
         let (forced, tail) = explain_end(end, align, size);
         // Only an end that nothing else explains: an alignment of its own, or of a member, settles
@@ -431,7 +431,7 @@ fn ends_flexible(model: &TypeModel, id: TypeId) -> bool {
 
 /// The alignment of `bytes` that a declaration requests, if that is more than `natural` and
 /// compatible with an offset and `size`.
-fn asked(bytes: u32, natural: ByteAlign, size: ByteSize) -> Option<Forced> {
+fn requested(bytes: u32, natural: ByteAlign, size: ByteSize) -> Option<Forced> {
     let align = ByteAlign::new(bytes.into()).filter(|a| *a > natural && size.is_aligned(*a))?;
     Some(match align == BUILT_LINE.into() {
         true => Forced::Line,
@@ -447,7 +447,7 @@ fn declared(
     size: ByteSize,
 ) -> Option<Forced> {
     let first = unit.members.first()?;
-    asked(composite.members[*first].alignment, natural, size)
+    requested(composite.members[*first].alignment, natural, size)
         .filter(|forced| unit.start.is_aligned(forced.on(BUILT_LINE)))
 }
 

@@ -55,7 +55,7 @@ fn planned(model: &TypeModel, edits: &str) -> (BTreeMap<String, u64>, u64, Vec<S
 }
 
 #[test]
-fn a_member_that_may_have_asked_for_its_line_stays_on_it() {
+fn a_member_that_may_have_requested_its_line_stays_on_it() {
     let model = area(192);
     let (places, size, said) = planned(&model, "move vm_lock_seq after vm_refcnt");
     // As in gcc 12, except for `anon_vma`, which requests nothing: only the source says so.

@@ -53,7 +53,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let (cli, matches) = match parsed {
         Ok(parsed) => parsed,
         Err(error) if error.use_stderr() && error.kind() != NO_ARGUMENTS => {
-            output::tell(&usage_error(&error, &arguments));
+            output::to_stderr(&usage_error(&error, &arguments));
             return ExitCode::from(2);
         }
         Err(error) => {
@@ -73,7 +73,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         // A closed pipe (`linemate report | head`) is the reader's way to say "enough".
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            output::tell(&output::one_line(&error));
+            output::to_stderr(&output::one_line(&error));
             ExitCode::from(2)
         }
     }

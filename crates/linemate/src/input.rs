@@ -49,7 +49,7 @@ impl Input {
 pub(crate) fn open(path: &Path) -> anyhow::Result<Recording> {
     let recording = Recording::open(path).map_err(|error| located(path, error))?;
     if let Some(cut) = recording.cut() {
-        output::tell(&format!(
+        output::to_stderr(&format!(
             "note: {}: this recording is {cut}; figures cover what is readable",
             path.display()
         ));
@@ -96,7 +96,7 @@ pub(crate) fn meant(session: &Session<'_>, asked: &str) -> String {
             .take(OTHERS_MAX)
             .map(|other| with_count(&other.name, other.accesses))
             .collect();
-        output::tell(&format!(
+        output::to_stderr(&format!(
             "note: {asked:?} is {}; also of that name: {}{}",
             with_count(&found.name, found.accesses),
             others.join(", "),

@@ -87,7 +87,9 @@ impl Keeping {
                 // A missing permission may be intended; a pipe or file where the cache should be is
                 // not.
                 match why.is_in_the_way() {
-                    true => output::tell(&format!("note: {line}; remove what is in its place")),
+                    true => {
+                        output::to_stderr(&format!("note: {line}; remove what is in its place"))
+                    }
                     false => say(self.verbose, &line),
                 }
                 None
@@ -98,7 +100,7 @@ impl Keeping {
 
 fn say(verbose: bool, text: &str) {
     if verbose {
-        output::tell(text);
+        output::to_stderr(text);
     }
 }
 

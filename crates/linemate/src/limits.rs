@@ -119,12 +119,12 @@ fn ended(child: &mut Child, last: Option<&[u8]>, limit: u64) -> ExitCode {
     let status = match child.wait() {
         Ok(status) => status,
         Err(error) => {
-            output::tell(&format!("cannot wait for the worker process: {error}"));
+            output::to_stderr(&format!("cannot wait for the worker process: {error}"));
             return ExitCode::from(2);
         }
     };
     if lacked(status, last) {
-        output::tell(&format!(
+        output::to_stderr(&format!(
             "out of memory: this process may have {} MiB (`ulimit -v`): raise the limit",
             limit >> 20
         ));

@@ -73,7 +73,7 @@ fn write(text: &str) -> anyhow::Result<()> {
 }
 
 /// A line on standard error. Nobody reading it is not a reason to fail.
-pub(crate) fn tell(line: &str) {
+pub(crate) fn to_stderr(line: &str) {
     let _ = writeln!(io::stderr(), "linemate: {}", shown(line));
 }
 

@@ -11,7 +11,7 @@ use linemate_session::Session;
 use linemate_types::LineSize;
 
 use crate::files::OutFile;
-use crate::output::tell;
+use crate::output::to_stderr;
 
 /// Of the options in `--help`.
 const HEADING: &str = "Page";
@@ -68,7 +68,7 @@ impl PageOutput<'_> {
         };
         let page = make()?;
         output.write(&html(&page)?)?;
-        tell(&format!("wrote {}: {}", path.display(), page.headline));
+        to_stderr(&format!("wrote {}: {}", path.display(), page.headline));
         if self.open {
             open(path);
         }
@@ -86,7 +86,7 @@ fn open(path: &Path) {
         .spawn();
     if let Err(why) = started {
         let path = path.display();
-        tell(&format!("cannot open {path} in a browser: xdg-open: {why}"));
+        to_stderr(&format!("cannot open {path} in a browser: xdg-open: {why}"));
     }
 }
 

@@ -7,7 +7,7 @@ use linemate_debugfiles::{Found, Missing, MissingSplit};
 use linemate_dwarf::{DwarfError, ProgramFiles, ProgramTypes};
 use linemate_types::TypeModel;
 
-use crate::output::tell;
+use crate::output::to_stderr;
 
 /// The types of the program at `path`; prints which of them are missing.
 pub(crate) fn model(path: &Path) -> anyhow::Result<TypeModel> {
@@ -15,10 +15,10 @@ pub(crate) fn model(path: &Path) -> anyhow::Result<TypeModel> {
     let name = path.display().to_string();
     let types = program.types().with_context(|| name.clone())?;
     if let Some(missing) = &program.missing {
-        tell(&format!("note: {name}: {missing}"));
+        to_stderr(&format!("note: {name}: {missing}"));
     }
     if types.left_out() > 0 {
-        tell(&format!(
+        to_stderr(&format!(
             "note: {name}: {} members that do not fit their types are left out",
             types.left_out()
         ));

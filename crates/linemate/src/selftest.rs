@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn any_difference_is_told() {
+    fn any_difference_is_reported() {
         type Change = fn(&mut Vec<Access>);
         let changes: [Change; 6] = [
             |all| {

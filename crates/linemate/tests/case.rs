@@ -388,7 +388,7 @@ fn a_whole_case_records_again_and_holds_what_its_checks_find() {
 }
 
 #[test]
-fn events_that_are_not_there_are_told_before_anything_is_built() {
+fn events_that_are_not_there_are_reported_before_anything_is_built() {
     let folder = tempfile::tempdir().unwrap();
     let (case, cache, output) = (
         folder.path().join("case"),

@@ -171,7 +171,7 @@ fn owners(report: &Value) -> Vec<(&str, u64)> {
 }
 
 #[test]
-fn a_tree_of_cgroups_tells_groups_from_tasks() {
+fn a_tree_of_cgroups_shows_groups_from_tasks() {
     for series in BOTH {
         let folder = tempfile::tempdir().unwrap();
         let (setup, tree) = (workload("cgtree.sh"), workload("cgtree"));

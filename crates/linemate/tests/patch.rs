@@ -389,7 +389,7 @@ fn an_alignment_is_on_a_member_with_a_name() {
 }
 
 #[test]
-fn how_many_new_neighbours_share_a_line_under_a_second_config_is_told() {
+fn how_many_new_neighbours_share_a_line_under_a_second_config_is_reported() {
     let wide = "struct queue {\n#ifdef WIDE\n\tchar wide[56];\n#endif\n\tlong a;\n\tlong b;\n\tlong c;\n\tlong d;\n};\n";
     let tree = TestTree::new(&[("queue.h", wide)]);
     let types = tree.types("queue.h", &[]);

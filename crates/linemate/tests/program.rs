@@ -187,7 +187,7 @@ fn a_separate_debug_file_is_found_where_debuggers_find_it() {
 }
 
 #[test]
-fn what_cannot_be_shown_is_told_in_one_line() {
+fn what_cannot_be_shown_is_reported_in_one_line() {
     let folder = tempfile::tempdir().unwrap();
     program(folder.path(), &["-g"]);
     let fails = |arguments: &[&str]| fails(folder.path(), arguments);
@@ -300,7 +300,7 @@ fn packages_are_found_beside_the_program_and_its_debug_file() {
 }
 
 #[test]
-fn split_units_that_are_missing_are_told_and_cost_their_types_alone() {
+fn split_units_that_are_missing_are_reported_and_cost_their_types_alone() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join("objects").join(name);
     split_program(folder.path(), &[]);

@@ -448,7 +448,7 @@ fn lines_of_the_source_are_right_without_optimisation() {
 }
 
 #[test]
-fn lines_of_the_source_are_right_with_optimisation_and_tell_what_is_inlined() {
+fn lines_of_the_source_are_right_with_optimisation_and_show_what_is_inlined() {
     let own = lines_are_right("-O2");
     let line = line_of("c->fd = fd;");
     let rows = own["sources"].as_array().unwrap().iter();

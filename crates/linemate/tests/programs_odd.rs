@@ -36,7 +36,8 @@ fn accesses(data: &str, by: &str, name: &str) -> u64 {
 }
 
 #[test]
-fn code_of_no_file_in_a_static_pie_of_another_user_is_told_apart_and_what_it_reaches_has_names() {
+fn code_of_no_file_in_a_static_pie_of_another_user_is_distinguished_and_what_it_reaches_has_names()
+{
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("odd");
     let source = root().join("crates/linemate/tests/programs/odd.c");

@@ -25,7 +25,7 @@ fn notes(folder: &Path, options: &[&str], command: &[&str], code: i32) -> Vec<St
 }
 
 #[test]
-fn a_command_that_fails_tells_what_was_not_there_and_one_that_succeeds_does_not() {
+fn a_command_that_fails_shows_what_was_not_there_and_one_that_succeeds_does_not() {
     let folder = tempfile::tempdir().unwrap();
     let source = root().join("crates/linemate/tests/programs/refused.c");
     let output = Command::new("cc")

@@ -460,7 +460,7 @@ fn an_empty_type_is_no_type() {
 }
 
 #[test]
-fn errors_about_edits_tell_the_file_and_the_line() {
+fn errors_about_edits_show_the_file_and_the_line() {
     let folder = tempfile::tempdir().unwrap();
     let data = file(
         folder.path(),

@@ -54,7 +54,7 @@ fn answer(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn text_and_json_tell_the_same_share() {
+fn text_and_json_show_the_same_share() {
     let Files { data, image, .. } = &files();
     let ask = |more: &[&str]| {
         let mut arguments = vec!["report", data, "--machine", "gnr-2s-480"];

@@ -32,7 +32,7 @@ pub fn shorten(report: &mut Report) -> usize {
 /// Costs of everything with the fields and lines of the type that `asked` is narrowed to as they
 /// are there: wherever the type is, not only in objects of its own.
 #[must_use]
-pub fn with_asked(mut whole: CostsDocument, asked: &CostsDocument) -> CostsDocument {
+pub fn with_narrowed(mut whole: CostsDocument, asked: &CostsDocument) -> CostsDocument {
     let Some(name) = &asked.type_name else {
         return whole;
     };
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_type_that_was_asked_for_has_its_costs_wherever_it_is() {
+    fn a_type_that_was_requested_has_its_costs_wherever_it_is() {
         let row = |name: &str, cycles| Cost {
             name: name.to_owned(),
             cycles,
@@ -168,7 +168,7 @@ mod tests {
         );
         let whole = of(None, fields, lines);
         let asked = of(Some("cfs"), vec![row("cfs.load", 9)], vec![line("cfs", 9)]);
-        let costs = with_asked(whole.clone(), &asked).costs;
+        let costs = with_narrowed(whole.clone(), &asked).costs;
         let fields: Vec<(&str, u64)> = costs
             .fields
             .iter()
@@ -184,6 +184,6 @@ mod tests {
             .map(|l| (l.name.as_str(), l.cycles))
             .collect();
         assert_eq!(lines, [("rq", 7), ("cfs", 9)]);
-        assert_eq!(with_asked(whole.clone(), &whole), whole);
+        assert_eq!(with_narrowed(whole.clone(), &whole), whole);
     }
 }

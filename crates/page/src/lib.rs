@@ -15,7 +15,7 @@ use linemate_answers::Page;
 use linemate_text::json_escaped;
 
 pub use answered::{About, Answered, Frame};
-pub use document::{shorten, with_asked};
+pub use document::{shorten, with_narrowed};
 pub use svg::{Heat, svg};
 pub use types::{detailed, page_type};
 pub use whole::page;

@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_and_stack_instructions_are_told() {
+    fn calls_and_stack_instructions_are_reported() {
         let call = of(&[0xe8, 0, 0, 0, 0]);
         assert!(call.calls && call.uses_stack);
         let push = of(&[0x55]);

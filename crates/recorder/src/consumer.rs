@@ -56,7 +56,7 @@ pub(crate) fn start<S: Sink + Announce + Send + 'static, const WORDS: usize>(
     let mut taking = Taking::new(records, lane, vmemmap);
     let thread = thread::Builder::new().name("linemate-encoder".into());
     let handle = thread.spawn(move || {
-        let _told = TellPanic;
+        let _told = ReportPanic;
         while taking.records.wait() {
             taking.batch();
         }
@@ -85,7 +85,7 @@ fn take_all<S: Sink + Announce, const WORDS: usize>(shared: &Mutex<Option<Taking
     let failed = taking.as_mut().is_some_and(|taking| {
         // Nobody looks at its remains. A panic must not unwind through QEMU.
         let all = AssertUnwindSafe(|| {
-            let _told = TellPanic;
+            let _told = ReportPanic;
             while taking.records.take() {
                 taking.batch();
             }
@@ -141,9 +141,9 @@ impl<S: Sink + Announce, const WORDS: usize> Taking<S, WORDS> {
 }
 
 /// Reports if the encoder ends early; the queue then lets the guest continue.
-struct TellPanic;
+struct ReportPanic;
 
-impl Drop for TellPanic {
+impl Drop for ReportPanic {
     fn drop(&mut self) {
         if thread::panicking() {
             let _ = writeln!(

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_a_call_is_told() {
+    fn what_follows_a_call_is_reported() {
         let nops = [0x90; 8];
         let ends_with = |bytes: &[u8]| may_follow_call(&[&nops, bytes].concat());
         assert!(ends_with(&[0xe8, 1, 2, 3, 4]), "call rel32");
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn control_flow_is_told() {
+    fn control_flow_is_reported() {
         let pc = 0xffff_ffff_8100_0000;
         assert_eq!(facts(&[0xc3], pc).flow, ExitKind::Return);
         assert_eq!(facts(&[0xc2, 0x08, 0x00], pc).flow, ExitKind::Return);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_touch_memory_is_told_generously() {
+    fn what_may_touch_memory_is_reported_generously() {
         // mov %rax,%rcx; lea 8(%rax),%rcx counts (an operand in memory form); jmp; add $1,%eax; nopw 0(%rax)
         for bytes in [
             &[0x48, 0x89, 0xc1][..],

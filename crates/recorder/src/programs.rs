@@ -82,7 +82,7 @@ impl ProgramPages {
     }
 
     /// An access through a user mapping: `vaddr` maps to `physical`.
-    pub(crate) fn meets(&self, tap: &Tap, back: u32, vaddr: u64, physical: u64) {
+    pub(crate) fn note_mapping(&self, tap: &Tap, back: u32, vaddr: u64, physical: u64) {
         let page = MappedPage {
             frame: physical / PAGE,
             page: vaddr / PAGE,
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_changes_is_told() {
+    fn only_what_changes_is_reported() {
         let (_, programs) = programs();
         let tap: &'static Tap = Box::leak(Box::new(Tap::new()));
         tap.start(0, 0);
@@ -166,9 +166,9 @@ mod tests {
         // The same, with its number.
         programs.runs(tap, 0, 0, 0x1000_0005);
         programs.runs(tap, 0, 1, 0x1000_0000);
-        programs.meets(tap, 0, 0x5000_0000, 0x3000);
-        programs.meets(tap, 0, 0x5000_0ff8, 0x3ff8);
-        programs.meets(tap, 0, 0x6000_0000, 0x3000);
+        programs.note_mapping(tap, 0, 0x5000_0000, 0x3000);
+        programs.note_mapping(tap, 0, 0x5000_0ff8, 0x3ff8);
+        programs.note_mapping(tap, 0, 0x6000_0000, 0x3000);
         assert_eq!(words(tap), at_start + 4 * 2);
     }
 }

@@ -138,10 +138,11 @@ impl Recorder {
         let copy = recording.try_clone().map_err(SetUpError::Descriptor)?;
         let head = Head::read(copy, &options, cpus)?;
         let writer = Writer::append_to(recording).map_err(in_file)?;
-        let writer = BackgroundWriter::start_telling(writer, CHUNKS_IN_FLIGHT, |error, bytes| {
-            let remedy = error.remedy();
-            fail(&format!("{error}, after {bytes} bytes{remedy}"));
-        });
+        let writer =
+            BackgroundWriter::start_with_progress(writer, CHUNKS_IN_FLIGHT, |error, bytes| {
+                let remedy = error.remedy();
+                fail(&format!("{error}, after {bytes} bytes{remedy}"));
+            });
         let writer = writer.map_err(in_file)?;
         let unannounced = Arc::new(Unannounced::default());
         let mut encoders = Vec::new();
@@ -234,7 +235,7 @@ impl Recorder {
             let vaddr = vaddr.wrapping_add(u64::from(offset));
             let physical = access.physical(vaddr);
             if let (Some(programs), Some(physical)) = (&self.programs, physical) {
-                programs.meets(tap, instruction.back(), vaddr, physical);
+                programs.note_mapping(tap, instruction.back(), vaddr, physical);
             }
             // Device memory has no alias in the direct map: the program's address is recorded.
             let addr = physical.map_or(vaddr, |physical| {
@@ -265,7 +266,7 @@ impl Recorder {
         let guest_ns = || cpu.argument(linemate_recording::Register::Rdi);
         match hooked.action {
             // They leave no record, not even that of a step: the recording does not depend on them.
-            Action::Ask => return self.refusals.asked(cpu),
+            Action::Ask => return self.refusals.on_syscall(cpu),
             Action::Answer => return self.refusals.answered(cpu),
             Action::Start => {
                 self.refusals.begin(cpu);

@@ -97,7 +97,7 @@ impl Refusals {
     }
 
     /// A program is about to make a system call.
-    pub(crate) fn asked(&self, cpu: &impl Cpu) {
+    pub(crate) fn on_syscall(&self, cpu: &impl Cpu) {
         let Some((call, subject)) = about(cpu) else {
             return;
         };
@@ -134,7 +134,7 @@ impl Refusals {
             let thread = thread(cpu);
             let at = state.waiting.iter().position(|w| w.thread == thread);
             if let Some(waiting) = at.and_then(|at| state.waiting.remove(at)) {
-                state.settle(cpu, waiting);
+                state.record_result(cpu, waiting);
             }
         });
     }
@@ -159,7 +159,7 @@ impl Refusals {
 }
 
 impl RefusalState {
-    fn settle(&mut self, cpu: &impl Cpu, Waiting { call, subject, .. }: Waiting) {
+    fn record_result(&mut self, cpu: &impl Cpu, Waiting { call, subject, .. }: Waiting) {
         // -4095 to -1 are errors.
         let result = cpu.result() as i64;
         let error = (-4095..0).contains(&result).then_some(-result as i32);
@@ -297,7 +297,7 @@ mod tests {
         fn call(&mut self, refusals: &Refusals, number: u64, arguments: &[u64], result: i64) {
             self.result = number;
             self.arguments[..arguments.len()].copy_from_slice(arguments);
-            refusals.asked(self);
+            refusals.on_syscall(self);
             self.result = result as u64;
             refusals.answered(self);
         }
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_not_there_are_told_the_latest_first_and_once() {
+    fn files_that_are_not_there_are_reported_the_latest_first_and_once() {
         let (refusals, mut cpu) = (Refusals::default(), FakeCpu::default());
         cpu.open(&refusals, "/etc/a.conf", -2);
         cpu.open(&refusals, "/etc/b.conf", -2);
@@ -353,7 +353,7 @@ mod tests {
         for _ in 0..2 {
             cpu.call(&refusals, 59, &[0x5000], -2);
             (cpu.result, cpu.arguments[0]) = (59, 0x6000);
-            refusals.asked(&cpu);
+            refusals.on_syscall(&cpu);
         }
         // The thread continues as another program.
         cpu.call(&refusals, 59, &[0x7000], -2);
@@ -371,9 +371,9 @@ mod tests {
             ..cpu.clone()
         };
         (cpu.result, cpu.arguments[0]) = (2, 0x5000);
-        refusals.asked(&cpu);
+        refusals.on_syscall(&cpu);
         (other.result, other.arguments[0]) = (21, 0x6000);
-        refusals.asked(&other);
+        refusals.on_syscall(&other);
         (other.result, cpu.result) = (0, -2i64 as u64);
         refusals.answered(&other);
         refusals.answered(&cpu);
@@ -421,7 +421,7 @@ mod tests {
         for i in 0..1000 {
             cpu.stack = i;
             (cpu.result, cpu.arguments[0]) = (2, 0x5003);
-            refusals.asked(&cpu);
+            refusals.on_syscall(&cpu);
         }
         assert_eq!(refusals.change(|state| state.waiting.len()), WAITING_MAX);
         for i in 0..100 {

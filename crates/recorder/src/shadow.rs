@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_told_apart_across_the_words_of_the_bit_map() {
+    fn bytes_are_distinguished_across_the_words_of_the_bit_map() {
         let mut shadow = shadow();
         let value = 0x1122_3344_5566_7788_99aa_bbcc_ddee_ff00_u128;
         for at in 0..64 {

@@ -567,7 +567,7 @@ mod tests {
     }
 
     #[test]
-    fn every_call_of_an_event_is_told() {
+    fn every_call_of_an_event_is_reported() {
         let pointer = [(Register::Rdi, Meaning::StructPointer(1))];
         let f = function(Role::Event, false, &pointer);
         assert_eq!(run(&f, &fake([0; 6], 0)).0, [call(&[None], 0)]);

@@ -104,7 +104,7 @@ impl BackgroundWriter {
     /// # Errors
     /// [`Error::Io`] if the thread cannot be started.
     pub fn start(writer: Writer, chunks_in_flight: usize) -> Result<Self, Error> {
-        Self::start_telling(writer, chunks_in_flight, |_, _| {})
+        Self::start_with_progress(writer, chunks_in_flight, |_, _| {})
     }
 
     /// Like [`BackgroundWriter::start`]. `on_failure` is called at once with the first error and
@@ -112,7 +112,7 @@ impl BackgroundWriter {
     ///
     /// # Errors
     /// As [`BackgroundWriter::start`].
-    pub fn start_telling(
+    pub fn start_with_progress(
         writer: Writer,
         chunks_in_flight: usize,
         on_failure: impl FnMut(&Error, u64) + Send + 'static,

@@ -60,7 +60,7 @@ fn record(room: usize) -> (Vec<u8>, Result<Totals, Error>) {
     let bytes = Arc::clone(&disk.bytes);
     let result = Writer::create_in(Box::new(disk), "1", &Metadata::new()).and_then(|writer| {
         let (sender, told) = channel();
-        let background = BackgroundWriter::start_telling(writer, 1, move |error, bytes| {
+        let background = BackgroundWriter::start_with_progress(writer, 1, move |error, bytes| {
             sender.send((error.to_string(), bytes)).unwrap();
         })?;
         let lane = background.lane();

@@ -170,7 +170,7 @@ fn a_transfer_is_known_by_place_by_who_and_by_when() {
 }
 
 #[test]
-fn many_cpus_are_told_apart_by_the_domains_of_their_caches() {
+fn many_cpus_are_distinguished_by_the_domains_of_their_caches() {
     let config = Config {
         recorded_cpus: 40,
         cpus: None,

@@ -440,7 +440,7 @@ fn what_grows_is_made_as_often_as_it_grows() {
 
 /// A lock that is not released is free when its holder's turn is over, and nobody waits forever.
 #[test]
-fn a_lock_that_is_not_let_go_is_told() {
+fn a_lock_that_is_not_let_go_is_reported() {
     let machine = find("gnr-2s-480").unwrap();
     let accesses = (0..200)
         .map(|turn| access(turn * 1000, 0, SHARED, AccessKind::Rmw, true))

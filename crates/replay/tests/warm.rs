@@ -141,7 +141,7 @@ fn a_copy_goes_on_as_the_first_would() {
 }
 
 #[test]
-fn misses_of_the_last_level_cache_are_told_apart_by_kind() {
+fn misses_of_the_last_level_cache_are_distinguished_by_kind() {
     let machine = machine(&[]);
     // Each line once, none in a cache when it comes.
     let kind = |line| match line % 10 {

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_tells_its_bytes() {
+    fn a_line_shows_its_bytes() {
         for (line, bytes) in [
             ("\tint    x;     /*     8     4 */", Some((8, 4))),
             ("\tint    x:3;   /*     8: 3  4 */", Some((8, 4))),

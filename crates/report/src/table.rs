@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn no_row_is_wider_than_asked_for() {
+    fn no_row_is_wider_than_requested() {
         let table = wide();
         for width in 1..140 {
             let (text, _) = table.fitted(Some(width));
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_told() {
+    fn what_is_left_out_is_reported() {
         let table = wide();
         let (whole, left_out) = table.fitted(None);
         assert!(left_out.is_empty());

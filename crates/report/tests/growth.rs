@@ -105,7 +105,7 @@ fn rows_of_functions_have_one_name() {
 }
 
 #[test]
-fn a_check_tells_errors_and_how_many_intervals_hold() {
+fn a_check_shows_errors_and_how_many_intervals_hold() {
     let growth = series();
     let mut other = counts(32);
     // A row that nothing in the series announces.

@@ -291,7 +291,7 @@ fn paths_that_lead_nowhere_are_refused() {
 }
 
 #[test]
-fn a_struct_without_a_tag_is_told_by_its_members() {
+fn a_struct_without_a_tag_is_identified_by_its_members() {
     let mut list = TypeList::default();
     let word = list.unsigned("u64", 8);
     let (a, b) = (member("a", word, 0), member("b", word, 8));

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn several_readings_are_told_as_one() {
+    fn several_readings_are_reported_as_one() {
         for (readings, told) in [(1, 10), (2, 10), (3, 9)] {
             let sum = Sum::default();
             for _ in 0..readings {

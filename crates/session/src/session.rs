@@ -105,9 +105,9 @@ impl<'r> Session<'r> {
         let chunks = recording.chunks().len() as u64;
         let done = |chunks| progress.advance(chunks);
         progress.begin(Step::Naming, chunks);
-        let analysis = Analysis::new_telling(recording, &done)?;
+        let analysis = Analysis::new_with_progress(recording, &done)?;
         progress.begin(Step::Counting, chunks);
-        let counted = analysis.count_telling(&done)?;
+        let counted = analysis.count_with_progress(&done)?;
         if let Some(bytes) = pack(&analysis, &counted) {
             shelf.store(Part::Counts, &bytes);
         }

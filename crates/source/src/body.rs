@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_end_is_told_with_its_line() {
+    fn what_does_not_end_is_reported_with_its_line() {
         for (text, line, reason) in [
             ("int a;\n#ifdef X\nint b;\n", 1, BodyReason::OpenCondition),
             ("int a;\n\n#endif\n", 2, BodyReason::LooseArm),

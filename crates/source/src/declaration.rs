@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn torn_declarations_are_told() {
+    fn torn_declarations_are_reported() {
         let torn = Declaration::read("int a\n#ifdef X\n, b\n#endif\n;", 0).unwrap();
         assert_eq!(torn.shape, DeclarationShape::Torn);
         let inside = Declaration::read("struct {\n#ifdef X\nint b;\n#endif\nint c;};", 0).unwrap();

@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_of_mails_are_told_from_others() {
+    fn dates_of_mails_are_distinguished_from_others() {
         for date in [
             "Thu, 1 Jan 1970 00:00:00 +0000",
             "Tue, 24 Nov 2026 23:59:60 -0930",

@@ -79,7 +79,7 @@ impl Finder<'_> {
             return;
         }
         self.open = None;
-        for words in comments(text).filter(|words| is_telling(words)) {
+        for words in comments(text).filter(|words| is_informative(words)) {
             self.open = Some(self.remarks.len());
             self.add(words, Vec::new());
         }
@@ -101,7 +101,7 @@ impl Finder<'_> {
             recorded.iter().any(|name| names.contains(name))
         });
         let known: Vec<usize> = known.collect();
-        for words in comments(&member.trail).filter(|words| is_telling(words)) {
+        for words in comments(&member.trail).filter(|words| is_informative(words)) {
             self.add(words, known.clone());
         }
         if let Some(open) = self.open {
@@ -110,7 +110,7 @@ impl Finder<'_> {
     }
 }
 
-fn is_telling(words: &str) -> bool {
+fn is_informative(words: &str) -> bool {
     let words = words.to_lowercase();
     TELLING.iter().any(|telling| words.contains(telling))
 }
@@ -224,7 +224,7 @@ fn says(text: &str, words: &[&str]) -> bool {
 pub(crate) fn is_about_several(lead: &str) -> bool {
     comments(lead).any(|words| {
         let first = words.split(' ').next().unwrap_or("");
-        let shared = is_telling(&words) && says(&words, &TOGETHER) && !says(&words, &APART);
+        let shared = is_informative(&words) && says(&words, &TOGETHER) && !says(&words, &APART);
         shared || first.eq_ignore_ascii_case("these")
     })
 }

@@ -79,7 +79,7 @@ pub fn costs_of(
     // One replay of every type serves all subjects: narrowing only picks keys.
     let narrowed = |subject: &Option<&EditSubject>| {
         let only = subject.map(|subject| Narrowed::new(&scene, subject));
-        told(&experiment, &outcome, None, only.as_ref(), run)
+        report(&experiment, &outcome, None, only.as_ref(), run)
     };
     subjects.iter().map(narrowed).collect()
 }
@@ -112,11 +112,11 @@ pub fn costs_under(
     };
     let mut outcome = experiment.as_recorded(run.seed)?;
     let counts = UnderCounts::take(&mut outcome, &scene);
-    told(&experiment, &outcome, Some(&counts), only.as_ref(), run)
+    report(&experiment, &outcome, Some(&counts), only.as_ref(), run)
 }
 
 /// What an outcome says about everything, or about one type; or of that what a function did, given its counts.
-fn told(
+fn report(
     experiment: &Experiment<'_>,
     outcome: &Outcome,
     part: Option<&UnderCounts>,

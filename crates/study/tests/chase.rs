@@ -143,7 +143,7 @@ fn the_last_access_that_still_counts() {
 }
 
 #[test]
-fn a_tie_tells_nothing() {
+fn a_tie_shows_nothing() {
     let mut m = Maker::new();
     // Each of the tasks' pointers is followed by both objects, equally often.
     for (task, array) in [(0, 0), (1, 1), (0, 1), (1, 0)] {

@@ -118,7 +118,7 @@ fn every_access_is_in_one_type_one_field_and_the_whole() {
 }
 
 #[test]
-fn lines_tell_who_took_them_from_whom_and_when() {
+fn lines_show_who_took_them_from_whom_and_when() {
     let costs = found(None, None).unwrap();
     let line = |start| {
         let of_rq = |line: &&LineCost| line.name == "rq" && line.start == start;

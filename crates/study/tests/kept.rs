@@ -280,7 +280,7 @@ impl Progress for Noted {
 }
 
 #[test]
-fn every_step_is_told_and_ends_when_all_its_parts_are_done() {
+fn every_step_is_reported_and_ends_when_all_its_parts_are_done() {
     let recording = contended();
     let noted = Noted::default();
     let session = Session::open(

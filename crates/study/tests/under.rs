@@ -127,7 +127,7 @@ fn the_entry_of_everything_takes_all_cycles() {
 }
 
 #[test]
-fn cold_replays_tell_the_sums_of_cold_replays() {
+fn cold_replays_show_the_sums_of_cold_replays() {
     let recording = tree().finish().0;
     let session = session(&recording);
     let (machine, under) = (machine(), under(&session, NAMES[ENTRY]));
@@ -222,7 +222,7 @@ fn every_access_replayed_gives_the_same() {
 }
 
 #[test]
-fn a_what_if_tells_what_changes_under_a_function() {
+fn a_what_if_shows_what_changes_under_a_function() {
     let recording = tree().finish().0;
     let session = session(&recording);
     let edits = parse("type rq\nisolate nr_running\n").unwrap();
@@ -331,7 +331,7 @@ fn two_recordings_are_compared_by_what_a_function_costs_in_each() {
 }
 
 #[test]
-fn what_cannot_be_told_is_refused_in_a_line() {
+fn what_cannot_be_known_is_refused_in_a_line() {
     let recording = tree().finish().0;
     let known = session(&recording);
     let refused = |session: &Session<'_>, function: &str| {

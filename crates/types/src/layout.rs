@@ -127,7 +127,7 @@ pub(crate) fn layout(
         .rev()
         .find(|m| m.size != 0)
         .map_or(0, |m| m.offset.0 + m.size);
-    layout.forced_alignment = match model.tells_alignments() {
+    layout.forced_alignment = match model.has_alignments() {
         true => u64::from(composite.alignment),
         // The size as an offset: where the next object of an array would start.
         false => forced_alignment(layout.size, natural, end, line),
@@ -166,7 +166,7 @@ fn place_members(
                 place.offset = ByteOffset(member.offset.0 / (size * 8) * size);
                 place.bits = Some((member.offset.0 - place.offset.0 * 8, width));
             }
-            if !model.tells_alignments() {
+            if !model.has_alignments() {
                 let natural = alignments.natural(stripped);
                 place.forced_alignment = forced_alignment(place.offset.0, natural, end, line);
             }

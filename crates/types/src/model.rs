@@ -373,7 +373,7 @@ pub struct TypeModel {
     /// arguments.
     scoped: Vec<TypeId>,
     pointer_size: u32,
-    tells_alignments: bool,
+    has_alignments: bool,
 }
 
 impl TypeModel {
@@ -410,7 +410,7 @@ impl TypeModel {
             by_name,
             scoped,
             pointer_size,
-            tells_alignments: false,
+            has_alignments: false,
         })
     }
 
@@ -421,13 +421,13 @@ impl TypeModel {
     /// Like [`TypeModel::new`].
     pub fn with_alignments(types: Vec<Type>, pointer_size: u32) -> Result<TypeModel, ModelError> {
         let mut model = TypeModel::new(types, pointer_size)?;
-        model.tells_alignments = true;
+        model.has_alignments = true;
         Ok(model)
     }
 
     /// Whether requested alignments are known instead of inferred.
-    pub fn tells_alignments(&self) -> bool {
-        self.tells_alignments
+    pub fn has_alignments(&self) -> bool {
+        self.has_alignments
     }
 
     /// Number of types, `void` included.

@@ -223,7 +223,7 @@ fn bit_fields_of_old_compilers_are_bit_fields() {
 
 /// Raw BTF as the payload of each container.
 #[test]
-fn containers_tell_for_which_machine_they_are() {
+fn containers_show_for_which_machine_they_are() {
     let mut t = TypeList::default();
     t.int("int", 4);
     let blob = write(&t.types, Endian::Little).unwrap();

@@ -455,7 +455,7 @@ fn a_cut_blob_is_refused_at_every_length() {
 }
 
 #[test]
-fn files_that_are_no_kernels_are_told() {
+fn files_that_are_no_kernels_are_reported() {
     let error = |bytes: &[u8]| KernelImage::parse(bytes).unwrap_err();
     assert!(
         matches!(error(b"root:x:0:0:root"), ImageError::NotAKernel(start) if start == b"root:x:0")

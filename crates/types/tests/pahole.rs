@@ -434,7 +434,7 @@ struct a {
 }
 
 #[test]
-fn versions_of_pahole_are_told_apart() {
+fn versions_of_pahole_are_distinguished() {
     assert_eq!(remarks::version("v1.24\n"), Some((1, 24)));
     assert_eq!(remarks::version("v1.9"), Some((1, 9)));
     assert_eq!(remarks::version("dwarves"), None);

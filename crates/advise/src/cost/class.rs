@@ -87,7 +87,7 @@ impl Class {
                 gathered.push(BlockEvent::new(event, lines[usize::from(event.atom)]));
             });
             if !gathered.is_empty() {
-                then(&gathered, settled(&gathered, used));
+                then(&gathered, since_last_writes(&gathered, used));
             }
         }
         count
@@ -115,7 +115,7 @@ fn each_bit(words: &[u64], range: Range<u32>, mut then: impl FnMut(u32)) {
 
 /// The events from the last write on, of the `used` line whose last write is the earliest. What
 /// precedes a write leaves no trace.
-fn settled(events: &[BlockEvent], used: [bool; 2]) -> &[BlockEvent] {
+fn since_last_writes(events: &[BlockEvent], used: [bool; 2]) -> &[BlockEvent] {
     let mut missing = used;
     let mut from = events.len();
     while from > 0 && missing != [false; 2] {

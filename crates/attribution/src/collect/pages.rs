@@ -61,14 +61,14 @@ impl Collector<'_> {
         let object = self.birth(addr..addr.saturating_add(size), call.time, kind, None);
         self.out.objects[object.0 as usize].ready = ret.time;
         if call.usage == SiteUse::Slab {
-            if let Some(cache) = self.cache_asked(ret.stack.0) {
+            if let Some(cache) = self.cache_allocating_pages(ret.stack.0) {
                 self.out.slab_caches.insert(object, cache);
             }
         }
     }
 
     /// The cache of the nearest allocation in progress on the stack of `pointer`, above it.
-    fn cache_asked(&self, pointer: u64) -> Option<u32> {
+    fn cache_allocating_pages(&self, pointer: u64) -> Option<u32> {
         // Stacks grow down, so a caller's pointer is above; the nearest pending allocation is the
         // one that ran out of slabs.
         let same = |stack: &&u64| **stack > pointer && **stack / STACK_SIZE == pointer / STACK_SIZE;

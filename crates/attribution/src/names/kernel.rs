@@ -56,7 +56,7 @@ impl KernelNames {
         let in_image = &collected.in_image;
         let globals = VariableNames::new(subjects, schema, &map.globals, in_image, false);
         let percpu = PercpuNames::new(subjects, schema, &map, &collected.in_percpu);
-        let elsewhere = collected.elsewhere.settle(schema, Bounds::Open, None);
+        let elsewhere = collected.elsewhere.decide(schema, Bounds::Open, None);
         KernelNames {
             whole,
             stacks: collected.stacks,

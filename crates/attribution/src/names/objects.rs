@@ -54,25 +54,25 @@ impl Objects {
         kinds: &Kinds,
         objects: &[Object],
     ) -> Objects {
-        let mut settler = kinds.settle(schema);
+        let mut decider = kinds.decide(schema);
         let named = objects.iter().map(|o| Named {
             start: o.range.start,
             birth: o.birth,
             ready: o.ready,
             kind: o.kind,
-            form: settler.form(schema, o.kind, o.signature),
+            form: decider.form(schema, o.kind, o.signature),
             cpu: o.cpu,
         });
         let list: Vec<Named> = named.collect();
-        let settled = settler.finish();
+        let decided = decider.finish();
         let percpu = list.iter().filter(|o| o.cpu.is_some()).map(|o| o.form);
         let percpu: FxHashSet<FormId> = percpu.collect();
-        let forms = (0u32..).map(FormId).zip(&settled.forms);
+        let forms = (0u32..).map(FormId).zip(&decided.forms);
         let forms = forms
             .map(|(id, form)| extents(subjects, form, Bucket::Field, "", percpu.contains(&id)));
         let forms = forms.collect();
-        let kind_rest = kinds.iter().zip(&settled.of_kind).map(|(kind, form)| {
-            let typed = !settled.forms[form.0 as usize].is_empty();
+        let kind_rest = kinds.iter().zip(&decided.of_kind).map(|(kind, form)| {
+            let typed = !decided.forms[form.0 as usize].is_empty();
             let subject = rest_of(subjects, map, &kind, typed);
             let bucket = subjects.list[subject.index()].bucket;
             Rest { subject, bucket }
@@ -91,7 +91,7 @@ impl Objects {
             pages: lifetimes(true),
             list,
             forms,
-            kind_forms: settled.of_kind,
+            kind_forms: decided.of_kind,
             kind_rest,
         }
     }

@@ -36,7 +36,7 @@ impl PercpuNames {
         sighted: &Votes,
     ) -> PercpuNames {
         let variables = VariableNames::new(subjects, schema, &map.percpu_variables, sighted, true);
-        let open = sighted.settle(schema, Bounds::Open, None).placements;
+        let open = sighted.decide(schema, Bounds::Open, None).placements;
         let mut units: Vec<(u64, u16)> = (0u16..)
             .zip(&map.percpu.offsets)
             .map(|(cpu, offset)| (offset.wrapping_add(map.percpu.section.start), cpu))

@@ -103,7 +103,7 @@ impl Slabs {
     ) -> Option<SlabSlot> {
         let spans = self.handed_out.get(&cache)?;
         spans
-            .meets(from, to)
+            .overlaps(from, to)
             .then(|| self.slot(cache, &self.handed_out_kinds))
     }
 

@@ -49,7 +49,7 @@ impl VariableNames {
             // BTF is trusted where it has the type; sightings name the rest.
             if !variable.typed && special.is_none() {
                 let votes = inside.get(&index).unwrap_or(&silent);
-                let found = settle_variable(schema, variable, votes);
+                let found = place_variable(schema, variable, votes);
                 if !found.is_empty() {
                     let found = extents(subjects, &found, typed, &variable.name, percpu);
                     names.extents.insert(index, found);
@@ -103,10 +103,10 @@ fn by_variable(list: &Variables, votes: &Votes) -> FxHashMap<usize, Votes> {
 }
 
 /// A symbol's size is only known up to the next symbol, so anything that fits may be there.
-fn settle_variable(schema: &Schema, variable: &Variable, votes: &Votes) -> Vec<Placement> {
+fn place_variable(schema: &Schema, variable: &Variable, votes: &Votes) -> Vec<Placement> {
     let size = variable.range.end - variable.range.start;
     votes
-        .settle(
+        .decide(
             schema,
             Bounds::Variable { size },
             Some(Hint::All(&variable.name)),

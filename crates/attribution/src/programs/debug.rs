@@ -206,7 +206,7 @@ impl Descriptions {
 
     /// What code shows, with the structs that types refer to: `ids` are those of
     /// [`Descriptions::joined`]. A file whose code is described in a broken way shows nothing.
-    pub(crate) fn settle(
+    pub(crate) fn resolve(
         &self,
         programs: &Programs,
         ids: &[Vec<TypeId>],

@@ -56,7 +56,7 @@ impl Evidence {
 
     /// Keeps only the stacks of the pages outside the heap, and the first few places of each file
     /// in a space: it is mapped once, and a misread instruction must not fill memory.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn prune(&mut self) {
         let stacks = &self.stacks;
         self.beside_heap
             .retain(|(_, space, page)| stacks.contains(&(*space, *page)));

@@ -88,11 +88,15 @@ impl<'a, 'd> Flow<'a, 'd> {
                 .and_then(|(base, _)| flow.pointed(instruction.address(), base, registers));
             stores.see(instruction, &mut flow.effects, pointed);
         });
-        self.walk(&code, &stores.settle(), |flow, instruction, registers| {
-            if let Some((base, ty)) = flow.reaches(instruction, registers) {
-                found(instruction.address(), base, ty);
-            }
-        });
+        self.walk(
+            &code,
+            &stores.into_slots(),
+            |flow, instruction, registers| {
+                if let Some((base, ty)) = flow.reaches(instruction, registers) {
+                    found(instruction.address(), base, ty);
+                }
+            },
+        );
     }
 
     /// Calls `see` for each instruction, with the targets of registers before it.

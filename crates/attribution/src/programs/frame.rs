@@ -198,7 +198,7 @@ int main(int count, char **words)
     }
 
     #[test]
-    fn variables_of_the_frame_are_told_and_what_an_index_makes_doubtful_is_not() {
+    fn variables_of_the_frame_are_reported_and_what_an_index_makes_doubtful_is_not() {
         let found = of_main();
         let has = |name: &str, typed, offset, indexed| {
             found.contains(&(format!("main: {name}"), typed, offset, indexed))

@@ -44,16 +44,16 @@ impl ObjectNames {
                 heap.kinds.declare(*kind, *ty);
             }
         }
-        let mut settler = heap.kinds.settle(schema);
+        let mut decider = heap.kinds.decide(schema);
         let of_objects = heap.objects.iter();
-        let of_objects = of_objects.map(|o| settler.form(schema, o.kind, o.signature));
+        let of_objects = of_objects.map(|o| decider.form(schema, o.kind, o.signature));
         let of_objects: Vec<FormId> = of_objects.collect();
-        let settled = settler.finish();
-        let forms = settled.forms.iter().map(|form| extents(subjects, form));
+        let decided = decider.finish();
+        let forms = decided.forms.iter().map(|form| extents(subjects, form));
         let forms = forms.collect();
         let alike = heap.objects.iter().zip(&of_objects);
         let alike: Vec<Alike> = alike.map(|(o, form)| (o.kind, *form)).collect();
-        let arrays = ScalarArrays::new(&heap, &declared, &settled, &of_objects, evidence);
+        let arrays = ScalarArrays::new(&heap, &declared, &decided, &of_objects, evidence);
         // By (kind, form): objects that are alike share one subject for the rest, and there are far
         // fewer of these than objects.
         let different: BTreeSet<Alike> = alike.iter().copied().collect();
@@ -133,7 +133,7 @@ impl ScalarArrays {
     fn new(
         heap: &Heap,
         declared: &BTreeMap<KindId, Pointee>,
-        settled: &Forms,
+        decided: &Forms,
         of_objects: &[FormId],
         evidence: &Evidence,
     ) -> ScalarArrays {
@@ -142,15 +142,15 @@ impl ScalarArrays {
             Pointee::Struct(_) => None,
         });
         let structs = heap.objects.iter().zip(of_objects);
-        let structs = structs.filter(|(_, form)| !settled.forms[form.0 as usize].is_empty());
+        let structs = structs.filter(|(_, form)| !decided.forms[form.0 as usize].is_empty());
         let structs = structs.map(|(object, _)| object.kind).collect();
         ScalarArrays {
             declared: scalars.collect(),
-            whole: scalars::settle(heap, &structs, &evidence.scalars),
+            whole: scalars::element_types(heap, &structs, &evidence.scalars),
             beside: scalars::beside(
                 heap,
                 of_objects,
-                &settled.forms,
+                &decided.forms,
                 &evidence.scalars,
                 &evidence.votes,
             ),

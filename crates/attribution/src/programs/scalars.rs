@@ -48,7 +48,7 @@ pub(crate) fn part_of(offset: u64) -> u32 {
 /// The element type of each kind of objects that has one: the scalar that its objects were accessed
 /// as most often; without accesses, that of the objects of all sizes from the same site, unless one
 /// of those is a struct. `structs`: kinds that are or contain one.
-pub(super) fn settle(
+pub(super) fn element_types(
     heap: &Heap,
     structs: &BTreeSet<KindId>,
     votes: &FxHashMap<ScalarVote, u64>,
@@ -186,7 +186,7 @@ mod tests {
         heap
     }
 
-    fn settled(
+    fn decided(
         objects: &[(u64, u64)],
         structs: &[u32],
         votes: &[(u32, u32, u64)],
@@ -200,31 +200,31 @@ mod tests {
             (vote, *weight)
         });
         let structs = structs.iter().map(|kind| KindId(*kind)).collect();
-        let found = settle(&heap(objects), &structs, &votes.collect());
+        let found = element_types(&heap(objects), &structs, &votes.collect());
         found.iter().map(|(kind, name)| (kind.0, name.0)).collect()
     }
 
     #[test]
     fn what_objects_are_mostly_reached_as_is_what_they_are() {
         let objects = [(7, 32), (7, 32)];
-        assert_eq!(settled(&objects, &[], &[(0, 0, 2), (1, 1, 3)]), [(0, 1)]);
-        assert_eq!(settled(&objects, &[], &[(0, 1, 2), (1, 0, 2)]), [(0, 0)]);
-        assert_eq!(settled(&objects, &[], &[]), []);
+        assert_eq!(decided(&objects, &[], &[(0, 0, 2), (1, 1, 3)]), [(0, 1)]);
+        assert_eq!(decided(&objects, &[], &[(0, 1, 2), (1, 0, 2)]), [(0, 0)]);
+        assert_eq!(decided(&objects, &[], &[]), []);
     }
 
     #[test]
     fn a_struct_weighs_more_than_any_scalar() {
-        assert_eq!(settled(&[(7, 32)], &[0], &[(0, 1, 100)]), []);
+        assert_eq!(decided(&[(7, 32)], &[0], &[(0, 1, 100)]), []);
     }
 
     #[test]
     fn other_sizes_of_a_site_speak_for_those_that_nothing_reached() {
         let objects = [(7, 32), (7, 48), (8, 48)];
-        assert_eq!(settled(&objects, &[], &[(0, 1, 1)]), [(0, 1), (1, 1)]);
+        assert_eq!(decided(&objects, &[], &[(0, 1, 1)]), [(0, 1), (1, 1)]);
         // Not if the site hands out structs, too: a wrapper of malloc.
-        assert_eq!(settled(&objects, &[1], &[(0, 1, 1)]), [(0, 1)]);
+        assert_eq!(decided(&objects, &[1], &[(0, 1, 1)]), [(0, 1)]);
         // Nor if the site is unknown.
-        assert_eq!(settled(&[(0, 32), (0, 48)], &[], &[(0, 1, 1)]), [(0, 1)]);
+        assert_eq!(decided(&[(0, 32), (0, 48)], &[], &[(0, 1, 1)]), [(0, 1)]);
     }
 
     /// Two objects of 4096 bytes of a page, a struct of 128 after them, and 64 more; the same without a struct.

@@ -89,7 +89,7 @@ impl Stores {
     }
 
     /// The slots that hold only pointers to one type.
-    pub(super) fn settle(self) -> Slots {
+    pub(super) fn into_slots(self) -> Slots {
         let others = &self.others;
         let alone = |at: i64| {
             others
@@ -154,7 +154,7 @@ mod tests {
             let pointed = stored(instruction).and_then(|(base, _)| entered[base.index()]);
             stores.see(instruction, &mut effects, pointed);
         }
-        stores.settle().at(instructions.last()?)
+        stores.into_slots().at(instructions.last()?)
     }
 
     #[test]

@@ -5,7 +5,7 @@ const LIST: TypeIndex = TypeIndex(0);
 const ENTITY: TypeIndex = TypeIndex(1);
 const TASK: TypeIndex = TypeIndex(2);
 
-fn settle(
+fn decide(
     votes: &[(u64, TypeIndex, u64)],
     bounds: Bounds,
     hint: Option<&str>,
@@ -15,8 +15,8 @@ fn settle(
         all.add(o, t, w);
     }
     let schema = sample();
-    let settled = all.settle(&schema, bounds, hint.map(Hint::All));
-    settled
+    let decided = all.decide(&schema, bounds, hint.map(Hint::All));
+    decided
         .placements
         .iter()
         .map(|p| (p.start, p.size, schema.name(p.ty).to_owned()))
@@ -27,11 +27,11 @@ fn settle(
 fn the_outermost_type_wins_however_often_its_members_are_seen() {
     let votes = [(0, TASK, 1), (64, ENTITY, 1000), (80, LIST, 5000)];
     assert_eq!(
-        settle(&votes, Bounds::Exact(256), None),
+        decide(&votes, Bounds::Exact(256), None),
         vec![(0, 256, "task".into())]
     );
     assert_eq!(
-        settle(&votes, Bounds::Open, None),
+        decide(&votes, Bounds::Open, None),
         vec![(0, 256, "task".into())]
     );
 }
@@ -42,13 +42,13 @@ fn a_wrong_sighting_is_outvoted() {
     // dropped.
     let votes = [(0, TASK, 3), (64, ENTITY, 3), (8, ENTITY, 5)];
     assert_eq!(
-        settle(&votes, Bounds::Open, None),
+        decide(&votes, Bounds::Open, None),
         vec![(0, 256, "task".into())]
     );
     // And the other way round: one wrong task over many correct entities.
     let votes = [(0, TASK, 1), (0, ENTITY, 40), (128, ENTITY, 40)];
     assert_eq!(
-        settle(&votes, Bounds::Open, None),
+        decide(&votes, Bounds::Open, None),
         vec![(0, 64, "entity".into()), (128, 64, "entity".into())]
     );
 }
@@ -57,11 +57,11 @@ fn a_wrong_sighting_is_outvoted() {
 fn an_exact_fit_beats_a_slightly_more_frequent_misfit() {
     let votes = [(0, ENTITY, 3), (0, TASK, 1)];
     assert_eq!(
-        settle(&votes, Bounds::Exact(256), None),
+        decide(&votes, Bounds::Exact(256), None),
         vec![(0, 256, "task".into())]
     );
     assert_eq!(
-        settle(&votes, Bounds::Exact(100), None),
+        decide(&votes, Bounds::Exact(100), None),
         vec![(0, 64, "entity".into())],
         "a task does not fit in 100 bytes"
     );
@@ -70,15 +70,15 @@ fn an_exact_fit_beats_a_slightly_more_frequent_misfit() {
 #[test]
 fn an_unsighted_container_is_found_by_size_and_member() {
     assert_eq!(
-        settle(&[(64, ENTITY, 2)], Bounds::Exact(256), None),
+        decide(&[(64, ENTITY, 2)], Bounds::Exact(256), None),
         vec![(0, 256, "task".into())]
     );
     assert_eq!(
-        settle(&[(64, ENTITY, 2)], Bounds::Exact(264), None),
+        decide(&[(64, ENTITY, 2)], Bounds::Exact(264), None),
         vec![(64, 64, "entity".into())]
     );
     assert_eq!(
-        settle(&[(65, ENTITY, 2)], Bounds::Exact(256), None),
+        decide(&[(65, ENTITY, 2)], Bounds::Exact(256), None),
         vec![(65, 64, "entity".into())]
     );
 }
@@ -94,8 +94,8 @@ fn of_several_containers_the_hint_names_one() {
     let mut votes = Votes::default();
     votes.add(64, TypeIndex(0), 2);
     let name = |hint: &str| {
-        let settled = votes.settle(&schema, Bounds::Exact(256), Some(Hint::All(hint)));
-        schema.name(settled.placements[0].ty).to_owned()
+        let decided = votes.decide(&schema, Bounds::Exact(256), Some(Hint::All(hint)));
+        schema.name(decided.placements[0].ty).to_owned()
     };
     assert_eq!(name("TCP"), "tcp_sock");
     assert_eq!(name("RAW"), "raw_sock");
@@ -107,13 +107,13 @@ fn in_a_slot_only_the_sole_container_of_what_was_seen_is_found() {
     let slot = |size, over| Bounds::Slot { size, over };
     let task = vec![(0, 256, "task".to_owned())];
     let entity = |at| vec![(at, 64, "entity".to_owned())];
-    assert_eq!(settle(&[(64, ENTITY, 2)], slot(512, 255), None), task);
-    assert_eq!(settle(&[(64, ENTITY, 2)], slot(512, 256), None), entity(64));
-    assert_eq!(settle(&[(64, ENTITY, 2)], slot(192, 96), None), entity(64));
-    assert_eq!(settle(&[(72, ENTITY, 2)], slot(512, 255), None), entity(72));
+    assert_eq!(decide(&[(64, ENTITY, 2)], slot(512, 255), None), task);
+    assert_eq!(decide(&[(64, ENTITY, 2)], slot(512, 256), None), entity(64));
+    assert_eq!(decide(&[(64, ENTITY, 2)], slot(192, 96), None), entity(64));
+    assert_eq!(decide(&[(72, ENTITY, 2)], slot(512, 255), None), entity(72));
     let contradicted = [(64, ENTITY, 2), (136, ENTITY, 1)];
     assert_eq!(
-        settle(&contradicted, slot(512, 255), None),
+        decide(&contradicted, slot(512, 255), None),
         [entity(64), entity(136)].concat(),
         "a third of the votes speaks against a task"
     );
@@ -122,7 +122,7 @@ fn in_a_slot_only_the_sole_container_of_what_was_seen_is_found() {
     let node = |name| ty(name, 256, vec![nested("node", 64, 16, 0)]);
     let one = Schema::new(vec![ty("node", 16, vec![]), node("a")]);
     let two = Schema::new(vec![ty("node", 16, vec![]), node("a"), node("b")]);
-    let first = |s: &Schema| votes.settle(s, slot(512, 255), None).placements[0].ty;
+    let first = |s: &Schema| votes.decide(s, slot(512, 255), None).placements[0].ty;
     assert_eq!(first(&one), TypeIndex(1));
     assert_eq!(first(&two), TypeIndex(0), "two types embed it there");
 }
@@ -144,7 +144,7 @@ fn a_container_that_is_too_large_for_the_slot_does_not_count() {
     let first = |at: u64, bounds| {
         let mut votes = Votes::default();
         votes.add(at, TypeIndex(0), 2);
-        let placements = votes.settle(&schema, bounds, None).placements;
+        let placements = votes.decide(&schema, bounds, None).placements;
         schema.name(placements[0].ty).to_owned()
     };
     let slot = |size, over| Bounds::Slot { size, over };
@@ -175,7 +175,7 @@ fn a_variable_has_the_sole_container_of_what_was_seen() {
         let mut votes = Votes::default();
         votes.add(at, TypeIndex(0), 2);
         let placements = votes
-            .settle(&schema, Bounds::Variable { size }, None)
+            .decide(&schema, Bounds::Variable { size }, None)
             .placements;
         schema.name(placements[0].ty).to_owned()
     };
@@ -194,17 +194,17 @@ fn a_tail_that_is_longer_in_its_type_than_in_the_object_is_named() {
         ty("header", 16, vec![scalar("b", 0, 8)]),
         ty("other", 32, vec![scalar("c", 0, 8)]),
     ]);
-    let settle = |votes: &[(u64, u32, u64)], bounds| {
+    let decide = |votes: &[(u64, u32, u64)], bounds| {
         let mut all = Votes::default();
         for &(at, ty, weight) in votes {
             all.add(at, TypeIndex(ty), weight);
         }
-        let settled = all.settle(&schema, bounds, None);
+        let decided = all.decide(&schema, bounds, None);
         let row = |p: &Placement| (p.start, p.size, schema.name(p.ty).to_owned());
-        assert_eq!(settled.total, votes.iter().map(|v| v.2).sum::<u64>());
+        assert_eq!(decided.total, votes.iter().map(|v| v.2).sum::<u64>());
         (
-            settled.placements.iter().map(row).collect::<Vec<_>>(),
-            settled.explained,
+            decided.placements.iter().map(row).collect::<Vec<_>>(),
+            decided.explained,
         )
     };
     let body = (0, 96, "body".to_owned());
@@ -213,19 +213,19 @@ fn a_tail_that_is_longer_in_its_type_than_in_the_object_is_named() {
     let exact = Bounds::Exact(512);
     // The header alone would be placed first: it is sighted, fits, and explains itself.
     assert_eq!(
-        settle(&seen[..2], exact),
+        decide(&seen[..2], exact),
         (vec![body.clone(), tail.clone()], 14)
     );
-    assert_eq!(settle(&seen, exact), (vec![body.clone(), tail], 23));
+    assert_eq!(decide(&seen, exact), (vec![body.clone(), tail], 23));
     let far = [(0, 0, 5), (160, 1, 9)];
     assert_eq!(
-        settle(&far, exact).0,
+        decide(&far, exact).0,
         std::slice::from_ref(&body),
         "not where the body ends"
     );
     let doubtful = [(0, 0, 5), (128, 1, 2), (300, 3, 9)];
     assert_eq!(
-        settle(&doubtful, exact).0.len(),
+        decide(&doubtful, exact).0.len(),
         2,
         "most votes are for something else"
     );
@@ -234,7 +234,7 @@ fn a_tail_that_is_longer_in_its_type_than_in_the_object_is_named() {
         over: 256,
     };
     assert_eq!(
-        settle(&seen[..2], slot).0,
+        decide(&seen[..2], slot).0,
         [body],
         "what was asked for is not known"
     );
@@ -243,21 +243,21 @@ fn a_tail_that_is_longer_in_its_type_than_in_the_object_is_named() {
 #[test]
 fn a_cache_with_a_types_name_and_size_needs_no_sighting() {
     assert_eq!(
-        settle(&[], Bounds::Exact(256), Some("task")),
+        decide(&[], Bounds::Exact(256), Some("task")),
         vec![(0, 256, "task".into())]
     );
     assert_eq!(
-        settle(&[], Bounds::Exact(192), Some("task")),
+        decide(&[], Bounds::Exact(192), Some("task")),
         vec![(0, 192, "task".into())],
         "cut off"
     );
     assert_eq!(
-        settle(&[], Bounds::Exact(512), Some("task")),
+        decide(&[], Bounds::Exact(512), Some("task")),
         vec![],
         "too large for its name"
     );
     assert_eq!(
-        settle(
+        decide(
             &[],
             Bounds::Slot {
                 size: 192,
@@ -269,7 +269,7 @@ fn a_cache_with_a_types_name_and_size_needs_no_sighting() {
         "a variable is never cut off"
     );
     assert_eq!(
-        settle(
+        decide(
             &[],
             Bounds::Slot {
                 size: 4096,
@@ -279,18 +279,18 @@ fn a_cache_with_a_types_name_and_size_needs_no_sighting() {
         ),
         vec![(0, 256, "task".into())]
     );
-    assert_eq!(settle(&[], Bounds::Exact(256), None), vec![]);
+    assert_eq!(decide(&[], Bounds::Exact(256), None), vec![]);
 }
 
 #[test]
 fn arrays_and_flexible_ends_cover_the_object() {
     let votes = [(0, ENTITY, 1), (128, ENTITY, 1)];
     assert_eq!(
-        settle(&votes, Bounds::Exact(192), None),
+        decide(&votes, Bounds::Exact(192), None),
         vec![(0, 192, "entity".into())]
     );
     assert_eq!(
-        settle(&[(0, TypeIndex(5), 1)], Bounds::Exact(72), None),
+        decide(&[(0, TypeIndex(5), 1)], Bounds::Exact(72), None),
         vec![(0, 72, "flex".into())]
     );
 }
@@ -305,12 +305,12 @@ fn a_type_that_everything_embeds_does_not_name_an_object() {
     let mut votes = Votes::default();
     votes.add(0, TypeIndex(0), 50);
     assert_eq!(
-        votes.settle(&schema, Bounds::Exact(64), None).placements,
+        votes.decide(&schema, Bounds::Exact(64), None).placements,
         vec![]
     );
     assert_eq!(
         votes
-            .settle(&schema, Bounds::Exact(32), None)
+            .decide(&schema, Bounds::Exact(32), None)
             .placements
             .len(),
         1
@@ -325,8 +325,8 @@ fn the_name_of_a_merged_cache_needs_a_sighting_that_agrees() {
         for &(offset, ty) in sighted {
             votes.add(offset, ty, 1);
         }
-        let settled = votes.settle(&schema, Bounds::Exact(256), Some(hint));
-        settled.placements.first().map(|p| (p.start, p.ty))
+        let decided = votes.decide(&schema, Bounds::Exact(256), Some(hint));
+        decided.placements.first().map(|p| (p.start, p.ty))
     };
     assert_eq!(named(&[], Hint::All("task")), Some((0, TASK)));
     assert_eq!(named(&[], Hint::Some("task")), None);
@@ -341,13 +341,13 @@ fn entities(size: u64, sighted: &[(u64, TypeIndex, u64)]) -> Vec<(u64, u64, u64,
         votes.add(offset, ty, weight);
     }
     let hint = Some(Hint::Elements(ENTITY));
-    let settled = votes.settle(&sample(), Bounds::Exact(size), hint);
-    let placed = settled.placements.iter();
+    let decided = votes.decide(&sample(), Bounds::Exact(size), hint);
+    let placed = decided.placements.iter();
     placed.map(|p| (p.start, p.size, p.stride, p.ty)).collect()
 }
 
 #[test]
-fn what_was_asked_for_is_there_if_it_fills_the_object() {
+fn what_was_requested_is_there_if_it_fills_the_object() {
     assert_eq!(entities(192, &[]), [(0, 192, 64, ENTITY)]);
     assert_eq!(entities(64, &[]), [(0, 64, 64, ENTITY)]);
     assert_eq!(entities(200, &[]), []);
@@ -355,7 +355,7 @@ fn what_was_asked_for_is_there_if_it_fills_the_object() {
 }
 
 #[test]
-fn what_was_asked_for_explains_what_was_seen_in_each_element() {
+fn what_was_requested_explains_what_was_seen_in_each_element() {
     let seen = [(16, LIST, 3), (80, LIST, 3), (64, ENTITY, 1)];
     assert_eq!(entities(192, &seen), [(0, 192, 64, ENTITY)]);
     // A little contradiction is a mistake of the observer, a lot is not.

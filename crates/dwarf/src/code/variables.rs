@@ -159,9 +159,9 @@ impl<'d> VariableReader<'_, 'd> {
             // A list has its own ranges, which are within the scope's.
             _ => self.listed(location, &mut places)?,
         }
-        places.retain_mut(|(_, held)| match self.settled(held.place) {
-            Some(settled) => {
-                held.place = settled;
+        places.retain_mut(|(_, held)| match self.resolved(held.place) {
+            Some(resolved) => {
+                held.place = resolved;
                 true
             }
             None => false,
@@ -237,7 +237,7 @@ impl<'d> VariableReader<'_, 'd> {
 
     /// Replaces a location relative to the frame base by what the frame base is relative to.
     /// Globals are found by their address.
-    fn settled(&self, place: Where) -> Option<Where> {
+    fn resolved(&self, place: Where) -> Option<Where> {
         let offset = match place {
             Where::Frame(offset) => offset,
             Where::Static(_) | Where::ThreadLocal(_) => return None,

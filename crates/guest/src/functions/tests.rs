@@ -302,7 +302,7 @@ fn switches_interrupts_modules_and_clones() {
 }
 
 #[test]
-fn of_functions_at_one_address_the_one_that_tells_more_stays() {
+fn of_functions_at_one_address_the_one_that_shows_more_stays() {
     let types = model(&[
         ("a", INT, &[("t", TASK_POINTER)]),
         ("kfree", TypeId::VOID, &[("object", VOID_POINTER)]),

@@ -113,7 +113,7 @@ impl Folder {
         };
         if !self.warned.swap(true, Ordering::Relaxed) {
             let (path, kind) = (path.display(), linemate_files::kind_name(kind));
-            output::tell(&format!(
+            output::to_stderr(&format!(
                 "note: {path} is {kind}, not a cache file: nothing is cached there; remove it"
             ));
         }

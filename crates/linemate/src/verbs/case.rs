@@ -24,7 +24,7 @@ use linemate_report::case::markdown;
 
 use crate::files::{CaseFolder, OtherPath, OutFolder};
 use crate::outcome::Outcome;
-use crate::output::{self, tell};
+use crate::output::{self, to_stderr};
 use crate::page::PageArgs;
 use files::Files;
 use replay::ReplayArgs;
@@ -126,7 +126,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let json = serde_json::to_string_pretty(&results)? + "\n";
     json_output.write(&json)?;
     text_output.write(&markdown(&results))?;
-    tell(&format!("wrote {}", folder.join("results.md").display()));
+    to_stderr(&format!("wrote {}", folder.join("results.md").display()));
     page_output.write(|| Ok(page::page(&folder, results)))?;
     if args.json {
         output::json_text(&json)?;
@@ -176,7 +176,7 @@ impl Experiment<'_> {
             let Some(more) = more_runs(case, &plan, &results.rebuilt) else {
                 return Ok(results);
             };
-            tell(&format!("{}: up to {} runs", more.widest, more.runs));
+            to_stderr(&format!("{}: up to {} runs", more.widest, more.runs));
             plan = Plan::with_runs(case, self.mode, more.runs).replayed(self.replay.clone());
         }
     }

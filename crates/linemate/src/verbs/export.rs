@@ -24,7 +24,7 @@ use crate::files::OutFolder;
 use crate::input;
 use crate::number::between;
 use crate::outcome::Outcome;
-use crate::output::tell;
+use crate::output::to_stderr;
 use crate::page::TOOL;
 use crate::question::edits::EditArgs;
 use crate::question::{self, Question, recordings};
@@ -302,7 +302,7 @@ fn write(args: &Args, run: &Run<'_>, facts: &Facts<'_>) -> anyhow::Result<()> {
     }
     let bytes: usize = files.iter().map(|file| file.bytes.len()).sum();
     let published = set.publish()?;
-    tell(&format!(
+    to_stderr(&format!(
         "run {}: {} tables, {bytes} bytes{}",
         run.key()?,
         files.len(),

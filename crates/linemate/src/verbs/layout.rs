@@ -106,7 +106,7 @@ fn of_recording(args: &Args, path: &Path) -> anyhow::Result<Outcome> {
         ));
     };
     // The user should not have to guess which kernel was used.
-    output::tell(&format!(
+    output::to_stderr(&format!(
         "kernel {} ({})",
         release.as_deref().unwrap_or("of unknown release"),
         title()
@@ -212,7 +212,7 @@ fn default_kernel() -> anyhow::Result<Kernel> {
         }
     };
     // The user should not have to guess which kernel was used; stdout has only pahole's form.
-    output::tell(&format!(
+    output::to_stderr(&format!(
         "kernel {} ({})",
         kernel.title(),
         kernel.path.display()

@@ -85,8 +85,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         line: args.line,
         rewordings: &args.reword,
     };
-    let Some(draft) = Draft::new(request, edits, &mut |note| output::tell(note))? else {
-        output::tell("the edit changes nothing: no patch is written");
+    let Some(draft) = Draft::new(request, edits, &mut |note| output::to_stderr(note))? else {
+        output::to_stderr("the edit changes nothing: no patch is written");
         return Ok(Outcome::Fine);
     };
     let compilers = Toolchain::all(request.tree, &args.arch, &args.build, &args.config)?;

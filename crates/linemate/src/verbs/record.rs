@@ -26,7 +26,7 @@ use crate::named_kernel;
 use crate::next;
 use crate::number::{Bytes, between};
 use crate::outcome::Outcome;
-use crate::output::{self, tell};
+use crate::output::{self, to_stderr};
 use not_found::NotFound;
 
 /// The recorder's file, next to the command's own.
@@ -158,18 +158,20 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<Outcome> {
     let series = args.series.clone();
     let session = session(args)?;
     if session.conditions.shape.timing == Timing::Parallel {
-        tell("note: --parallel: this recording cannot be repeated; leave it out for one that can");
+        to_stderr(
+            "note: --parallel: this recording cannot be repeated; leave it out for one that can",
+        );
     }
     if series.is_empty() {
         let (outcome, recorded) = record(&session, &cancel)?;
         if recorded {
             let input = next::input(&session.output);
-            tell(&next::step("what is shared", &format!("report{input}")));
+            to_stderr(&next::step("what is shared", &format!("report{input}")));
         }
         return Ok(outcome);
     }
     if !series::is_scaled(&session.conditions.workload.command) {
-        tell(
+        to_stderr(
             "note: --series: the command has no {cpus} in it, so more CPUs share the same work; `growth` needs equal work per CPU",
         );
     }
@@ -185,7 +187,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<Outcome> {
         .map(|session| session.output.as_path())
         .collect();
     if let Some(step) = after_series(&outputs) {
-        tell(&step);
+        to_stderr(&step);
     }
     Ok(Outcome::Fine)
 }
@@ -209,18 +211,18 @@ fn record(session: &Session, cancel: &AtomicBool) -> anyhow::Result<(Outcome, bo
     let recorded = result?;
     summarise(session, &recorded);
     if let Some(note) = display.not_found.note(recorded.status) {
-        tell(&format!("note: {note}"));
+        to_stderr(&format!("note: {note}"));
     }
     if !recorded.status.is_success() {
         refused::lines(&recorded.refusals)
             .iter()
-            .for_each(|line| tell(&format!("note: {line}")));
+            .for_each(|line| to_stderr(&format!("note: {line}")));
     }
     let anything = recorded.totals.is_some();
     if recorded.status.is_success() {
         return Ok((Outcome::Fine, anything));
     }
-    tell(&format!(
+    to_stderr(&format!(
         "{}: {}",
         session.conditions.workload.command.join(" "),
         recorded.status
@@ -326,11 +328,11 @@ pub(crate) fn recorder() -> anyhow::Result<PathBuf> {
 fn summarise(session: &Session, recorded: &Recorded) {
     let seconds = recorded.duration.as_secs_f64();
     let Some(totals) = recorded.totals else {
-        tell(&format!("ran for {seconds:.1} s, nothing recorded"));
+        to_stderr(&format!("ran for {seconds:.1} s, nothing recorded"));
         return;
     };
     let bytes = std::fs::metadata(&session.output).map_or(0, |m| m.len());
-    tell(&format!(
+    to_stderr(&format!(
         "{}: {} accesses, {} calls in {seconds:.1} s, {}",
         session.output.display(),
         HumanCount(totals.accesses()),
@@ -367,7 +369,7 @@ impl Display {
 
 impl Observer for Display {
     fn left_over(&mut self, recording: &Path) {
-        tell(&format!(
+        to_stderr(&format!(
             "note: {} is left from a killed run: remove it, or read it as a truncated recording",
             recording.display()
         ));
@@ -384,7 +386,7 @@ impl Observer for Display {
     }
 
     fn note(&mut self, note: &str) {
-        self.bar.suspend(|| tell(&format!("note: {note}")));
+        self.bar.suspend(|| to_stderr(&format!("note: {note}")));
     }
 
     fn output(&mut self, stream: OutputStream, bytes: &[u8]) -> io::Result<()> {

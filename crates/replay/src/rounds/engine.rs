@@ -161,7 +161,7 @@ impl Engine {
             let line = instance_line(waiting.span.line, instance, self.line);
             self.system
                 .use_later(logical, place.core, line, waiting.later);
-            self.settle_if_needed();
+            self.charge_closed_if_any();
         }
         stall
     }
@@ -212,13 +212,13 @@ impl Engine {
         // Prefetchers see each piece after it has been served, as they see real requests: what they
         // fetch cannot serve the access that triggered it.
         let mut verdict = self.system.access(logical, place, first, now);
-        self.tell_prefetchers(waiting, first, offset, place, &verdict, now);
+        self.notify_prefetchers(waiting, first, offset, place, &verdict, now);
         self.watch_contested(&verdict);
         if let Some((span, second)) = second {
             // Both pieces are in flight at once: the access takes as long as the slower one, and
             // counts as that one (the first, if they take equally long).
             let other = self.system.access(logical, place, second, now);
-            self.tell_prefetchers(waiting, second, span.offset, place, &other, now);
+            self.notify_prefetchers(waiting, second, span.offset, place, &other, now);
             self.watch_contested(&other);
             if other.cycles > verdict.cycles {
                 verdict = other;
@@ -240,7 +240,7 @@ impl Engine {
         // account is the same.
         if verdict.source == Source::L1 && second.is_none() {
             self.add_hit(waiting);
-            self.settle_if_needed();
+            self.charge_closed_if_any();
         } else {
             self.account(waiting, logical, place, &verdict, second.is_some());
         }
@@ -279,7 +279,7 @@ impl Engine {
         count(&mut self.keys[waiting.key as usize]);
         count(&mut self.sites[waiting.site as usize]);
         if verdict.source.is_private() {
-            return self.settle_if_needed();
+            return self.charge_closed_if_any();
         }
         // Nobody waits for a line in a private cache: only an access that left its core can have
         // waited.
@@ -294,7 +294,7 @@ impl Engine {
         if verdict.undecided {
             self.system.open(place, verdict, tag);
         } else if let Some(cause) = verdict.cause {
-            self.settle_one(tag, cause);
+            self.charge(tag, cause);
         }
         let counts = self.aside != Some(KeyId(waiting.key));
         // `pairs` counts only HITM: a clean line says nothing about its last writer.
@@ -304,7 +304,7 @@ impl Engine {
                 .or_default()
                 .add(verdict.cycles);
         }
-        self.settle_if_needed();
+        self.charge_closed_if_any();
     }
 
     /// The result, without what only the caller of the engine knows.
@@ -338,19 +338,19 @@ impl Engine {
         }
     }
 
-    fn settle_one(&mut self, tag: MissTag, cause: Cause) {
+    fn charge(&mut self, tag: MissTag, cause: Cause) {
         self.keys[tag.key as usize].add_cause(cause, tag.cycles);
         self.sites[tag.site as usize].add_cause(cause, tag.cycles);
     }
 
     #[inline]
-    fn settle_if_needed(&mut self) {
+    fn charge_closed_if_any(&mut self) {
         if self.system.has_closed() {
-            self.settle_closed();
+            self.charge_closed();
         }
     }
 
-    fn settle_closed(&mut self) {
+    fn charge_closed(&mut self) {
         let Engine {
             system,
             keys,
@@ -365,7 +365,7 @@ impl Engine {
 
     /// At the end nothing may be open, and the sum over the keys is the whole.
     pub(crate) fn settle(&mut self) {
-        self.settle_closed();
+        self.charge_closed();
         let keys = self.keys.iter_mut().zip(&self.hits);
         let sites = self.sites.iter_mut().zip(&self.site_hits);
         for (counts, &[loads, stores, rmws, _]) in keys.chain(sites) {
@@ -410,7 +410,7 @@ impl Engine {
     }
 
     #[inline]
-    fn tell_prefetchers(
+    fn notify_prefetchers(
         &mut self,
         waiting: &Waiting,
         piece: Piece,

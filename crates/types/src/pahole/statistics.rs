@@ -110,7 +110,7 @@ impl Printer<'_> {
             return;
         };
         let size = model.size_of(last.type_id).unwrap_or(0);
-        if !model.tells_alignments()
+        if !model.has_alignments()
             || composite.alignment != 0
             || !size.is_power_of_two()
             || layout.padding <= u64::from(model.pointer_size())

@@ -10,7 +10,7 @@ use linemate_machine::Mechanism;
 use super::files::Files;
 use crate::lists::MechanismWords;
 use crate::number::{CPUS_MAX, between};
-use crate::output::tell;
+use crate::output::to_stderr;
 use crate::verbs::machines;
 
 /// Of the options in `--help`.
@@ -101,7 +101,7 @@ pub(super) fn keep_machines(
                 && !machine.has(*one)
         };
         match Mechanism::ALL.into_iter().find(lacks) {
-            Some(lacking) => tell(&format!(
+            Some(lacking) => to_stderr(&format!(
                 "{name} is skipped: its description has no {}",
                 lacking.key()
             )),

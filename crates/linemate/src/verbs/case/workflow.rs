@@ -25,7 +25,7 @@ use serde::Deserialize;
 
 use super::files::{Files, in_search_path, last_line};
 use super::steps::{ListedStep, Steps, spent};
-use crate::output::tell;
+use crate::output::to_stderr;
 
 /// How often the workflow is looked at.
 const LOOK: Duration = Duration::from_millis(20);
@@ -126,11 +126,11 @@ impl Workflow<'_> {
                 id: StepId(other), ..
             }) = twin
             {
-                tell(&format!("{}: is step {}", self.place(id), other + 1));
+                to_stderr(&format!("{}: is step {}", self.place(id), other + 1));
             } else if listed.contains_key(&key.0) {
                 pending.push(Pending { id, key });
             } else if !reported.contains(key) {
-                tell(&format!("{}: cached from an earlier run", self.place(id)));
+                to_stderr(&format!("{}: cached from an earlier run", self.place(id)));
             }
         }
         reported.extend(self.steps.keys.iter().cloned());
@@ -256,7 +256,7 @@ impl Workflow<'_> {
             let Some(seconds) = seconds(&spent(work, key)) else {
                 return true;
             };
-            tell(&format!("{}: {seconds:.1} s", self.place(*id)));
+            to_stderr(&format!("{}: {seconds:.1} s", self.place(*id)));
             // Of an earlier run that failed there.
             let _ = fs::remove_file(self.steps.cache.join(format!("{}.log", key.0)));
             false
@@ -353,7 +353,7 @@ fn show_end(log: &Path) {
     let text = String::from_utf8_lossy(&text);
     let lines: Vec<&str> = text.lines().collect();
     for line in &lines[lines.len().saturating_sub(SHOWN)..] {
-        tell(&format!("  {line}"));
+        to_stderr(&format!("  {line}"));
     }
 }
 

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn shells_tell_what_they_do_not_find() {
+    fn shells_show_what_they_do_not_find() {
         for said in [
             "sh: 1: made-up: not found\n",
             "sh: made-up: not found\n",

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn files_and_peers_are_told_and_what_every_start_misses_is_not() {
+    fn files_and_peers_are_reported_and_what_every_start_misses_is_not() {
         let all = [
             refusal("connect", 111, "127.0.0.1:80"),
             refusal("open", 2, "/no/such\n.conf"),
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_five_are_told() {
+    fn no_more_than_five_are_reported() {
         let many: Vec<RefusedCall> = (0..16)
             .map(|i| refusal("open", 2, &format!("/no/{i}")))
             .collect();

@@ -6,7 +6,7 @@ use linemate_documents::costs_document;
 use linemate_experiment::{Seed, Under};
 use linemate_layout::EditSubject;
 use linemate_machine::Machine;
-use linemate_page::{Answered, with_asked};
+use linemate_page::{Answered, with_narrowed};
 use linemate_report::{CostsTables, costs_text};
 use linemate_session::Session;
 use linemate_study::costs::{CostRun, costs_of, costs_under};
@@ -14,7 +14,7 @@ use linemate_study::costs::{CostRun, costs_of, costs_under};
 use super::pictures::{self, Pictures};
 use super::{Args, Rows};
 use crate::next;
-use crate::output::tell;
+use crate::output::to_stderr;
 use crate::page::TOOL;
 
 pub(super) fn run(
@@ -46,10 +46,10 @@ pub(super) fn run(
         event,
         ..first.with_others(asked)
     };
-    let whole = whole.map(|whole| with_asked(whole, &document));
+    let whole = whole.map(|whole| with_narrowed(whole, &document));
     let about = pictures.draw(args, session, whole.as_ref(), type_name.as_deref())?;
     if let (Some(machine), true) = (machines.get(1), pictures.are_wanted()) {
-        tell(&format!(
+        to_stderr(&format!(
             "note: pictures are of the first machine, not of {}",
             machine.name
         ));

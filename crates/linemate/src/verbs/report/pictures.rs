@@ -9,7 +9,7 @@ use linemate_types::LineSize;
 
 use super::Args;
 use crate::files::OutFile;
-use crate::output::tell;
+use crate::output::to_stderr;
 use crate::page::{about, frame};
 use crate::show::Outputs;
 
@@ -55,7 +55,7 @@ impl<'a> Pictures<'a> {
             let heat = costs.map_or(Heat::Accesses, Heat::Cycles);
             output.write(&svg(page, heat))?;
             if let Some(path) = &args.svg {
-                tell(&format!("wrote {}", path.display()));
+                to_stderr(&format!("wrote {}", path.display()));
             }
         }
         Ok(Some(about))
