@@ -12,7 +12,7 @@ const LEVEL: i32 = 3;
 /// The most bytes that are unpacked: a damaged length must not ask for all memory.
 const BYTES_MAX: u64 = 1 << 30;
 
-/// 64 bits that stand for all that something was worked out from.
+/// A 64-bit digest of everything that a result depends on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Digest(pub u64);
 
