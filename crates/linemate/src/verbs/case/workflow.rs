@@ -313,7 +313,7 @@ impl Workflow<'_> {
     }
 }
 
-/// A Python that has Snakemake, or one beside a Snakemake of the distribution.
+/// A Python that has Snakemake, or the one of a Snakemake of the distribution.
 fn python_with_snakemake() -> anyhow::Result<PathBuf> {
     let own = cache_folder()?.join("snakemake/bin/python");
     if own.is_file() {
