@@ -25,6 +25,9 @@ import sys
 import time
 from pathlib import Path
 
+# How often a lock is tried, in seconds.
+LOOK = 0.1
+
 
 def last_line(text):
     lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -36,15 +39,23 @@ def text_of(path):
 
 
 @contextlib.contextmanager
-def alone(path):
-    """Holds a file's lock. The kernel takes it from a process that dies."""
+def alone(path, stopped):
+    """Holds a file's lock; not if a stop ends the wait for it. The kernel takes it from a process that dies."""
     with open(path, "wb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        while not stopped:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(LOOK)
         yield
 
 
 class Step:
-    def __init__(self, name):
+    """A step; `stopped` is empty until the run is stopped."""
+
+    def __init__(self, name, stopped):
+        self.stopped = stopped
         self.of = json.loads(Path("steps.json").read_text())[name]
         self.stdout, self.log, self.failed = (Path(f"{name}.{ending}") for ending in ("stdout", "log", "failed"))
         self.output = Path(self.of["output"]) if "output" in self.of else None
@@ -54,7 +65,10 @@ class Step:
         return self.output is not None and self.output.is_file()
 
     def carry_out(self):
-        with alone(self.of["lock"]) if "lock" in self.of else contextlib.nullcontext():
+        with alone(self.of["lock"], self.stopped) if "lock" in self.of else contextlib.nullcontext():
+            # The stop did not reach a command that starts only now.
+            if self.stopped:
+                return "stopped"
             # The run that held the lock may have made the same.
             if self.is_done():
                 return None
@@ -108,14 +122,20 @@ def main(name):
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopped.append(True))
     started = time.monotonic()
-    step = Step(name)
+    step = Step(name, stopped)
     if step.is_done():
         return
     # Slurm's profile tries twice.
     step.failed.unlink(missing_ok=True)
     title = step.of["title"]
     print(f"{title}: started", flush=True)
-    reason = step.carry_out()
+    try:
+        reason = step.carry_out()
+    except OSError as error:
+        # A program that does not start, a full disk.
+        reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        with open(step.log, "a") as log:
+            print(reason, file=log)
     if reason is not None:
         if not stopped:
             step.failed.write_text(reason)

@@ -65,6 +65,8 @@ class Step(InAFolder):
             self.assertEqual((code, (self.folder / "s.failed").read_text(), output.exists()), (1, reason, False))
         self.carry_out("echo WARNING; echo no >&2; exit 2", output=str(output), takes="said")
         self.assertEqual((self.folder / "s.log").read_text(), "WARNING\nno\n")
+        self.start(s={**self.step("", output=str(output), takes="stdout"), "command": ["/nowhere/build"]}).communicate()
+        self.assertEqual((self.folder / "s.failed").read_text(), "/nowhere/build: No such file or directory")
         # The second try of a cluster.
         self.carry_out("echo yes", output=str(output), takes="stdout")
         self.assertFalse((self.folder / "s.failed").exists())
@@ -79,6 +81,16 @@ class Step(InAFolder):
             output.write_text("theirs")
         process.communicate()
         self.assertEqual((process.returncode, output.read_text()), (0, "theirs"))
+
+    def test_a_stop_ends_the_wait_for_a_lock(self):
+        output, lock = self.folder / "file", self.folder / "lock"
+        with open(lock, "wb") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            process = self.start(s=self.step("echo new", output=str(output), takes="stdout", lock=str(lock)))
+            self.assertEqual(process.stdout.readline(), "a step: started\n")
+            process.terminate()
+            process.communicate(timeout=60)
+        self.assertEqual((process.returncode, output.exists(), (self.folder / "s.failed").exists()), (1, False, False))
 
     def test_a_stop_waits_for_the_command_and_is_no_failure(self):
         output, ended = self.folder / "file", self.folder / "ended"
