@@ -166,6 +166,7 @@ impl Workflow<'_> {
         spinner.finish_and_clear();
         ended.with_context(|| format!("{case}: cannot wait for Snakemake"))?;
         self.report_done(work, &mut pending);
+        self.report_done_elsewhere(&mut pending);
         if pending.is_empty() {
             return Ok(());
         }
@@ -260,6 +261,19 @@ impl Workflow<'_> {
             // Of an earlier run that failed there.
             let _ = fs::remove_file(self.steps.cache.join(format!("{}.log", key.0)));
             false
+        });
+    }
+
+    /// Takes the steps that another run with the same cache has done meanwhile: these are skipped,
+    /// and nothing notes how long they took.
+    fn report_done_elsewhere(&self, pending: &mut Vec<Pending<'_>>) {
+        pending.retain(|Pending { id, .. }| {
+            let output = self.steps.output(*id);
+            let is_done = output.is_ok_and(|output| output.is_file());
+            if is_done {
+                to_stderr(&format!("{}: done by another run", self.place(*id)));
+            }
+            !is_done
         });
     }
 
