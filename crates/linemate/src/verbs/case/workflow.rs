@@ -64,10 +64,11 @@ impl FromStr for Profile {
         if [LOCAL, "slurm"].contains(&text) {
             return Ok(Profile(text.to_owned()));
         }
-        let folder = fs::canonicalize(text).unwrap_or_default();
-        match folder.join("config.yaml").is_file() {
-            true => Ok(Profile(folder.display().to_string())),
-            false => Err("use `local`, `slurm`, or a folder with a config.yaml".to_owned()),
+        match fs::canonicalize(text) {
+            Ok(folder) if folder.join("config.yaml").is_file() => {
+                Ok(Profile(folder.display().to_string()))
+            }
+            _ => Err("use `local`, `slurm`, or a folder with a config.yaml".to_owned()),
         }
     }
 }
