@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use linemate_cases::{Case, CaseStep, GuestRun, KernelSource, Key, Plan, StepId, Work};
+use linemate_files::Output;
 use linemate_machine::Mechanism;
 use linemate_text::parse_size;
 use serde::Serialize;
@@ -270,8 +271,9 @@ impl Steps<'_> {
             all += &fs::read_to_string(path).with_context(|| path.display().to_string())?;
             all.push('\n');
         }
+        // Another run may be building with it.
         let path = self.cache.join(format!("{}.config", common.0));
-        fs::write(&path, all).with_context(|| path.display().to_string())?;
+        Output::new(&path)?.write(&all)?;
         Ok(path)
     }
 
