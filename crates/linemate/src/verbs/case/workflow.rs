@@ -205,6 +205,8 @@ impl Workflow<'_> {
         let mut command = Command::new(&python);
         command.arg(program.join("workflow.py")).arg(list);
         command.arg(work.join("run")).arg(&self.profile.0);
+        // `python -m` imports from the current folder first.
+        command.current_dir(work);
         command
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
