@@ -37,7 +37,6 @@ pub use growth::growth_text;
 pub use headline::{costs_headline, report_headline, type_headline};
 pub use heat::with_heat;
 pub use layouts::layout_text;
-pub use line_starts::line_starts_text;
 pub use machines::machines_text;
 pub use pretty::pretty;
 pub use print::{relative, verdict};

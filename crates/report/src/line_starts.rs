@@ -4,8 +4,7 @@ use linemate_answers::KeptLineStart;
 use linemate_text::shown;
 
 /// A line for those of `type_name` that are kept and one for those that are not; no line for none.
-#[must_use]
-pub fn line_starts_text(type_name: &str, starts: &[KeptLineStart]) -> String {
+pub(crate) fn line_starts_text(type_name: &str, starts: &[KeptLineStart]) -> String {
     let line = |kept: bool| {
         let of = || starts.iter().filter(|start| start.kept == kept);
         let members: Vec<&str> = of().map(|start| start.member.as_str()).collect();
