@@ -70,7 +70,7 @@ def machine_text(name):
 
 
 def record_words(cell):
-    """What `linemate record` is told of a cell, beside its kernel and where the recording goes."""
+    """The words of `linemate record` for a cell, except its kernel and where the recording goes."""
     guest, workload = cell["guest"], cell["workload"]
     words = ["--seed", str(cell["seed"]), "--smp", str(guest["smp"]), "--memory", str(guest["memory"]), "--timeout", str(guest["timeout"])]
     if workload["setup"]:
@@ -115,7 +115,7 @@ def matrix(config):
 
 
 def record(out, key):
-    """Records a cell. A recording gets its name when it is whole, so one that is there is done. What fails is told, and the rest goes on."""
+    """Records a cell. A recording gets its name when it is whole, so one that is there is done. A failure is noted, and the rest continues."""
     cell = json.loads((out / "matrix.json").read_text())["recordings"][key]
     target, told = out / "recordings" / f"{key}.data", out / "recordings" / f"{key}.json"
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -160,7 +160,7 @@ def export(out, key):
 
 
 def exported_run(told):
-    """The run that `linemate export` says it has written."""
+    """The run that `linemate export` reports as written."""
     run = re.search(r"\brun ([0-9a-f]{32}):", told)
     if run is None:
         raise SystemExit(f"sweep: export does not say which run it wrote: {last_line(told)}")

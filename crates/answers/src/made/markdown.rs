@@ -17,7 +17,7 @@ const INDEX: &str = "\
 
 Each is one JSON object. New keys may be added under the same version of a schema; a key that
 changes its meaning or goes away makes a new version. The types are in `crates/answers`; serde reads
-what it writes. These pages are made of them: `UPDATE=1 cargo test -p linemate-answers`.
+what it writes. These pages are generated from them: `UPDATE=1 cargo test -p linemate-answers`.
 
 `schema` is the name and version of the schema, `tool` the version of linemate. *Cycles* are core
 cycles of latency, waiting included, of accesses that left their core. A key that is *absent* is

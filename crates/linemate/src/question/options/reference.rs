@@ -19,7 +19,7 @@ const HEAD: &str = "\
 # The command line
 
 What `linemate VERB --help` says, as tables. `UPDATE=1 cargo test -p linemate --lib` makes this page
-of the command's definition and of the reasons in `crates/linemate/src/question/options.rs`.
+from the command's definition and the reasons in `crates/linemate/src/question/options.rs`.
 
 ## Which verb has which option of a question
 
