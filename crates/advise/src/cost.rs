@@ -11,7 +11,6 @@ mod bench;
 mod class;
 
 use std::sync::RwLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use linemate_layout::origin::BUILT_LINE;
 use linemate_machine::Machine;
@@ -39,7 +38,6 @@ pub struct CostModel<'t> {
     /// By the sum of its entries' marks: the cost of a block. That two sets of atoms have the same
     /// sum is less likely than a flipped bit.
     known: RwLock<FxHashMap<u128, u64>>,
-    worked: AtomicU64,
 }
 
 impl<'t> CostModel<'t> {
@@ -72,18 +70,12 @@ impl<'t> CostModel<'t> {
             metrics,
             classes: classes.iter().map(class).collect(),
             known: RwLock::new(FxHashMap::default()),
-            worked: AtomicU64::new(0),
         })
     }
 
     /// The placement that units require in a kernel for this machine.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
-    }
-
-    /// Events processed so far: the search's measure of its own effort.
-    pub fn worked(&self) -> u64 {
-        self.worked.load(Ordering::Relaxed)
     }
 
     /// Events of an atom.
@@ -191,13 +183,12 @@ impl<'t> CostModel<'t> {
     fn work_out(&self, class: usize, entries: &[AtomOnLine]) -> u64 {
         let mut bench = Bench::new(&self.costs, self.trace.cpus);
         let mut cycles = 0;
-        let worked = self.classes[class].each_object(self.trace, entries, |events, settled| {
+        self.classes[class].each_object(self.trace, entries, |events, settled| {
             bench.start_object();
             // Its cycles are dropped: it leaves the lines as a warm replay starts with them.
             bench.run(settled);
             cycles += bench.run(events);
         });
-        self.worked.fetch_add(worked as u64, Ordering::Relaxed);
         cycles
     }
 }

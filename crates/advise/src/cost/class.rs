@@ -53,28 +53,24 @@ impl Class {
     }
 
     /// Calls `then` for each object that has events of these atoms: with those events in order, and
-    /// with the last of them, which decide how the object's lines are left. Returns the number of
-    /// events.
+    /// with the last of them, which decide how the object's lines are left.
     pub(super) fn each_object(
         &self,
         trace: &Trace,
         entries: &[AtomOnLine],
         mut then: impl FnMut(&[BlockEvent], &[BlockEvent]),
-    ) -> usize {
+    ) {
         // A set of numbers sorts the atoms' events: an atom has thousands, and sorting them took
         // half of the search.
         let mut chosen = vec![0u64; self.events.div_ceil(64) as usize];
         let mut lines = vec![0u8; self.index.len()];
         let mut used = [false; 2];
-        let mut count = 0;
         for entry in entries {
-            let events = &self.index[usize::from(entry.atom)];
-            for event in events {
+            for event in &self.index[usize::from(entry.atom)] {
                 chosen[(event / 64) as usize] |= 1 << (event % 64);
             }
             lines[usize::from(entry.atom)] = entry.line;
             used[usize::from(entry.line)] = true;
-            count += events.len();
         }
         let mut gathered: Vec<BlockEvent> = Vec::new();
         for (number, &(object, first)) in self.objects.iter().enumerate() {
@@ -90,7 +86,6 @@ impl Class {
                 then(&gathered, since_last_writes(&gathered, used));
             }
         }
-        count
     }
 }
 
