@@ -79,6 +79,9 @@ class Step:
         if self.of.get("takes") == "said":
             # The kernel's complaints come before those of `linemate record`.
             self.log.write_text(text_of(self.stdout) + text_of(self.log))
+        if run.returncode < 0:
+            # Its last line, if any, is about something else.
+            return f"ended by signal {-run.returncode}"
         return last_line(text_of(self.log)) or f"exit code {run.returncode}"
 
     def publish(self):

@@ -59,6 +59,7 @@ class Step(InAFolder):
         for command, takes, reason in [
             ("echo part; echo linemate: no >&2; exit 2", "stdout", "no"),
             ("exit 3", "stdout", "exit code 3"),
+            ("echo step 1 of 9 >&2; kill -9 $$", "stdout", "ended by signal 9"),
             ("echo /nowhere", "image", "the build reports /nowhere as its image: No such file or directory"),
         ]:
             code, _ = self.carry_out(command, output=str(output), takes=takes)
