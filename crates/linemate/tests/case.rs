@@ -136,6 +136,14 @@ fn another_replay_needs_another_folder_and_machines_that_can() {
          linemate: made-up: --mechanisms l1_stride: none of its machines has them\n"
     );
     assert!(!output.exists());
+
+    // An unknown machine is reported before anything is recorded.
+    fs::write(&path, text.replacen("gnr-2s-480", "gnr-2s-48", 1)).unwrap();
+    let refused = run(&case, &cache, &output, &[]);
+    assert_eq!(refused.status.code(), Some(2), "{}", story(&refused));
+    let line = last_line(&refused);
+    assert!(line.contains("gnr-2s-48"), "{line}");
+    assert_eq!(steps(&refused), (0, 0), "{}", story(&refused));
 }
 
 /// A case with one CPU, with patches and our own script in place of the build.

@@ -146,9 +146,17 @@ impl Files {
         Ok(image)
     }
 
-    /// A machine as the other verbs take it: a file of the case, or a name.
+    /// A machine as the other verbs take it in [`Files::base`]: a file of the case, or a name.
     pub(super) fn machine(&self, name: &str) -> PathBuf {
         self.look(name).unwrap_or_else(|| PathBuf::from(name))
+    }
+
+    /// The same wherever it is read.
+    pub(super) fn machine_anywhere(&self, name: &str) -> PathBuf {
+        match self.look(name) {
+            Some(file) => self.base().join(file),
+            None => PathBuf::from(name),
+        }
     }
 
     /// The script that builds kernels.

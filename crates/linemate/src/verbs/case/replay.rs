@@ -78,7 +78,8 @@ pub(super) fn folder(
     Ok(folder.to_owned())
 }
 
-/// Takes from the case the machines whose description lacks a requested mechanism.
+/// Takes from the case the machines whose description lacks a requested mechanism. All are read, so
+/// that an unknown one is reported before the first step.
 ///
 /// # Errors
 /// A machine that is not known; no machine is left.
@@ -87,13 +88,11 @@ pub(super) fn keep_machines(
     replay: &CaseReplay,
     files: &Files,
 ) -> anyhow::Result<()> {
-    let Some(names) = &replay.mechanisms else {
-        return Ok(());
-    };
+    let names = replay.mechanisms.as_deref().unwrap_or_default();
     let mut kept = Vec::new();
     for name in &case.machines {
-        let machine =
-            machines::resolve(&files.machine(name).to_string_lossy().into_owned().into())?;
+        let place = files.machine_anywhere(name);
+        let machine = machines::resolve(&place.to_string_lossy().into_owned().into())?;
         let lacks = |one: &Mechanism| {
             // Pairs of lines are available on every machine, as for the other verbs.
             *one != Mechanism::AdjacentLinePairs
