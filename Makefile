@@ -113,8 +113,9 @@ bench: ## the figures of evidence/benchmarks.md on this machine, as markdown
 cases: ## the five published works in full: kernels are built, booted and recorded (hours; resumes after an interruption; SWEEP_PROFILE)
 	@scripts/setup.sh cases
 	@$(MAKE) --no-print-directory build
-	@failed=0; for case in $$(find cases -name case.toml | sort); do \
-		target/release/linemate case run $${SWEEP_PROFILE:+--profile sweep/profiles/$$SWEEP_PROFILE} "$${case%/case.toml}" || failed=1; \
+	@failed=0; profile=$${SWEEP_PROFILE:-local}; [ "$$profile" != kubernetes ] || profile=sweep/profiles/kubernetes; \
+	for case in $$(find cases -name case.toml | sort); do \
+		target/release/linemate case run --profile "$$profile" "$${case%/case.toml}" || failed=1; \
 	done; exit $$failed
 
 sweep: ## the matrix of sweep/sweep.yaml, recorded, replayed, exported (48 recordings; resumes after an interruption; SWEEP_OUT, SWEEP_PROFILE)
