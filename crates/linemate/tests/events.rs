@@ -116,7 +116,7 @@ fn a_function_that_cannot_be_counted_is_refused_before_the_command_runs() {
         ),
         (
             "kfree",
-            "linemate: --event kfree: it allocates or frees memory, and such calls are recorded for each object: ",
+            "linemate: --event kfree: it allocates or frees memory, and such calls are recorded per object: ",
         ),
     ] {
         refused(

@@ -222,7 +222,7 @@ fn a_cache_that_others_can_write_to_is_refused() {
         error(&command.output().unwrap())
     };
     let text = record(&[("LINEMATE_CACHE", cache.to_str().unwrap())]);
-    assert!(text.contains("cache can be written by others"), "{text}");
+    assert!(text.contains("cache is writable by others"), "{text}");
     fs::set_permissions(&cache, fs::Permissions::from_mode(0o700)).unwrap();
     if std::os::unix::fs::chown(&cache, Some(61184), None).is_ok() {
         let text = record(&[("LINEMATE_CACHE", cache.to_str().unwrap())]);
