@@ -1,4 +1,4 @@
-"""What sweeps and surveys are made of: workloads and kernels, where they are; names of outputs. Standard library only."""
+"""What sweeps and surveys use: where workloads and kernels are, and names of outputs. Standard library only."""
 
 import hashlib
 import json
@@ -6,6 +6,8 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+
+import step as step_program
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ["target/workloads", "workloads/subsystems", "workloads"]
@@ -15,7 +17,7 @@ KEYS = "linemate.sweep/3"
 
 
 def digest(value):
-    """Half of a SHA-256 of a value as JSON: it tells cells apart and makes a name of 32 digits."""
+    """Half of a SHA-256 of a value as JSON: distinguishes cells, as a name of 32 digits."""
     text = json.dumps([KEYS, value], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -26,7 +28,7 @@ def file_digest(path):
 
 
 def write(path, text):
-    """Writes a file as a whole: whoever finds it finds all of it."""
+    """Writes a file as a whole: a reader sees the old one or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     partial.write_text(text)
@@ -34,7 +36,7 @@ def write(path, text):
 
 
 def find(name):
-    """A file of the workloads, by its path from the checkout, because recordings tell their commands; else a program on PATH, or None."""
+    """A file of the workloads, by its path from the checkout, because recordings name their commands; else a program on PATH, or None."""
     if "/" in name:
         return name if (ROOT / name).is_file() else None
     for folder in FOLDERS:
@@ -44,12 +46,12 @@ def find(name):
 
 
 def last_line(text):
-    lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
-    return lines[-1].removeprefix("linemate: ") if lines else "it gives no reason"
+    """The reason that a command gives."""
+    return step_program.last_line(text) or "it gives no reason"
 
 
 def kernel_image(name):
-    """The image that `debian:6.12` stands for; or None and why there is none."""
+    """The image of a name such as `debian:6.12`; or None and the reason."""
     run = subprocess.run([ROOT / "scripts/kernel-image.sh", name], capture_output=True, text=True)
     if run.returncode != 0:
         return None, last_line(run.stderr).removeprefix("kernel-image: ")

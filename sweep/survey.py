@@ -59,7 +59,7 @@ def found(name, workload):
 
 
 def read_edit(path):
-    """The candidate of a file of `--edit`. One that names no type would be tried nowhere, and nobody told."""
+    """The candidate of a file of `--edit`. One that names no type would be tried nowhere, without a word."""
     try:
         candidate = ranking.given(path.stem, path.read_text())
     except (OSError, UnicodeDecodeError) as err:
@@ -166,7 +166,7 @@ class Survey:
         return recordings
 
     def recorded(self, recordings):
-        """Those that were made; the others are told."""
+        """Those that were made; the others are reported."""
         made = {}
         for name, target in recordings.items():
             told = target.with_suffix(".failed")

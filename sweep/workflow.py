@@ -2,8 +2,8 @@
 
     workflow.py STEPS.json FOLDER PROFILE [SNAKEMAKE OPTION…]     carry out the steps of a case, as `linemate case run` lists them
 
-FOLDER is one run's; PROFILE a name of sweep/profiles, or a folder with a config.yaml. The exit code is 0 if all steps are done. What a step that failed says is
-in FOLDER/NAME.failed and FOLDER/NAME.log.
+FOLDER is one run's; PROFILE a name of sweep/profiles, or a folder with a config.yaml. The exit code is 0 if all steps are done. A failed step leaves
+FOLDER/NAME.failed and FOLDER/NAME.log.
 """
 
 import importlib.util

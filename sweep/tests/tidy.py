@@ -35,7 +35,7 @@ def main(folder):
     now = run(out, "now", "b", HERE)
     added = run(out, "added", "c", ELSEWHERE)
     by_hand = run(out, None, "d", HERE)
-    # Left from before such files named their run.
+    # Of a version whose files did not name their run.
     cell.write(out / "exported" / "unknown", "")
     cell.write(out / "matrix.json", json.dumps({"runs": {"now": {}, "unknown": {}}}))
     for _ in range(2):

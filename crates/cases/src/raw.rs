@@ -70,7 +70,7 @@ struct RawGuest {
 #[derive(Clone, Copy, Deserialize)]
 #[serde(
     untagged,
-    expecting = "a number of runs, or { until = PER_CENT, at_most = RUNS }"
+    expecting = "runs must be a number, or { until = PER_CENT, at_most = RUNS }"
 )]
 enum RawRuns {
     Fixed(u64),

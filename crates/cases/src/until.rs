@@ -1,8 +1,8 @@
-//! How many runs a case wants: a fixed number, or more until the recorded changes are known well
-//! enough.
+//! How many runs a case needs: a fixed number, or more until the intervals of the recorded changes
+//! are narrow.
 //!
-//! The rule looks at results alone, after each whole batch, so it gives the same number of runs
-//! however many steps run side by side and wherever a run was interrupted.
+//! The rule reads results alone, after each whole batch, so the number of runs depends neither on
+//! how many steps run in parallel nor on interruptions.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -12,8 +12,8 @@ use linemate_answers::{Change, Rebuilt, Verdict};
 use crate::case::{Case, NarrowEnough, RunCount};
 use crate::plan::Plan;
 
-/// How many runs are added at a time. With fewer, results would be looked at more often, and a look
-/// that finds a narrow interval by chance ends the runs.
+/// How many runs are added at a time. Fewer would mean more looks, each of which may find an
+/// interval that is narrow by chance and end the runs.
 const BATCH: u16 = 5;
 
 impl RunCount {
@@ -27,12 +27,12 @@ impl RunCount {
     }
 }
 
-/// A case wants more runs than it has.
+/// A case needs more runs than it has.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MoreRuns {
-    /// How many runs of each kernel, those that there are included.
+    /// The runs of each kernel, existing ones included.
     pub runs: u16,
-    /// The widest interval, because of which there are to be more.
+    /// The widest interval, which is why.
     pub widest: Interval,
 }
 
@@ -57,9 +57,8 @@ impl fmt::Display for Interval {
     }
 }
 
-/// Whether more runs are wanted after those of the plan, of which this is what the rebuilt kernels
-/// cost. `None`: every recorded change is known well enough, there are as many runs as there may
-/// be, or the case has a fixed number.
+/// Whether more runs are needed after the plan's, which gave these costs of the rebuilt kernels.
+/// `None`: every interval is narrow enough, the maximum is reached, or the number is fixed.
 #[must_use]
 pub fn more_runs(case: &Case, plan: &Plan<'_>, rebuilt: &[Rebuilt]) -> Option<MoreRuns> {
     let RunCount::Until(enough) = case.guest.runs else {
@@ -86,8 +85,8 @@ fn width(interval: &Interval) -> f64 {
     interval.ci95.unwrap_or(f64::INFINITY)
 }
 
-/// The interval of what an edit's types cost in the rebuilt kernel. `None` where runs cannot narrow
-/// it: nothing is compared.
+/// The interval of the recorded change of an edit's types. `None` if nothing is compared, so that
+/// no run can narrow it.
 fn interval(rebuilt: &Rebuilt) -> Option<Interval> {
     let compared = rebuilt.cost.best();
     if compared.verdict == Some(Verdict::NotComparable) {

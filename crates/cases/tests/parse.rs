@@ -308,17 +308,17 @@ fn what_is_wrong_is_reported_with_its_line() {
         (
             "cpus = 8",
             "cpus = 8\nruns = \"5\"",
-            "15: a number of runs, or { until = PER_CENT, at_most = RUNS }",
+            "15: runs must be a number, or { until = PER_CENT, at_most = RUNS }",
         ),
         (
             "cpus = 8",
             "cpus = 8\nruns = { until = 8 }",
-            "15: a number of runs, or { until = PER_CENT, at_most = RUNS }",
+            "15: runs must be a number, or { until = PER_CENT, at_most = RUNS }",
         ),
         (
             "cpus = 8",
             "cpus = 8\nruns = { until = 8, at_most = 40, least = 3 }",
-            "15: a number of runs, or { until = PER_CENT, at_most = RUNS }",
+            "15: runs must be a number, or { until = PER_CENT, at_most = RUNS }",
         ),
         (
             "cpus = 8",

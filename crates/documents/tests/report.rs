@@ -7,33 +7,24 @@ mod made;
 use linemate_answers::{By, LedgerGroup};
 use linemate_attribution::{Analysis, Group};
 use linemate_documents::{UnknownType, report_document};
-use linemate_recording::{AccessKind, Recording};
+use linemate_recording::AccessKind;
 use linemate_testkit::world::*;
 use made::{options, value};
 use serde_json::Value;
 
-/// Two CPUs and two queues: the owners tick their clocks, others look at who runs.
-fn queues() -> Recording {
-    let mut w = World::new();
-    for i in 0..40u64 {
-        let (cpu, other) = ((i % 2) as u16, UNITS[((i + 1) % 2) as usize]);
-        let own = UNITS[usize::from(cpu)];
-        w.access(cpu, AccessKind::Rmw, own + RQ + 72, 4, F::UpdateRq, false);
-        w.access(cpu, AccessKind::Store, own + RQ + 72, 4, F::UpdateRq, false);
-        w.wait(1000);
-        w.access(cpu, AccessKind::Store, own + RQ + 64, 8, F::UpdateRq, false);
-        w.access(cpu, AccessKind::Store, own + RQ, 4, F::UpdateEntity, false);
-        w.wait(1000);
-        w.access(cpu, AccessKind::Load, other + RQ, 4, F::WakeTask, false);
-        w.access(cpu, AccessKind::Load, other + RQ + 8, 8, F::WakeTask, false);
-        w.wait(1000);
-    }
-    w.record()
-}
+/// What rows can be, types first, and the documents' keys for them.
+const VIEWS: [(By, &str); 6] = [
+    (By::Type, "types"),
+    (By::Field, "fields"),
+    (By::Line, "lines"),
+    (By::Function, "functions"),
+    (By::Source, "sources"),
+    (By::Cpu, "cpus"),
+];
 
 #[test]
 fn a_type_shows_fields_lines_and_groups() {
-    let report = value(&queues(), &options(By::Type, Some("rq")));
+    let report = value(&World::queues(), &options(By::Type, Some("rq")));
     assert_eq!(report["schema"], "linemate.report/2");
     assert_eq!(report["ledger"]["total"], 240);
     assert_eq!(report["ledger"]["recorded"], 240);
@@ -87,7 +78,7 @@ fn a_type_shows_fields_lines_and_groups() {
 
 #[test]
 fn a_type_shows_when_and_by_whom_it_is_accessed() {
-    let report = value(&queues(), &options(By::Type, Some("rq")));
+    let report = value(&World::queues(), &options(By::Type, Some("rq")));
     let times = &report["type"]["times"];
     let numbers = |row: &Value| -> Vec<u64> {
         let list = row.as_array().unwrap().iter();
@@ -170,16 +161,8 @@ fn embedded_objects_are_distinguished_from_objects_of_their_own() {
 
 #[test]
 fn every_view_adds_up_and_is_the_same_each_time() {
-    let recording = queues();
-    let views = [
-        (By::Type, "types"),
-        (By::Field, "fields"),
-        (By::Line, "lines"),
-        (By::Function, "functions"),
-        (By::Source, "sources"),
-        (By::Cpu, "cpus"),
-    ];
-    for (by, name) in views {
+    let recording = World::queues();
+    for (by, name) in VIEWS {
         let report = value(&recording, &options(by, None));
         let rows = report[name].as_array().unwrap();
         let sum: u64 = rows.iter().map(|r| r["accesses"].as_u64().unwrap()).sum();
@@ -190,15 +173,8 @@ fn every_view_adds_up_and_is_the_same_each_time() {
 
 #[test]
 fn rows_of_one_type_are_all_of_its_accesses() {
-    let recording = queues();
-    let views = [
-        (By::Field, "fields"),
-        (By::Line, "lines"),
-        (By::Function, "functions"),
-        (By::Source, "sources"),
-        (By::Cpu, "cpus"),
-    ];
-    for (by, name) in views {
+    let recording = World::queues();
+    for &(by, name) in &VIEWS[1..] {
         let sum = |report: &Value, figure: &str| -> u64 {
             let rows = report[name].as_array().unwrap().iter();
             rows.map(|row| row[figure].as_u64().unwrap()).sum()
@@ -283,7 +259,7 @@ fn what_the_compiler_split_off_belongs_to_its_function() {
 
 #[test]
 fn kernel_code_has_no_lines_and_goes_by_function() {
-    let recording = queues();
+    let recording = World::queues();
     let rows = |by: By, name: &str| -> Vec<(Value, Value, Value)> {
         let report = value(&recording, &options(by, None));
         let rows = report[name].as_array().unwrap().iter();
@@ -301,7 +277,7 @@ fn kernel_code_has_no_lines_and_goes_by_function() {
 
 #[test]
 fn an_unknown_type_offers_names() {
-    let recording = queues();
+    let recording = World::queues();
     let analysis = Analysis::new(&recording).unwrap();
     let counted = analysis.count().unwrap();
     let error =
@@ -376,7 +352,7 @@ fn what_each_cpu_has_an_object_of_is_not_shared() {
 
 #[test]
 fn objects_from_before_the_recording_are_counted_when_accessed() {
-    let recording = queues();
+    let recording = World::queues();
     let mut w = World::new();
     w.store(0, TASK_SLAB);
     w.sight(F::WakeTask, TASK_SLAB);

@@ -5,29 +5,10 @@
 use linemate_answers::{By, View};
 use linemate_attribution::Analysis;
 use linemate_documents::{ReportOptions, report_document};
-use linemate_recording::{AccessKind, Recording};
+use linemate_recording::Recording;
 use linemate_report::{ReportText, Text, text};
 use linemate_testkit::world::*;
 use linemate_types::LineSize;
-
-/// Two CPUs and two queues: the owners tick their clocks, others look at who runs.
-fn queues() -> Recording {
-    let mut w = World::new();
-    for i in 0..40u64 {
-        let (cpu, other) = ((i % 2) as u16, UNITS[((i + 1) % 2) as usize]);
-        let own = UNITS[usize::from(cpu)];
-        w.access(cpu, AccessKind::Rmw, own + RQ + 72, 4, F::UpdateRq, false);
-        w.access(cpu, AccessKind::Store, own + RQ + 72, 4, F::UpdateRq, false);
-        w.wait(1000);
-        w.access(cpu, AccessKind::Store, own + RQ + 64, 8, F::UpdateRq, false);
-        w.access(cpu, AccessKind::Store, own + RQ, 4, F::UpdateEntity, false);
-        w.wait(1000);
-        w.access(cpu, AccessKind::Load, other + RQ, 4, F::WakeTask, false);
-        w.access(cpu, AccessKind::Load, other + RQ + 8, 8, F::WakeTask, false);
-        w.wait(1000);
-    }
-    w.record()
-}
 
 #[test]
 fn a_cut_recording_says_so() {
@@ -124,7 +105,7 @@ fn types_are_ranked_by_what_is_shared() {
 
 #[test]
 fn the_answer_comes_first_and_the_ledger_last() {
-    let recording = queues();
+    let recording = World::queues();
     for (by, type_name) in [
         (By::Type, None),
         (By::Field, None),
@@ -184,7 +165,7 @@ fn snapshot(name: &str, page: &Text) {
 
 #[test]
 fn reports_fit_80_120_and_200_columns() {
-    let recording = queues();
+    let recording = World::queues();
     snapshot("types", &shown(&recording, &options(By::Type, None), true));
     let mut of_type = shown(&recording, &options(By::Type, Some("rq")), false);
     of_type.explain();
@@ -224,7 +205,7 @@ fn a_type_without_accesses_has_no_empty_tables() {
 
 #[test]
 fn a_pipe_gets_tables_of_a_sensible_width_and_prose_as_it_is() {
-    let recording = queues();
+    let recording = World::queues();
     let text = shown(&recording, &options(By::Type, None), false);
     let (narrow, whole) = (text.piped(80), text.to_string());
     assert_eq!(narrow.lines().next(), whole.lines().next(), "prose");

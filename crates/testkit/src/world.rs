@@ -304,6 +304,25 @@ impl World {
         }
         std::fs::read(file.path()).unwrap()
     }
+
+    /// Two CPUs and two queues: the owners tick their clocks, others look at who runs.
+    pub fn queues() -> Recording {
+        let mut w = World::new();
+        for i in 0..40u64 {
+            let (cpu, other) = ((i % 2) as u16, UNITS[((i + 1) % 2) as usize]);
+            let own = UNITS[usize::from(cpu)];
+            w.access(cpu, AccessKind::Rmw, own + RQ + 72, 4, F::UpdateRq, false);
+            w.access(cpu, AccessKind::Store, own + RQ + 72, 4, F::UpdateRq, false);
+            w.wait(1000);
+            w.access(cpu, AccessKind::Store, own + RQ + 64, 8, F::UpdateRq, false);
+            w.access(cpu, AccessKind::Store, own + RQ, 4, F::UpdateEntity, false);
+            w.wait(1000);
+            w.access(cpu, AccessKind::Load, other + RQ, 4, F::WakeTask, false);
+            w.access(cpu, AccessKind::Load, other + RQ + 8, 8, F::WakeTask, false);
+            w.wait(1000);
+        }
+        w.record()
+    }
 }
 
 impl Default for World {

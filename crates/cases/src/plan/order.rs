@@ -1,4 +1,4 @@
-//! Which steps come before which, where as many run at a time as the computer holds.
+//! Which steps must finish before which, as steps run in parallel.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use super::{Plan, StepId, Work};
 use crate::case::KernelSource;
 
 impl Plan<'_> {
-    /// The steps that are done before a step starts. Their numbers are lower than its own.
+    /// The steps that finish before a step starts. Their numbers are lower than its own.
     #[must_use]
     pub fn before(&self, id: StepId) -> BTreeSet<StepId> {
         let Some(step) = self.steps.get(id.0) else {
@@ -21,8 +21,9 @@ impl Plan<'_> {
         before
     }
 
-    /// Before a build: what a prediction refuses, such as an event that never happened, is known
-    /// before an hour of compiling. And builds of one source and configuration share a folder.
+    /// Before a build: predictions of the unmodified kernel, which refuse an event that never
+    /// happened before an hour of compiling; and builds of the same source and configuration, which
+    /// share a folder.
     fn before_build(&self, id: StepId, check: Option<usize>) -> impl Iterator<Item = StepId> {
         let is_built = self.case.kernel == KernelSource::Built;
         let is_before = move |work: &Work| match work {
@@ -34,8 +35,8 @@ impl Plan<'_> {
         steps.filter_map(move |(number, step)| is_before(&step.work).then_some(StepId(number)))
     }
 
-    /// Before an analysis: the first one of its recording, which leaves the names of all accesses
-    /// in the cache for the others.
+    /// Before an analysis: the first one of its recording, which caches the names of all accesses
+    /// for the others.
     fn first_of(&self, id: StepId, work: &Work) -> Option<StepId> {
         let is_same = |other: &Work| other.is_analysis() && other.reads() == work.reads();
         let first = self.steps.iter().position(|step| is_same(&step.work))?;

@@ -201,16 +201,12 @@ impl Files {
     }
 
     fn make(&mut self, ingredient: &Ingredient) -> anyhow::Result<String> {
-        if let Ingredient::Series(series) = ingredient {
-            return file_digest(&self.series(series)?);
-        }
-        let below = |path: PathBuf| file_digest(&self.base().join(path));
         match ingredient {
-            Ingredient::Series(_) => Ok(String::new()),
-            Ingredient::File(name) => below(self.find(name)?),
+            Ingredient::Series(series) => file_digest(&self.series(series)?),
+            Ingredient::File(name) => file_digest(&self.base().join(self.find(name)?)),
             Ingredient::Patch(name) => patch_digest(&self.base().join(self.find(name)?)),
             Ingredient::Machine(name) => match self.look(name) {
-                Some(path) => below(path),
+                Some(path) => file_digest(&self.base().join(path)),
                 // Shipped descriptions are part of the program, `this` is this computer.
                 None => Ok(name.clone()),
             },

@@ -1,4 +1,4 @@
-//! A case's steps as the workflow takes them (sweep/step.py): commands of this program with another
+//! A case's steps as the workflow reads them (sweep/step.py): commands of this program with another
 //! verb, or of the script that builds a kernel.
 
 use std::collections::BTreeMap;
@@ -25,21 +25,20 @@ pub(super) struct ListedStep {
     folder: PathBuf,
     /// The names of steps that come before it.
     uses: Vec<String>,
-    /// What a scheduler has to keep free: that of an `analysis`, a `build`, or a guest with this
-    /// memory.
+    /// The resources to reserve: those of an `analysis`, a `build`, or a guest with this memory.
     needs: String,
     output: PathBuf,
     takes: Taken,
     /// The file that the command writes.
     made: PathBuf,
-    /// Steps with the same one run one at a time, also those of other runs.
+    /// Steps with the same lock run one at a time, also those of other runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     lock: Option<PathBuf>,
-    /// Where it is noted how long the step took.
+    /// Where the step writes how long it took.
     spent: PathBuf,
 }
 
-/// What becomes the output of a step.
+/// What becomes a step's output.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Taken {
@@ -52,7 +51,7 @@ enum Taken {
     Said,
 }
 
-/// A command, and what of it is the output.
+/// A command, and what of it becomes the output.
 struct Task {
     command: Vec<OsString>,
     takes: Taken,
@@ -60,13 +59,13 @@ struct Task {
     lock: Option<PathBuf>,
 }
 
-/// What a case's steps are listed with.
+/// What the list of a case's steps is made from.
 pub(super) struct Steps<'s> {
     pub(super) case: &'s Case,
     pub(super) plan: &'s Plan<'s>,
     /// Of each step.
     pub(super) keys: &'s [Key],
-    /// Where outputs are kept; absolute, because commands run elsewhere.
+    /// The folder of outputs; absolute, because commands run elsewhere.
     pub(super) cache: &'s Path,
 }
 
@@ -76,7 +75,7 @@ impl Steps<'_> {
         found.with_context(|| format!("there is no step {}", id.0))
     }
 
-    /// Where a step's output is kept.
+    /// The path of a step's output.
     pub(super) fn output(&self, id: StepId) -> anyhow::Result<PathBuf> {
         let (step, key) = self.step(id)?;
         let ending = match step.work {
@@ -90,7 +89,7 @@ impl Steps<'_> {
     /// The steps without an output, by their keys. Two with one key are the same step.
     ///
     /// # Errors
-    /// Something that a step needs is not there.
+    /// Something that a step needs is missing.
     pub(super) fn missing(
         &self,
         work: &Path,
@@ -321,7 +320,7 @@ fn guest(run: &GuestRun<'_>, kernel: PathBuf, made: &Path, files: &Files) -> any
     })
 }
 
-/// Where the workflow notes how long a step took.
+/// Where the workflow writes how long a step took.
 pub(super) fn spent(work: &Path, key: &Key) -> PathBuf {
     work.join("spent").join(&key.0)
 }

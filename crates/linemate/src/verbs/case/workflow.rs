@@ -1,9 +1,9 @@
-//! Carries out a case's steps by the workflow of sweeps and surveys (sweep/Snakefile): as many at a
-//! time as the computer or the cluster holds, each once those before it are done.
+//! Runs a case's steps with the workflow of sweeps and surveys (sweep/Snakefile): as many at a time
+//! as the computer or the cluster holds, each after those that it uses.
 //!
-//! Its files are part of this program and are written into the folder of a run, so an installed
-//! linemate has them, too. What Snakemake prints goes to a log; a step says by files of that folder
-//! how it ended.
+//! The workflow's files are embedded in this program and written into the run's folder, so an
+//! installed linemate has them, too. Snakemake's output goes to a log; each step leaves files in
+//! that folder that say how it ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -27,11 +27,11 @@ use super::files::{Files, in_search_path, last_line};
 use super::steps::{ListedStep, Steps, spent};
 use crate::output::to_stderr;
 
-/// How often the workflow is looked at.
+/// How often the run polls the workflow.
 const LOOK: Duration = Duration::from_millis(20);
 /// How many lines of a failed build's log are shown.
 const SHOWN: usize = 15;
-/// What the profile of this computer is called.
+/// The name of this computer's profile.
 const LOCAL: &str = "local";
 
 /// The workflow's files, by their places below one folder.
@@ -78,7 +78,7 @@ impl FromStr for Profile {
 #[error("interrupted: finished steps are cached, the same command resumes after them")]
 struct Interrupted;
 
-/// How a case's steps are carried out.
+/// A run of a case's steps.
 pub(super) struct Workflow<'w> {
     pub(super) steps: Steps<'w>,
     pub(super) profile: &'w Profile,
@@ -92,11 +92,11 @@ struct Pending<'p> {
 }
 
 impl Workflow<'_> {
-    /// Does every step that is not done yet; gives the JSON that steps left. Of the steps in
-    /// `reported` nothing is said any more.
+    /// Runs every step that is not done; returns the JSON that steps left. A cached step is reported
+    /// unless it is in `reported`, to which all steps are added.
     ///
     /// # Errors
-    /// A step failed, Snakemake did or is missing, or the user interrupted.
+    /// A step or Snakemake failed, Snakemake is missing, or the user interrupted.
     pub(super) fn carry_out(
         &self,
         files: &mut Files,
@@ -113,7 +113,7 @@ impl Workflow<'_> {
         self.outputs()
     }
 
-    /// The steps that are to be done, each once. Reports those that are not.
+    /// The steps to run, each once. Reports the others.
     fn pending(
         &self,
         listed: &BTreeMap<String, ListedStep>,
@@ -219,7 +219,7 @@ impl Workflow<'_> {
             .with_context(|| format!("cannot run {}", python.display()))
     }
 
-    /// Reports steps as they end, until there is nothing left to wait for.
+    /// Reports steps as they end, until the workflow does.
     fn watch(
         &self,
         child: &mut Child,
@@ -235,8 +235,8 @@ impl Workflow<'_> {
             let signal = if self.cancel.load(Ordering::Relaxed) {
                 Some(Signal::TERM)
             } else if pending.is_empty() && self.profile.0 == LOCAL {
-                // Snakemake waits up to a second for a timer of its own. Nothing of what it would
-                // note is read.
+                // Snakemake waits up to a second for a timer of its own, and nothing reads what it
+                // would still write.
                 Some(Signal::KILL)
             } else {
                 None
@@ -254,7 +254,7 @@ impl Workflow<'_> {
         }
     }
 
-    /// Takes the steps that are done from those that are pending.
+    /// Removes the steps that are done.
     fn report_done(&self, work: &Path, pending: &mut Vec<Pending<'_>>) {
         pending.retain(|Pending { id, key }| {
             let Some(seconds) = seconds(&spent(work, key)) else {
@@ -267,8 +267,8 @@ impl Workflow<'_> {
         });
     }
 
-    /// Takes the steps that another run with the same cache has done meanwhile: these are skipped,
-    /// and nothing notes how long they took.
+    /// Removes the steps that another run on the same cache did in the meantime: the workflow skips
+    /// them and writes no time.
     fn report_done_elsewhere(&self, pending: &mut Vec<Pending<'_>>) {
         pending.retain(|Pending { id, .. }| {
             let output = self.steps.output(*id);
@@ -330,11 +330,11 @@ impl Workflow<'_> {
     }
 }
 
-/// A Python that has Snakemake, or the one of a Snakemake of the distribution.
+/// A Python that can import Snakemake, or the system's next to a packaged Snakemake.
 fn python_with_snakemake() -> anyhow::Result<PathBuf> {
     let own = cache_folder()?.join("snakemake/bin/python");
     if own.is_file() {
-        // What is in the cache is executed: nobody else may have changed it.
+        // It is executed, so nobody else may be able to write it.
         linemate_files::check_trusted(own.parent().unwrap_or(&own))?;
         return Ok(own);
     }
