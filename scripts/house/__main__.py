@@ -138,8 +138,8 @@ def measures() -> document.Rows:
         ("cycles of more than three files", str(sum(len(group) > CYCLE_MAX for _, group in knots))),
         ("cycles of crates", str(len(upward()))),
         ("words in README.md and docs/guide", f"{document.words(documents('README.md', 'docs/guide/*.md')):,}"),
-        ("words in docs/model and docs/reference, json/ apart, which is made",
-         f"{document.words(documents('docs/model/*.md', 'docs/reference/*.md')):,}"),
+        ("words in docs/model and docs/reference, without what is made: json/, columns.md",
+         f"{document.words([path for path in documents('docs/model/*.md', 'docs/reference/*.md') if path.name != 'columns.md']):,}"),
         ("lines of prose over 100 columns in docs/ and evidence/",
          str(document.wide_lines(documents("docs/**/*.md", "evidence/*.md"), COLUMNS_MAX))),
     ]

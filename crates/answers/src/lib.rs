@@ -30,6 +30,7 @@ mod report;
 mod sets;
 mod share;
 mod survey;
+pub mod tables;
 mod type_view;
 mod verify;
 mod whatif;

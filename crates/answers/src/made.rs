@@ -1,6 +1,8 @@
-//! Files generated from the types: `web/src/documents.ts` and docs/reference/json. A test compares
-//! them with the types; with `UPDATE` in the environment it writes them.
+//! Files generated from the types: `web/src/documents.ts`, docs/reference/json and
+//! docs/reference/columns.md. A test compares them with the types; with `UPDATE` in the environment
+//! it writes them.
 
+mod columns;
 mod markdown;
 mod shape;
 mod typescript;
@@ -175,6 +177,7 @@ fn root<T: JsonSchema>(
 fn what_is_made_of_the_types_is_what_they_give() {
     let model = Model::new();
     let mut files = markdown::pages(&model);
+    files.push(columns::page());
     files.push((
         "web/src/documents.ts".to_owned(),
         typescript::declarations(&model),

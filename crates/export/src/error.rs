@@ -22,7 +22,7 @@ pub enum ExportError {
     /// The folder has tables of another version.
     #[error(
         "it holds tables of {found:?}, not {}: export into another folder",
-        crate::SCHEMA
+        linemate_answers::tables::SCHEMA
     )]
     OtherSchema {
         /// Its contents, shortened.

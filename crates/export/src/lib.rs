@@ -6,7 +6,7 @@
 
 mod error;
 mod run;
-mod schema;
+mod runs;
 mod table;
 mod tables;
 
@@ -14,12 +14,14 @@ use std::path::PathBuf;
 
 pub use error::ExportError;
 pub use run::{Run, RunKey};
-pub use schema::{Column, Kind, SCHEMA, SCHEMA_FILE, SCHEMAS, Schema};
 pub use table::GROUP_ROWS;
 
+use linemate_answers::tables::SCHEMA;
 use linemate_answers::{CostsDocument, Report, WhatIfDocument};
-use schema::RUNS;
-use table::{Table, Value};
+use table::Table;
+
+/// Where a folder of tables says which schema it has.
+pub const SCHEMA_FILE: &str = "_schema";
 
 /// The results of a run.
 #[derive(Clone, Copy, Debug)]
@@ -110,123 +112,12 @@ pub fn files(run: &Run<'_>, tool: &str, facts: &Facts<'_>) -> Result<Vec<TableFi
         Facts::WhatIf(document) => vec![tables::effects(document)],
         Facts::Failure => Vec::new(),
     };
-    tables.push(runs(run, tool, facts)?);
+    tables.push(Table::new([runs::row(run, tool, facts)?]));
     let file = |table: Table| {
         Ok(TableFile {
-            place: run.place(table.schema, key),
+            place: run.place(&table.schema, key),
             bytes: table.bytes(key)?,
         })
     };
     tables.into_iter().map(file).collect()
-}
-
-/// The row of `runs`.
-fn runs(run: &Run<'_>, tool: &str, facts: &Facts<'_>) -> Result<Table, ExportError> {
-    let about = match facts {
-        Facts::Recording(_) => "recording",
-        Facts::Replay(..) => "replay",
-        Facts::WhatIf(_) => "what-if",
-        Facts::Failure => "failure",
-    };
-    let mut row: Vec<Value> = vec![
-        about.into(),
-        run.reason.clone().into(),
-        run.recording.clone().into(),
-    ];
-    row.extend(recorded(facts)?);
-    row.push(tool.into());
-    row.extend(counted(facts));
-    row.extend(replayed(run, facts)?);
-    let mut table = Table::new(&RUNS);
-    table.add(row);
-    Ok(table)
-}
-
-/// `command` to `recorded_by`.
-fn recorded(facts: &Facts<'_>) -> Result<[Value; 4], ExportError> {
-    let (description, recorded_by) = match facts {
-        Facts::Recording(of) => {
-            let inputs = &of.types.inputs;
-            (&inputs.recording, Some(inputs.recorded_by.as_str()))
-        }
-        Facts::Replay(document, _) => (&document.recording, None),
-        Facts::WhatIf(document) => (&document.recording, None),
-        Facts::Failure => return Ok([const { Value::Nothing }; 4]),
-    };
-    let cpus = description
-        .get("cpus")
-        .and_then(|text| text.parse::<u64>().ok());
-    Ok([
-        description.get("command").cloned().into(),
-        cpus.into(),
-        serde_json::to_string(description)?.into(),
-        recorded_by.into(),
-    ])
-}
-
-/// `accesses` to `unknown_share`.
-fn counted(facts: &Facts<'_>) -> [Value; 4] {
-    const NOTHING: Value = Value::Nothing;
-    match facts {
-        Facts::Recording(of) => {
-            let ledger = &of.types.ledger;
-            [
-                ledger.recorded.into(),
-                ledger.total.into(),
-                ledger.typed_share.into(),
-                ledger.unknown_share.into(),
-            ]
-        }
-        Facts::Replay(document, _) => [document.costs.accesses.into(), NOTHING, NOTHING, NOTHING],
-        Facts::WhatIf(document) => {
-            let accesses = document.results.first().map(|result| result.accesses);
-            [accesses.into(), NOTHING, NOTHING, NOTHING]
-        }
-        Facts::Failure => [NOTHING; 4],
-    }
-}
-
-/// `machine_description` to `duration_cycles`.
-fn replayed(run: &Run<'_>, facts: &Facts<'_>) -> Result<Vec<Value>, ExportError> {
-    let machine = run.machine.and_then(|document| document.machines.first());
-    let mut row: Vec<Value> = vec![
-        machine.map(serde_json::to_string).transpose()?.into(),
-        machine.map(|machine| machine.line_bytes).into(),
-    ];
-    row.extend::<[Value; 3]>(match facts {
-        Facts::Replay(document, _) => {
-            let costs = &document.costs;
-            [
-                costs.cpus.into(),
-                costs.seed.into(),
-                costs.interleavings.into(),
-            ]
-        }
-        Facts::WhatIf(document) => {
-            let first = document.results.first();
-            [
-                first.map(|result| result.cpus).into(),
-                first.map(|result| result.seed).into(),
-                first.map(|result| result.interleavings).into(),
-            ]
-        }
-        Facts::Recording(_) | Facts::Failure => [const { Value::Nothing }; 3],
-    });
-    let options = (!run.options.is_empty()).then(|| serde_json::to_string(&run.options));
-    row.push(options.transpose()?.into());
-    row.push(run.edits.clone().into());
-    row.extend::<[Value; 5]>(match facts {
-        Facts::Replay(document, _) => {
-            let costs = &document.costs;
-            [
-                costs.device_accesses.into(),
-                costs.whole.misses.into(),
-                costs.whole.cycles.into(),
-                costs.overlapped.into(),
-                costs.duration.into(),
-            ]
-        }
-        _ => [const { Value::Nothing }; 5],
-    });
-    Ok(row)
 }

@@ -5,11 +5,11 @@ use std::fmt;
 use std::path::PathBuf;
 
 use linemate_answers::MachinesDocument;
+use linemate_answers::tables::{SCHEMA, Schema};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use crate::ExportError;
-use crate::schema::{SCHEMA, Schema};
+use crate::error::ExportError;
 
 /// The key of a run: a digest of the recording, the machine, the edits and the options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -9,8 +9,10 @@ use parquet::file::properties::{WriterProperties, WriterVersion};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{Type, TypePtr};
 
-use crate::schema::{Column, Kind, SCHEMA, Schema};
-use crate::{ExportError, RunKey};
+use linemate_answers::tables::{Column, Kind, SCHEMA, Schema, TableRow, Value};
+
+use crate::error::ExportError;
+use crate::run::RunKey;
 
 /// The maximum number of rows in a row group: what a reader has to hold at once.
 pub const GROUP_ROWS: usize = 65_536;
@@ -18,89 +20,18 @@ pub const GROUP_ROWS: usize = 65_536;
 /// Files are read many times and written once.
 const ZSTD_LEVEL: i32 = 9;
 
-/// A value of a row.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Value {
-    Nothing,
-    Text(String),
-    Integer(i64),
-    Number(f64),
-    Flag(bool),
-    /// A count, checked when it is written.
-    Count(u64),
-}
-
-impl From<&str> for Value {
-    fn from(text: &str) -> Value {
-        Value::Text(text.to_owned())
-    }
-}
-
-impl From<String> for Value {
-    fn from(text: String) -> Value {
-        Value::Text(text)
-    }
-}
-
-impl From<u64> for Value {
-    fn from(count: u64) -> Value {
-        Value::Count(count)
-    }
-}
-
-impl From<u32> for Value {
-    fn from(count: u32) -> Value {
-        Value::Count(u64::from(count))
-    }
-}
-
-impl From<usize> for Value {
-    fn from(count: usize) -> Value {
-        Value::Count(count as u64)
-    }
-}
-
-impl From<i64> for Value {
-    fn from(number: i64) -> Value {
-        Value::Integer(number)
-    }
-}
-
-impl From<f64> for Value {
-    fn from(number: f64) -> Value {
-        Value::Number(number)
-    }
-}
-
-impl From<bool> for Value {
-    fn from(flag: bool) -> Value {
-        Value::Flag(flag)
-    }
-}
-
-impl<T: Into<Value>> From<Option<T>> for Value {
-    fn from(value: Option<T>) -> Value {
-        value.map_or(Value::Nothing, Into::into)
-    }
-}
-
 /// A table of one run, without its first column.
 pub(crate) struct Table {
-    pub(crate) schema: &'static Schema,
+    pub(crate) schema: Schema,
     rows: Vec<Vec<Value>>,
 }
 
 impl Table {
-    pub(crate) fn new(schema: &'static Schema) -> Table {
+    pub(crate) fn new<R: TableRow>(rows: impl IntoIterator<Item = R>) -> Table {
         Table {
-            schema,
-            rows: Vec::new(),
+            schema: R::schema(),
+            rows: rows.into_iter().map(TableRow::values).collect(),
         }
-    }
-
-    pub(crate) fn add(&mut self, row: Vec<Value>) {
-        debug_assert_eq!(row.len() + 1, self.schema.columns.len());
-        self.rows.push(row);
     }
 
     pub(crate) fn bytes(&self, run: RunKey) -> Result<Vec<u8>, ExportError> {

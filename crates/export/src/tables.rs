@@ -1,229 +1,191 @@
 //! Documents as rows.
 
-use linemate_answers::{CostsDocument, Figures, LedgerView, Report, Share, View, WhatIfDocument};
-
-use crate::ExportError;
-use crate::schema::{
-    COSTS, CPU_PAIRS, EFFECTS, FIELDS, FUNCTIONS, LEDGER, LINE_COSTS, LINES, TYPES,
+use linemate_answers::tables::{
+    CostsRow, CpuPairsRow, EffectsRow, FieldsRow, FunctionsRow, LedgerRow, LineCostsRow, LinesRow,
+    TypesRow,
 };
-use crate::table::{Table, Value};
+use linemate_answers::{
+    Cost, CostsDocument, LedgerView, Measure, MeasuredRow, PairCost, Report, Share, View, WhatIf,
+    WhatIfDocument,
+};
 
-/// `accesses` to `writers` of a row.
-fn figures(row: &Figures) -> Vec<Value> {
-    vec![
-        row.accesses.into(),
-        row.loads.into(),
-        row.stores.into(),
-        row.rmws.into(),
-        row.silent.into(),
-        row.remote_share.into(),
-        row.readers.into(),
-        row.writers.into(),
-    ]
-}
+use crate::error::ExportError;
+use crate::table::Table;
 
 /// The names with most accesses.
-fn names(shares: &[Share]) -> Value {
+fn names(shares: &[Share]) -> String {
     let names: Vec<&str> = shares.iter().map(|share| share.name.as_str()).collect();
-    names.join(", ").into()
+    names.join(", ")
 }
 
 pub(crate) fn ledger(view: &LedgerView) -> Table {
-    let mut table = Table::new(&LEDGER);
-    for group in &view.groups {
-        for bucket in &group.buckets {
-            table.add(vec![
-                group.name.as_ref().into(),
-                bucket.name.as_ref().into(),
-                bucket.accesses.into(),
-            ]);
-        }
-    }
-    table
+    Table::new(view.groups.iter().flat_map(|group| {
+        group.buckets.iter().map(|bucket| LedgerRow {
+            group: group.name.to_string(),
+            bucket: bucket.name.to_string(),
+            accesses: bucket.accesses,
+        })
+    }))
 }
 
 pub(crate) fn types(report: &Report) -> Result<Table, ExportError> {
     let View::Types(rows) = &report.view else {
         return Err(ExportError::NoRows("types"));
     };
-    let mut table = Table::new(&TYPES);
-    for row in rows {
-        let mut values: Vec<Value> = vec![
-            row.name.as_str().into(),
-            row.kind.as_ref().into(),
-            row.place.as_str().into(),
-            row.size.into(),
-            row.objects.into(),
-            row.shared.into(),
-        ];
-        values.extend(figures(&row.figures));
-        values.push(names(&row.functions));
-        table.add(values);
-    }
-    Ok(table)
+    Ok(Table::new(rows.iter().map(|row| TypesRow {
+        type_name: row.name.clone(),
+        kind: row.kind.to_string(),
+        place: row.place.clone(),
+        size: row.size,
+        objects: row.objects,
+        shared: row.shared,
+        figures: row.figures.clone(),
+        functions: names(&row.functions),
+    })))
 }
 
 pub(crate) fn fields(report: &Report) -> Result<Table, ExportError> {
     let View::Fields(rows) = &report.view else {
         return Err(ExportError::NoRows("fields"));
     };
-    let mut table = Table::new(&FIELDS);
-    for row in rows {
-        let mut values: Vec<Value> = vec![
-            row.type_name.as_str().into(),
-            row.field.as_str().into(),
-            row.aliases.join(" | ").into(),
-            row.offset.into(),
-            row.size.into(),
-            row.line.into(),
-        ];
-        values.extend(figures(&row.figures));
-        values.push(names(&row.functions));
-        table.add(values);
-    }
-    Ok(table)
+    Ok(Table::new(rows.iter().map(|row| FieldsRow {
+        type_name: row.type_name.clone(),
+        field: row.field.clone(),
+        aliases: row.aliases.join(" | "),
+        offset: row.offset,
+        size: row.size,
+        line: row.line,
+        figures: row.figures.clone(),
+        functions: names(&row.functions),
+    })))
 }
 
 pub(crate) fn lines(report: &Report) -> Result<Table, ExportError> {
     let View::Lines(rows) = &report.view else {
         return Err(ExportError::NoRows("lines"));
     };
-    let mut table = Table::new(&LINES);
-    for row in rows {
-        let mut values: Vec<Value> = vec![row.type_name.as_str().into(), row.line.into()];
-        values.extend(figures(&row.figures));
-        values.push(names(&row.fields));
-        table.add(values);
-    }
-    Ok(table)
+    Ok(Table::new(rows.iter().map(|row| LinesRow {
+        type_name: row.type_name.clone(),
+        line: row.line,
+        figures: row.figures.clone(),
+        fields: names(&row.fields),
+    })))
 }
 
 pub(crate) fn functions(report: &Report) -> Result<Table, ExportError> {
     let View::Functions(rows) = &report.view else {
         return Err(ExportError::NoRows("functions"));
     };
-    let mut table = Table::new(&FUNCTIONS);
-    for row in rows {
-        let of = &row.figures;
-        table.add(vec![
-            row.name.as_str().into(),
-            of.accesses.into(),
-            of.loads.into(),
-            of.stores.into(),
-            of.rmws.into(),
-            of.silent.into(),
-            of.readers.into(),
-            of.writers.into(),
-            names(&row.types),
-        ]);
-    }
-    Ok(table)
+    Ok(Table::new(rows.iter().map(|row| FunctionsRow {
+        function: row.name.clone(),
+        accesses: row.figures.accesses,
+        loads: row.figures.loads,
+        stores: row.figures.stores,
+        rmws: row.figures.rmws,
+        silent: row.figures.silent,
+        readers: row.figures.readers,
+        writers: row.figures.writers,
+        types: names(&row.types),
+    })))
 }
 
 pub(crate) fn costs(document: &CostsDocument) -> Table {
     let costs = &document.costs;
-    let mut table = Table::new(&COSTS);
     let parts = [
         ("everything", std::slice::from_ref(&costs.whole)),
         ("type", &costs.types),
         ("field", &costs.fields),
         ("function", &costs.functions),
     ];
-    for (of, rows) in parts {
-        for row in rows {
-            let causes = &row.causes;
-            table.add(vec![
-                of.into(),
-                row.name.as_str().into(),
-                row.loads.into(),
-                row.stores.into(),
-                row.misses.into(),
-                row.cycles.into(),
-                row.waited.into(),
-                row.hitm[0].into(),
-                row.hitm[1].into(),
-                row.hitm[2].into(),
-                row.upgrades.into(),
-                row.llc.into(),
-                row.forwards.into(),
-                row.dram.into(),
-                causes.cold.into(),
-                causes.capacity.into(),
-                causes.true_sharing.into(),
-                causes.false_sharing.into(),
-                causes.unshared.into(),
-            ]);
-        }
-    }
-    table
+    let rows = |(subject, rows): (&'static str, _)| of_subject(subject, rows);
+    Table::new(parts.into_iter().flat_map(rows))
+}
+
+fn of_subject(subject: &'static str, rows: &[Cost]) -> impl Iterator<Item = CostsRow> {
+    rows.iter().map(move |row| CostsRow {
+        subject,
+        name: row.name.clone(),
+        loads: row.loads,
+        stores: row.stores,
+        misses: row.misses,
+        cycles: row.cycles,
+        waited: row.waited,
+        hitm_domain: row.hitm[0],
+        hitm_socket: row.hitm[1],
+        hitm_remote: row.hitm[2],
+        upgrades: row.upgrades,
+        llc: row.llc,
+        forwards: row.forwards,
+        dram: row.dram,
+        cold: row.causes.cold,
+        capacity: row.causes.capacity,
+        true_sharing: row.causes.true_sharing,
+        false_sharing: row.causes.false_sharing,
+        unshared: row.causes.unshared,
+    })
 }
 
 pub(crate) fn line_costs(document: &CostsDocument) -> Table {
-    let mut table = Table::new(&LINE_COSTS);
-    for line in &document.costs.lines {
-        table.add(vec![
-            line.name.as_str().into(),
-            line.start.into(),
-            line.lines.into(),
-            line.hitm.into(),
-            line.misses.into(),
-            line.cycles.into(),
-        ]);
-    }
-    table
+    Table::new(document.costs.lines.iter().map(|line| LineCostsRow {
+        name: line.name.clone(),
+        start: line.start,
+        lines: line.lines,
+        hitm: line.hitm,
+        misses: line.misses,
+        cycles: line.cycles,
+    }))
 }
 
 pub(crate) fn cpu_pairs(document: &CostsDocument) -> Table {
-    let mut table = Table::new(&CPU_PAIRS);
-    for pair in &document.costs.pairs {
-        table.add(vec![
-            pair.from.0.into(),
-            pair.from.1.into(),
-            pair.to.0.into(),
-            pair.to.1.into(),
-            pair.hitm.into(),
-            pair.cycles.into(),
-        ]);
-    }
-    table
+    let row = |pair: &PairCost| CpuPairsRow {
+        from_cpu: pair.from.0,
+        from_copy: pair.from.1,
+        to_cpu: pair.to.0,
+        to_copy: pair.to.1,
+        hitm: pair.hitm,
+        cycles: pair.cycles,
+    };
+    Table::new(document.costs.pairs.iter().map(row))
 }
 
 pub(crate) fn effects(document: &WhatIfDocument) -> Table {
-    let mut table = Table::new(&EFFECTS);
-    for result in &document.results {
-        let llc = &result.llc_misses;
-        let mut measures = vec![
-            ("everything", "everything", "cycles", result.whole),
-            ("everything", "everything", "LLC misses", llc.whole),
-            ("everything", "kernel", "LLC misses", llc.kernel),
-            ("everything", "duration", "cycles", result.duration),
-            ("types", "reported types", "cycles", result.types),
-            ("types", "reported types", "LLC misses", llc.types),
-        ];
-        let parts = [
-            ("cause", &result.causes),
-            ("source", &result.sources),
-            ("field", &result.fields),
-            ("function", &result.functions),
-        ];
-        for (of, rows) in parts {
-            for row in rows {
-                measures.push((of, &row.name, "count", row.count));
-                measures.push((of, &row.name, "cycles", row.cycles));
-            }
-        }
-        for (of, name, unit, measure) in measures {
-            table.add(vec![
-                of.into(),
-                name.into(),
-                unit.into(),
-                measure.without.into(),
-                measure.with.into(),
-                measure.difference.into(),
-                measure.ci95.into(),
-                measure.significant.into(),
-            ]);
+    Table::new(document.results.iter().flat_map(effects_of))
+}
+
+fn effects_of(result: &WhatIf) -> Vec<EffectsRow> {
+    let llc = &result.llc_misses;
+    let mut rows = vec![
+        effect("everything", "everything", "cycles", &result.whole),
+        effect("everything", "everything", "LLC misses", &llc.whole),
+        effect("everything", "kernel", "LLC misses", &llc.kernel),
+        effect("everything", "duration", "cycles", &result.duration),
+        effect("types", "reported types", "cycles", &result.types),
+        effect("types", "reported types", "LLC misses", &llc.types),
+    ];
+    let parts: [(_, &[MeasuredRow]); 4] = [
+        ("cause", &result.causes),
+        ("source", &result.sources),
+        ("field", &result.fields),
+        ("function", &result.functions),
+    ];
+    for (subject, of) in parts {
+        for row in of {
+            rows.push(effect(subject, &row.name, "count", &row.count));
+            rows.push(effect(subject, &row.name, "cycles", &row.cycles));
         }
     }
-    table
+    rows
+}
+
+fn effect(subject: &'static str, name: &str, unit: &'static str, of: &Measure) -> EffectsRow {
+    EffectsRow {
+        subject,
+        name: name.to_owned(),
+        unit,
+        without: of.without,
+        with: of.with,
+        difference: of.difference,
+        ci95: of.ci95,
+        significant: of.significant,
+    }
 }

@@ -1,18 +1,18 @@
-//! Tables read back with the library's reader: their rows are the documents', their columns those
-//! of docs/reference/tables.md.
+//! Tables read back with the library's reader: their rows are the documents'.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
+use linemate_answers::tables::SCHEMA;
 use linemate_answers::{
     Cost, CostsDocument, FieldRow, Figures, FunctionRow, LineCost, Measure, PairCost, Report,
     Share, TypeRow, View, WhatIfDocument,
 };
 use linemate_export::{
-    Accesses, ExportError, Facts, GROUP_ROWS, Kind, Run, SCHEMA, SCHEMAS, TableFile, WithLines,
-    check_schema, files, schema_text,
+    Accesses, ExportError, Facts, GROUP_ROWS, Run, TableFile, WithLines, check_schema, files,
+    schema_text,
 };
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
@@ -364,38 +364,4 @@ fn what_cannot_be_known_is_refused() {
         other.contains("\"linemate.export/99\"") && !other.contains('\n'),
         "{other}"
     );
-}
-
-#[test]
-fn the_documentation_has_every_column() {
-    let document = include_str!("../../../docs/reference/tables.md");
-    for schema in SCHEMAS {
-        let head = format!("\n**`{}`**", schema.table);
-        let (_, part) = document
-            .split_once(&head)
-            .unwrap_or_else(|| panic!("no {head}"));
-        let part = part.split("\n**`").next().unwrap();
-        let rows = part.lines().filter(|line| line.starts_with("| `"));
-        let told: Vec<(String, String)> = rows
-            .flat_map(|row| {
-                let cells: Vec<&str> = row.split('|').map(str::trim).collect();
-                let names = cells[1]
-                    .split(", ")
-                    .map(|name| name.trim_matches('`').to_owned());
-                let kind = cells[2].to_owned();
-                names
-                    .map(move |name| (name, kind.clone()))
-                    .collect::<Vec<_>>()
-            })
-            .collect();
-        let kind = |kind: Kind, required| match required {
-            true => kind.name().to_owned(),
-            false => format!("{} or null", kind.name()),
-        };
-        let columns = schema.columns.iter();
-        let wanted: Vec<_> = columns
-            .map(|c| (c.name.to_owned(), kind(c.kind, c.required)))
-            .collect();
-        assert_eq!(told, wanted, "{}", schema.table);
-    }
 }

@@ -156,12 +156,12 @@ fn type_of(shape: &Shape, page: &str, homes: &BTreeMap<String, String>) -> Strin
 }
 
 /// Text in a table's cell.
-fn in_cell(text: &str) -> String {
+pub(super) fn in_cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
 /// A paragraph.
-fn wrapped(text: &str) -> String {
+pub(super) fn wrapped(text: &str) -> String {
     let mut out = String::new();
     let mut column = 0;
     for word in text.split_whitespace() {
