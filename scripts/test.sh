@@ -57,13 +57,18 @@ for name in "${longest[@]}"; do
 done
 tests+=("${halves[@]}")
 
+# How long a group of integration tests may take: more than three times what the longest one took on
+# a busy machine. A group that hangs fails then, and its output ends with the name of the test.
+readonly LIMIT=1200
+
 # run_tests OPTIONS: prints when they have ended, so that outputs do not mix.
 run_tests() {
 	local log status=0 started=$SECONDS
 	log=$(mktemp)
 	# shellcheck disable=SC2086 # several words
-	RUST_TEST_THREADS=1 cargo test --workspace "${profile[@]}" --no-fail-fast $1 >"$log" 2>&1 || status=1
+	RUST_TEST_THREADS=1 timeout --kill-after=10 "$LIMIT" cargo test --workspace "${profile[@]}" --no-fail-fast $1 >"$log" 2>&1 || status=$?
 	cat "$log"
+	[ "$status" != 124 ] || echo "test:$1: did not end in $LIMIT s"
 	echo "test:$1: $((SECONDS - started)) s"
 	rm -f "$log"
 	return "$status"
