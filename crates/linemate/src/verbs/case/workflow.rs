@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -29,6 +29,10 @@ use crate::output::to_stderr;
 
 /// How often the run polls the workflow.
 const LOOK: Duration = Duration::from_millis(20);
+/// How long a stopped workflow may take to end: a guest that is being recorded needs seconds.
+/// Snakemake (9.x) can wait for itself forever: its handler of SIGTERM takes a lock that the
+/// interrupted code may hold.
+const STOP_LIMIT: Duration = Duration::from_secs(60);
 /// How many lines of a failed build's log are shown.
 const SHOWN: usize = 15;
 /// The name of this computer's profile.
@@ -242,10 +246,7 @@ impl Workflow<'_> {
                 None
             };
             if let Some(signal) = signal {
-                // It may be gone by now.
-                let _ = kill_process_group(Pid::from_child(child), signal);
-                child.wait()?;
-                return Ok(());
+                return stop(child, signal, STOP_LIMIT);
             }
             if !spinner.is_hidden() {
                 spinner.set_message(self.running(work, pending));
@@ -330,6 +331,22 @@ impl Workflow<'_> {
     }
 }
 
+/// Signals the child's process group and waits for the child; kills the group after `limit`.
+fn stop(child: &mut Child, signal: Signal, limit: Duration) -> io::Result<()> {
+    let group = Pid::from_child(child);
+    // It may be gone by now.
+    let _ = kill_process_group(group, signal);
+    let deadline = Instant::now() + limit;
+    while child.try_wait()?.is_none() {
+        if Instant::now() >= deadline {
+            let _ = kill_process_group(group, Signal::KILL);
+            child.wait()?;
+        }
+        thread::sleep(LOOK);
+    }
+    Ok(())
+}
+
 /// A Python that can import Snakemake, or the system's next to a packaged Snakemake.
 fn python_with_snakemake() -> anyhow::Result<PathBuf> {
     let own = cache_folder()?.join("snakemake/bin/python");
@@ -384,4 +401,26 @@ fn spinner() -> ProgressBar {
     }
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workflow_that_does_not_stop_is_killed() -> io::Result<()> {
+        let mut command = Command::new("sh");
+        // The output says that the trap is set.
+        command.args(["-c", "trap '' TERM; echo; while :; do sleep 60; done"]);
+        command.stdout(Stdio::piped()).process_group(0);
+        let mut child = command.spawn()?;
+        let mut ready = [0];
+        if let Some(output) = &mut child.stdout {
+            io::Read::read_exact(output, &mut ready)?;
+        }
+        stop(&mut child, Signal::TERM, Duration::from_millis(100))?;
+        let status = child.try_wait()?;
+        assert!(status.is_some_and(|status| !status.success()), "{status:?}");
+        Ok(())
+    }
 }
