@@ -55,7 +55,7 @@ pub struct SchemaMember {
 /// A struct or union.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Type {
-    /// Its tag; empty for an anonymous one.
+    /// Its tag, or the name of the typedef that names it; empty if it has neither.
     pub name: String,
     pub size: u64,
     /// Whether the members share their offset.
@@ -126,14 +126,13 @@ impl Schema {
                 kept.push((id, composite));
                 next
             };
-            let index = if composite.name.is_empty() {
-                keep()
-            } else {
-                *known
+            let index = match model.composite_name(id) {
+                "" => keep(),
+                name => *known
                     // By size as well: two structs of one name and different sizes are versions
                     // from different kernels or files, whose accesses must not be added up.
-                    .entry((composite.kind, &composite.name, composite.size))
-                    .or_insert_with(keep)
+                    .entry((composite.kind, name, composite.size))
+                    .or_insert_with(keep),
             };
             numbers.insert(id.0, index);
         }
@@ -156,7 +155,7 @@ impl Schema {
         self.get(index).map_or(0, |t| t.size)
     }
 
-    /// Its name, `(anonymous)` for one without.
+    /// Its name, `(anonymous)` for one that has neither tag nor typedef.
     #[must_use]
     pub fn name(&self, index: TypeIndex) -> &str {
         match self.get(index) {
@@ -242,8 +241,9 @@ impl Schema {
             };
             budget = left;
             let fits = sizes.contains(&self.size(ty));
-            // An anonymous struct is not allocated by itself.
-            if rest == 0 && ty != inner && fits && !self.name(ty).starts_with('(') {
+            // A struct without a name is not allocated by itself.
+            let named = self.get(ty).is_some_and(|t| !t.name.is_empty());
+            if rest == 0 && ty != inner && fits && named {
                 found.push(ty);
             }
             if depth < MAX_DEPTH {
@@ -342,7 +342,7 @@ fn convert(
         shape: shape_of(model, m.type_id, numbers, MAX_DEPTH),
     });
     Type {
-        name: composite.name.to_string(),
+        name: model.composite_name(id).to_owned(),
         size: composite.size.into(),
         union: composite.kind == CompositeKind::Union,
         members: members.collect(),
@@ -608,5 +608,25 @@ pub(crate) mod tests {
         assert!(!s.contains(TypeIndex(0), TypeIndex(7), 0));
         assert_eq!(s.containers(TypeIndex(0), 0, 8..=8), vec![TypeIndex(1)]);
         assert_eq!(s.enclosed(TypeIndex(0), &[TypeIndex(7)], 0), None);
+    }
+
+    #[test]
+    fn structs_without_tags_are_told_apart_by_their_typedefs() {
+        let mut t = linemate_testkit::btf_writer::TypeList::default();
+        let int = t.unsigned("unsigned int", 4);
+        let members = [linemate_testkit::btf_writer::member("a", int, 0)];
+        let first = t.structure("", 4, &members);
+        t.typedef("first_t", first);
+        let second = t.structure("", 4, &members);
+        t.typedef("second_t", second);
+        let nameless = t.structure("", 4, &members);
+        let model = TypeModel::new(t.types, 8).unwrap();
+        let (schema, numbers) = Schema::of_model(&model);
+        let name = |id: TypeId| schema.name(numbers[&id.0]);
+        assert_eq!(
+            [first, second, nameless].map(name),
+            ["first_t", "second_t", "(anonymous)"]
+        );
+        assert_eq!(schema.named("second_t"), [numbers[&second.0]]);
     }
 }

@@ -378,7 +378,7 @@ impl Variant {
 /// How a field of a type is called.
 fn path_of(model: &TypeModel, field: &Field) -> String {
     let id = field.types.first().copied().unwrap_or_default();
-    let name = model.composite(id).map_or("", |c| &*c.name);
+    let name = model.composite_name(model.strip(id));
     let flat = FlatType::new(model, id).ok();
     let leaf = flat.as_ref().and_then(|flat| {
         let hit = flat.find(field.offset, 1)?;

@@ -167,10 +167,13 @@ impl<'m> Plan<'m> {
         images: &BTreeMap<String, TypeModel>,
     ) -> Result<(), PlanError> {
         let model = self.layouts.model();
-        let subject = model.composite(id).map_or_else(String::new, composite_name);
+        let subject = match model.composite_name(id) {
+            "" => "anonymous struct",
+            name => name,
+        };
         let fail = |at, reason| PlanError {
             at,
-            subject: subject.clone(),
+            subject: subject.to_owned(),
             reason,
         };
         let mut orders: Vec<Statement> = Vec::new();
@@ -283,14 +286,6 @@ impl AccessRule {
             AccessRule::Reuse { field, .. } | AccessRule::SkipSilent { field } => field,
             AccessRule::SkipArray(chase) => &mut chase.field,
         }
-    }
-}
-
-fn composite_name(composite: &linemate_types::Composite) -> String {
-    if composite.name.is_empty() {
-        "anonymous struct".to_owned()
-    } else {
-        composite.name.to_string()
     }
 }
 

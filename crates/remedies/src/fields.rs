@@ -291,16 +291,13 @@ pub(crate) fn element_of(model: &TypeModel, id: TypeId) -> TypeId {
 /// The name of a struct in edits; `None` if it has none.
 pub(crate) fn subject_of(model: &TypeModel, id: TypeId) -> Option<EditSubject> {
     let composite = model.composite(id)?;
-    let subject = if composite.name.is_empty() {
-        let members: BTreeSet<String> = composite
-            .members
-            .iter()
-            .filter(|m| !m.name.is_empty())
-            .map(|m| m.name.to_string())
-            .collect();
-        EditSubject::With(members.into_iter().collect())
-    } else {
-        EditSubject::Named(composite.name.to_string())
+    let subject = match model.composite_name(model.strip(id)) {
+        "" => {
+            let named = composite.members.iter().filter(|m| !m.name.is_empty());
+            let members: BTreeSet<String> = named.map(|m| m.name.to_string()).collect();
+            EditSubject::With(members.into_iter().collect())
+        }
+        name => EditSubject::Named(name.to_owned()),
     };
     let ids = resolve(model, &subject).ok()?;
     // Looked up again: the name has to mean this type, or the edit would be of another.

@@ -12,7 +12,7 @@ use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::{Analysis, Bucket};
 use linemate_experiment::scene::Step;
 use linemate_recording::AccessKind;
-use linemate_types::{Type, TypeModel};
+use linemate_types::TypeModel;
 use rustc_hash::FxHashMap;
 
 use super::evidence::Evidence;
@@ -69,14 +69,11 @@ pub(crate) fn questions(
     found.into_iter().map(|(_, question)| question).collect()
 }
 
-/// The tag of the struct that a field points to.
+/// The name of the struct that a field points to.
 fn pointee<'m>(model: &'m TypeModel, field: &Field) -> Option<&'m str> {
     let leaf = field.leaf.as_ref()?;
     let target = model.pointer_to_composite(leaf.type_id)?;
-    match model.get(target)? {
-        Type::Composite(composite) if !composite.name.is_empty() => Some(&composite.name),
-        _ => None,
-    }
+    Some(model.composite_name(target)).filter(|name| !name.is_empty())
 }
 
 /// How often a pointer of one object led to another one.

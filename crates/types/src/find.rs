@@ -51,16 +51,20 @@ impl TypeModel {
         let Some(Type::Composite(composite)) = self.get(id) else {
             return vec![id];
         };
+        let name = self.composite_name(id);
         // Structs without a name have nothing else in common.
-        if composite.name.is_empty() {
+        if name.is_empty() {
             return vec![id];
         }
         let is_variant = |id: &TypeId| match self.get(*id) {
             Some(Type::Composite(c)) => c.kind == composite.kind && c.size == composite.size,
             _ => false,
         };
-        let named = self.named(&composite.name).iter().copied();
-        named.filter(is_variant).collect()
+        // Of a name without a tag, the typedefs' targets.
+        let named = self.named(name).iter().map(|named| self.strip(*named));
+        named
+            .filter(|named| self.composite_name(*named) == name && is_variant(named))
+            .collect()
     }
 
     fn find_with(&self, members: &[String]) -> Result<FoundType, NotFound> {

@@ -28,7 +28,8 @@ impl JoinedModel {
 }
 
 /// Merges models. The first one's types keep their names and ids; a struct, union or enum of a
-/// later one becomes `name@LABEL` if an earlier model has its name, too.
+/// later one becomes `name@LABEL` if an earlier model has its name, too. A typedef that names a
+/// struct without a tag counts as its tag.
 ///
 /// # Errors
 /// [`ModelError`], if there are more types than a model can have.
@@ -41,6 +42,7 @@ pub fn join(first: &TypeModel, later: &[(&str, &TypeModel)]) -> Result<JoinedMod
         let shift = types.len() as u32 - 1;
         shifts.push(shift);
         let shifted = Shifted {
+            model,
             shift,
             label,
             taken: &taken,
@@ -55,14 +57,16 @@ pub fn join(first: &TypeModel, later: &[(&str, &TypeModel)]) -> Result<JoinedMod
 
 /// The names of a model's structs, unions and enums.
 fn tags(model: &TypeModel) -> impl Iterator<Item = &str> {
-    let named = model.iter().filter_map(|(_, ty)| match ty {
-        Type::Composite(_) | Type::Enum { .. } => Some(ty.name()),
+    let named = model.iter().filter_map(|(id, ty)| match ty {
+        Type::Composite(_) => Some(model.composite_name(id)),
+        Type::Enum { .. } => Some(ty.name()),
         _ => None,
     });
     named.filter(|name| !name.is_empty())
 }
 
 struct Shifted<'a> {
+    model: &'a TypeModel,
     shift: u32,
     label: &'a str,
     taken: &'a BTreeSet<String>,
@@ -88,8 +92,14 @@ impl Shifted<'_> {
         match &mut ty {
             Type::Void | Type::Int { .. } | Type::Float { .. } => {}
             Type::Forward { name, .. } | Type::Enum { name, .. } => *name = self.tag(name),
+            Type::Typedef { name, target } => {
+                // It names its target: otherwise that has a tag, or another typedef names it.
+                if self.model.composite_name(*target) == name.as_str() {
+                    *name = self.tag(name);
+                }
+                *target = self.id(*target);
+            }
             Type::Pointer { target }
-            | Type::Typedef { target, .. }
             | Type::Qualified { target, .. }
             | Type::DeclarationTag { target, .. } => *target = self.id(*target),
             Type::Array { element, index, .. } => {
@@ -164,5 +174,25 @@ mod tests {
             assert_eq!(joined.id(number, TypeId(2)), target);
         }
         assert_eq!(joined.id(2, TypeId::VOID), TypeId::VOID);
+    }
+
+    /// A typedef of a struct without a tag, and a pointer to it.
+    fn typedefs(name: &str, size: u32) -> TypeModel {
+        let mut types: Vec<Type> = model("", size).iter().map(|(_, ty)| ty.clone()).collect();
+        types.push(Type::Typedef {
+            name: name.into(),
+            target: TypeId(2),
+        });
+        TypeModel::new(types, 8).unwrap()
+    }
+
+    #[test]
+    fn a_typedef_that_names_a_struct_is_its_models_own_like_a_tag() {
+        let (kernel, server, other) = (model("conn", 4), typedefs("conn", 8), typedefs("conn", 2));
+        let joined = join(&kernel, &[("server", &server), ("lib.so", &other)]).unwrap();
+        let name = |number| joined.model.composite_name(joined.id(number, TypeId(2)));
+        assert_eq!([0, 1, 2].map(name), ["conn", "conn@server", "conn@lib.so"]);
+        let found = joined.model.lookup("conn@lib.so");
+        assert_eq!(found, Some(joined.id(2, TypeId(2))));
     }
 }

@@ -5,6 +5,8 @@
 //! every id is in range, every by-value chain ends, and every size is known. The model does not
 //! know where the types came from.
 
+use std::collections::BTreeMap;
+
 use linemate_units::{BitOffset, ByteOffset};
 
 use crate::check::{self, ModelError};
@@ -372,6 +374,8 @@ pub struct TypeModel {
     /// The ids of types that a shorter name can refer to: their own has scopes or generic
     /// arguments.
     scoped: Vec<TypeId>,
+    /// By struct or union without a tag: the typedef that names it.
+    typedefs: BTreeMap<TypeId, TypeId>,
     pointer_size: u32,
     has_alignments: bool,
 }
@@ -404,14 +408,17 @@ impl TypeModel {
             ) && (t.name().contains("::") || t.name().ends_with('>') || t.name().contains(">@"))
         };
         let scoped = by_name.iter().copied().filter(is_scoped).collect();
-        Ok(TypeModel {
+        let mut model = TypeModel {
             types,
             sizes,
             by_name,
             scoped,
+            typedefs: BTreeMap::new(),
             pointer_size,
             has_alignments: false,
-        })
+        };
+        model.typedefs = model.naming_typedefs();
+        Ok(model)
     }
 
     /// Like [`TypeModel::new`], for debug information with requested alignments
@@ -489,6 +496,37 @@ impl TypeModel {
     /// The first typedef of that name.
     pub fn typedef_named(&self, name: &str) -> Option<TypeId> {
         self.first_named(name, |t| matches!(t, Type::Typedef { .. }))
+    }
+
+    /// The name of the struct or union with that id: its tag, else the typedef's that names it
+    /// (`typedef struct { … } name;`); empty if it has neither, and for other types.
+    pub fn composite_name(&self, id: TypeId) -> &str {
+        let Some(Type::Composite(composite)) = self.get(id) else {
+            return "";
+        };
+        let typedef = || self.typedefs.get(&id).and_then(|id| self.get(*id));
+        match &*composite.name {
+            "" => typedef().map_or("", Type::name),
+            tag => tag,
+        }
+    }
+
+    /// The typedefs that name structs and unions without tags, by struct or union: the first of
+    /// each whose name is not a tag, because tags are looked up before typedefs.
+    fn naming_typedefs(&self) -> BTreeMap<TypeId, TypeId> {
+        let mut found = BTreeMap::new();
+        for (id, ty) in self.iter() {
+            let Type::Typedef { name, target } = ty else {
+                continue;
+            };
+            let untagged =
+                matches!(self.get(*target), Some(Type::Composite(c)) if c.name.is_empty());
+            let is_tag = |ty: &Type| matches!(ty, Type::Composite(_) | Type::Enum { .. });
+            if untagged && !name.is_empty() && self.first_named(name, is_tag).is_none() {
+                found.entry(*target).or_insert(id);
+            }
+        }
+        found
     }
 
     /// The first enum of that tag.

@@ -262,3 +262,34 @@ fn containers_show_for_which_machine_they_are() {
         assert_eq!(parsed(&bytes), (Format::EfiZboot, Some(arch)));
     }
 }
+
+#[test]
+fn a_typedef_names_a_struct_without_a_tag() {
+    let mut t = TypeList::default();
+    let long = t.unsigned("long unsigned int", 8);
+    let members = [member("a", long, 0)];
+    let bare = t.structure("", 8, &members);
+    // Earlier by name, declared later.
+    t.typedef("stats", bare);
+    t.typedef("Alias", bare);
+    let variant = t.structure("", 8, &[member("b", long, 0)]);
+    t.typedef("stats", variant);
+    let larger = t.structure("", 16, &members);
+    t.typedef("stats", larger);
+    let hidden = t.structure("", 8, &members);
+    t.typedef("tag", hidden);
+    let tagged = t.structure("tag", 8, &members);
+    t.typedef("tag_t", tagged);
+    let nameless = t.structure("", 8, &members);
+    let model = TypeModel::new(t.types, 8).unwrap();
+    assert_eq!(model.composite_name(bare), "stats");
+    assert_eq!(model.composite_name(variant), "stats");
+    assert_eq!(model.composite_name(tagged), "tag");
+    assert_eq!(model.composite_name(hidden), "", "`tag` is another struct");
+    assert_eq!(model.composite_name(nameless), "");
+    assert_eq!(model.composite_name(long), "", "a number is no struct");
+    let found = model.find(TypeQuery::Named("stats")).unwrap();
+    assert_eq!((found.id, found.variants), (bare, vec![bare, variant]));
+    let found = model.find(TypeQuery::Named("tag")).unwrap();
+    assert_eq!((found.id, found.variants), (tagged, vec![tagged]));
+}

@@ -124,8 +124,8 @@ impl Variant {
 
 /// What the first of a type's variants is called.
 fn name_of(model: &TypeModel, ids: &[TypeId]) -> String {
-    let first = ids.first().and_then(|id| model.composite(*id));
-    first.map_or_else(String::new, |c| (*c.name).to_owned())
+    let first = ids.first().map(|id| model.composite_name(model.strip(*id)));
+    first.unwrap_or_default().to_owned()
 }
 
 /// The objects of these types with the CPU that makes more than half of the accesses to each; others are left out.
