@@ -43,13 +43,13 @@ function recommended(advice: AdviceDocument, best: AdvisedLayout): HTMLElement[]
   ];
 }
 
-/** What one more line gains, where none was allowed. */
+/** What more lines gain, where none was allowed. */
 function withGrowth(advice: AdviceDocument): HTMLElement[] {
   const grown = advice.with_growth;
   if (!grown) return [];
   return [
-    h("h3", {}, `With one more line: --max-growth ${grown.max_growth}`),
-    effects("Effects of a layout with one more line", grown.layout.effects, advice.machines),
+    h("h3", {}, `With more lines: --max-growth ${grown.max_growth}`),
+    effects("Effects of a layout with more lines", grown.layout.effects, advice.machines),
     h("details", {}, h("summary", {}, "Its edit"), editsOf(grown.layout.edits)),
   ];
 }

@@ -16,7 +16,7 @@ use linemate_session::{Session, recorded_cpus};
 use linemate_study::WhatIfError;
 use linemate_types::{BitOffset, ByteAlign, ByteSize, LineSize, Symbols, TypeId, TypeModel};
 
-use crate::alternatives::{Aligned, Grown, is_enough, offered};
+use crate::alternatives::{Aligned, Grown, LINES_MORE_MAX, is_worth_a_line, offered};
 use crate::candidate::Candidate;
 use crate::choice::{Choice, Point, finalists, points, recommended};
 use crate::confirm::{confirm, is_confirmed, relative};
@@ -134,8 +134,8 @@ pub struct Advice {
     pub cut: bool,
     /// Moves against gain, the fewest moves first.
     pub front: Vec<Point>,
-    /// The gain of one more line, if the size was to stay and the gain is confirmed to be
-    /// noticeably larger.
+    /// The gain of more lines, if the size was to stay and the gain is confirmed to be noticeably
+    /// larger.
     pub grown: Option<Grown>,
     /// The gain of objects that start lines, if the recorded ones do not and it is confirmed.
     pub aligned: Option<Aligned>,
@@ -202,9 +202,9 @@ pub fn advise(analyses: &[&Session<'_>], request: &Request) -> Result<Advice, Ad
         front,
         mut tried,
     } = proposer.within(request.max_growth, usize::MAX)?;
-    // Two more layouts in addition to the search's own, which may propose neither: sizes are to
+    // More layouts in addition to the search's own, which may propose none of them: sizes are to
     // stay, and no order of members makes objects start lines.
-    let mut grown = proposer.with_one_more_line(&front)?;
+    let mut grown = proposer.with_more_lines(&front)?;
     let language = proposer
         .model
         .composite(shape.id)
@@ -213,7 +213,9 @@ pub fn advise(analyses: &[&Session<'_>], request: &Request) -> Result<Advice, Ad
     {
         // All at once: the replays of the recorded layout are then made once per recording and
         // machine, and every layout is compared with the same ones.
-        let of_layouts = tried.iter_mut().chain(&mut grown);
+        let of_layouts = tried
+            .iter_mut()
+            .chain(grown.iter_mut().map(|g| &mut g.tried));
         let mut all: Vec<_> = of_layouts.map(|t| (&t.edits, &mut t.effects)).collect();
         all.extend(aligned.iter_mut().map(|a| (&a.edits, &mut a.effects)));
         confirm_on_all(&scenes, request, all)?;
@@ -221,7 +223,7 @@ pub fn advise(analyses: &[&Session<'_>], request: &Request) -> Result<Advice, Ad
     tried.sort_by(Tried::by_worth);
     let without = recommended(&tried, request.choice).map_or(0.0, |best| 1.0 - best.relative());
     Ok(Advice {
-        grown: offered(grown, request, proposer.line(), without),
+        grown: offered(grown, request, without),
         aligned: aligned.filter(Aligned::confirmed),
         first_stays: shape.first_stays.clone(),
         events: traces.iter().map(Trace::events).collect(),
@@ -342,31 +344,45 @@ impl<'a, 't> Proposer<'a, 't> {
         }))
     }
 
-    /// Bytes of the longest line of the machines: the meaning of *one more line*.
-    fn line(&self) -> ByteSize {
-        let lines = self.models.iter().map(|model| model.metrics().line.bytes());
-        ByteSize(lines.max().unwrap_or(BUILT_LINE.bytes()))
+    /// By how many bytes the type grows to take `lines` lines more: by what its last line lacks, too,
+    /// if its objects do not start lines. Lines are the longest of the machines.
+    fn growth(&self, lines: u64) -> ByteSize {
+        let metrics = self.models.iter().map(CostModel::metrics);
+        let bytes = metrics.clone().map(|m| m.line.bytes()).max();
+        let line = bytes.unwrap_or(BUILT_LINE.bytes());
+        let lacks = |metrics: &Metrics| {
+            let original = metrics.original;
+            original.0.next_multiple_of(line) - original.0
+        };
+        let aligned = self.models.iter().all(CostModel::line_aligned);
+        let lacks = metrics.map(lacks).max().filter(|_| !aligned);
+        ByteSize(lines * line + lacks.unwrap_or(0))
     }
 
-    /// Layouts with one more line to replay: none if growth was allowed, or if the best of the
-    /// front without it gains nearly as much by the fast model.
-    fn with_one_more_line(&self, without: &[Scored]) -> Result<Vec<Tried>, AdviseError> {
+    /// Layouts with more lines to replay: none if growth was allowed; of each number of lines those
+    /// that gain enough more than with a line less, by the fast model.
+    fn with_more_lines(&self, without: &[Scored]) -> Result<Vec<Grown>, AdviseError> {
+        let mut grown = Vec::new();
         if self.request.max_growth > ByteSize::ZERO {
-            return Ok(Vec::new());
+            return Ok(grown);
         }
         let gain = |front: &[Scored]| {
             let best = cheapest(front, usize::MAX);
             best.map_or(0.0, |best| 1.0 - best.cost as f64 / 1e6)
         };
-        let Proposal {
-            front, mut tried, ..
-        } = self.within(self.line(), CANDIDATES_MIN)?;
-        // Before the replays, which take most of the time: if the model sees no gain, another line
-        // is not searched for one.
-        if is_enough(gain(without), gain(&front)) {
-            tried.clear();
+        let mut before = gain(without);
+        for lines in 1..=LINES_MORE_MAX {
+            let bytes = self.growth(lines);
+            let Proposal { front, tried, .. } = self.within(bytes, CANDIDATES_MIN)?;
+            // Before the replays, which take most of the time: if the model sees no gain, another
+            // line is not searched for one.
+            if !is_worth_a_line(before, gain(&front)) {
+                break;
+            }
+            before = gain(&front);
+            grown.extend(tried.into_iter().map(|tried| Grown { bytes, tried }));
         }
-        Ok(tried)
+        Ok(grown)
     }
 }
 

@@ -1,5 +1,7 @@
-//! Alternatives to the recommended layout, confirmed by replay: a layout with one more line, if the
-//! size was to stay, and objects that start lines, if the recorded ones do not.
+//! Alternatives to the recommended layout, confirmed by replay: a layout with more lines, if the size
+//! was to stay, and objects that start lines, if the recorded ones do not.
+
+use std::collections::BTreeMap;
 
 use linemate_answers::LayoutEffect;
 use linemate_layout::edit::Alignment;
@@ -17,7 +19,7 @@ use crate::trace::Trace;
 pub struct Grown {
     /// By how many bytes a type may grow for it.
     pub bytes: ByteSize,
-    /// The best layout with one more line.
+    /// The best layout with that.
     pub tried: Tried,
 }
 
@@ -79,25 +81,41 @@ impl Aligned {
     }
 }
 
-/// Whether a gain is so close to another one that the other is not worth its price.
-pub(crate) fn is_enough(gain: f64, of: f64) -> bool {
-    gain * 100.0 >= of * ENOUGH as f64
+/// By how many lines a type grows unasked, at most: one for each side of a ring buffer or queue, the
+/// rest on the first. More lines in each object are a decision about memory.
+pub(crate) const LINES_MORE_MAX: u64 = 2;
+
+/// What another line has to gain, as a share of the type's cost. It costs memory in every object, so
+/// it has to gain what a layout may lose to be preferred for its fewer moves ([`ENOUGH`]).
+const LINE_WORTH: f64 = 1.0 - ENOUGH as f64 / 100.0;
+
+/// Whether a gain with another line is clearly larger than one without it: by a tenth of itself, and
+/// of the type's cost. Both are shares of that cost.
+pub(crate) fn is_worth_a_line(without: f64, with: f64) -> bool {
+    without * 100.0 < with * ENOUGH as f64 && with - without >= LINE_WORTH
 }
 
-/// Of the replayed layouts with more room the one to offer, if it gains clearly more than what was
-/// found without.
-pub(crate) fn offered(
-    mut tried: Vec<Tried>,
-    request: &Request,
-    bytes: ByteSize,
-    without: f64,
-) -> Option<Grown> {
-    tried.sort_by(Tried::by_worth);
-    let best = recommended(&tried, request.choice)?;
-    let gain = 1.0 - relative(&best.effects);
-    // Growth costs memory in every object, so the factor that saves moves also saves lines.
-    (!is_enough(without, gain)).then(|| Grown {
-        bytes,
-        tried: best.clone(),
-    })
+/// Of the replayed layouts with more lines the one to offer: with the most lines of which each gains
+/// clearly more than what was found with a line less.
+pub(crate) fn offered(grown: Vec<Grown>, request: &Request, without: f64) -> Option<Grown> {
+    let mut by_bytes: BTreeMap<ByteSize, Vec<Tried>> = BTreeMap::new();
+    for Grown { bytes, tried } in grown {
+        by_bytes.entry(bytes).or_default().push(tried);
+    }
+    let (mut offered, mut before) = (None, without);
+    for (bytes, mut tried) in by_bytes {
+        tried.sort_by(Tried::by_worth);
+        let Some(best) = recommended(&tried, request.choice) else {
+            continue;
+        };
+        let gain = 1.0 - relative(&best.effects);
+        if is_worth_a_line(before, gain) {
+            before = gain;
+            offered = Some(Grown {
+                bytes,
+                tried: best.clone(),
+            });
+        }
+    }
+    offered
 }

@@ -19,7 +19,7 @@ use rustc_hash::FxHashMap;
 use crate::error::AdviseError;
 use crate::mix::mix;
 use crate::shape::{Metrics, StructShape, UnitLayout};
-use crate::trace::Trace;
+use crate::trace::{Kind, Trace, Use};
 use bench::{Bench, Costs};
 use class::{AtomOnLine, Class};
 
@@ -27,6 +27,10 @@ use class::{AtomOnLine, Class};
 /// duration over the sum of its rounds' longest slices is 1.6 to 2.6 on the recordings of
 /// evidence/benchmarks.md.
 pub const STRETCH: u64 = 2;
+
+/// What sets a member up writes it once in an object's life, what uses it writes it with most reads
+/// or every few: a sixteenth separates them by an order of magnitude on both sides. A choice.
+const RARE_PART: u64 = 16;
 
 /// The events of one recording, to be costed on one machine.
 #[derive(Debug)]
@@ -81,6 +85,20 @@ impl<'t> CostModel<'t> {
     /// Events of an atom.
     pub fn uses(&self, atom: usize) -> usize {
         self.classes.iter().map(|c| c.index[atom].len()).sum()
+    }
+
+    /// The CPUs that write a unit, as a set. An instruction that makes less than a sixteenth of the
+    /// unit's accesses does not count: it sets the object up.
+    pub fn writers(&self, unit: usize) -> u64 {
+        let uses = self.trace.uses.iter();
+        let uses = uses.filter(|((of, _, _), _)| usize::from(*of) == unit);
+        let uses: Vec<(Kind, Use)> = uses.map(|((_, _, kind), used)| (*kind, *used)).collect();
+        let all: u64 = uses.iter().map(|(_, used)| used.count).sum();
+        let writes = |(kind, used): &&(Kind, Use)| {
+            kind.writes() && used.count.saturating_mul(RARE_PART) >= all
+        };
+        let writers = uses.iter().filter(writes);
+        writers.fold(0, |cpus, (_, used)| cpus | used.cpus)
     }
 
     /// Whether all objects start lines of the recorded kernel.

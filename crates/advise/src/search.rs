@@ -50,6 +50,21 @@ pub struct Limit {
     pub bytes: ByteSize,
 }
 
+impl Limit {
+    /// Whether the type may grow to whole lines: then it may ask to start them.
+    fn has_room_to_start_lines(&self) -> bool {
+        let original = self.metrics.original;
+        self.bytes > original && self.bytes >= original.align_up(self.metrics.line.into())
+    }
+
+    /// Whether the type may take more lines than recorded.
+    fn has_a_line_to_spare(&self) -> bool {
+        let line = self.metrics.line;
+        let lines = self.metrics.original.align_up(line.into());
+        self.bytes >= lines + ByteSize(line.bytes())
+    }
+}
+
 /// What is searched, and within which bounds.
 #[derive(Debug)]
 pub struct Search<'s, 'm, 't> {
@@ -59,7 +74,7 @@ pub struct Search<'s, 'm, 't> {
     pub objective: &'s Objective<'m, 't>,
     /// The maximum size of a layout.
     pub limits: &'s [Limit],
-    /// Whether objects start lines, so that members can.
+    /// Whether members can start lines: objects do, or may grow enough to ask for it.
     pub lines: bool,
     /// Units with events, those with most first.
     hot: Vec<usize>,
@@ -99,7 +114,8 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
         hot.sort_by_key(|u| (std::cmp::Reverse(uses[*u]), *u));
         // All: if some objects start elsewhere, members that start a line in the type do not start
         // one in memory.
-        let lines = objective.models.iter().all(|m| m.line_aligned());
+        let aligned = objective.models.iter().all(|m| m.line_aligned());
+        let lines = aligned || limits.iter().all(Limit::has_room_to_start_lines);
         let metrics = &limits[0].metrics;
         let fills = |u: &usize| {
             let bytes = metrics.bytes(*u);
@@ -180,7 +196,9 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
     /// Whether all layouts are tried.
     fn exhaustive(&self) -> bool {
         let movable = (0..self.shape.units().len()).filter(|u| self.shape.movable(*u));
-        movable.count() <= EXHAUSTIVE_UNITS
+        // With a line to spare nearly every way to start lines fits, so each layout has to be rated.
+        let spare = self.limits.iter().any(Limit::has_a_line_to_spare);
+        movable.count() <= EXHAUSTIVE_UNITS - usize::from(spare)
     }
 
     /// The best layouts found, best first, all different and all within limits, without the
@@ -211,6 +229,7 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
             // Both, because opening the last group rarely gains by itself: what follows it has to
             // fit first.
             for open in [false, true] {
+                starts.push(self.by_writers(open));
                 starts.push(self.clustered(&clusters, open));
                 starts.push(self.heat_lines(open));
             }

@@ -62,6 +62,23 @@ fn one_more_line_is_offered_where_sizes_are_to_stay() {
     assert!(found.aligned.is_none(), "all objects start lines");
 }
 
+/// Objects of 16 bytes that start anywhere: one line for each writer takes what the last line lacks,
+/// too.
+#[test]
+fn a_struct_of_a_quarter_line_is_split_by_who_writes() {
+    let found = advice("apart", 0, |world| {
+        let object = object(Heap::Apart, 1);
+        world.store(0, F::Apart, object);
+        world.store(1, F::Apart, object + 8);
+        world.wait(1000);
+    });
+    assert!(found.recommended().is_none(), "{:?}", found.tried);
+    let grown = found.grown.unwrap();
+    assert_eq!(grown.bytes, ByteSize(64 - 16 + 64));
+    assert!(grown.tried.confirmed());
+    assert!(grown.tried.relative() < 0.1, "{}", grown.tried.relative());
+}
+
 #[test]
 fn one_more_line_that_gains_nothing_is_not_offered() {
     let shared = |world: &mut World| {

@@ -59,7 +59,7 @@ pub struct AdviceDocument {
     pub recommended: Option<AdvisedLayout>,
     /// The other layouts that were replayed, best first.
     pub others: Vec<AdvisedLayout>,
-    /// Only if `max_growth` is 0 and one more line gains noticeably more, confirmed by replay.
+    /// Only if `max_growth` is 0 and one or two more lines gain noticeably more, confirmed by replay.
     #[serde(default)]
     pub with_growth: Option<GrownLayout>,
     /// Only if objects do not start lines and aligning them gains, confirmed by replay.

@@ -126,9 +126,14 @@ fn advice_is_read_back_with_its_layouts_and_remedies() {
         "{second}"
     );
     assert!(!text(&document).contains("With one more line"));
-    let layout = recommended.clone();
-    let bytes = layout.footprints[0];
-    let bytes = format!("{} to {} bytes", bytes.before.bytes, bytes.after.bytes);
+    let mut layout = recommended.clone();
+    let before = layout.footprints[0].before;
+    let after = &mut layout.footprints[0].after;
+    (after.bytes, after.lines) = (before.bytes + 64, before.lines + 1);
+    let each = -layout.effects[0][0].types.difference / 64.0;
+    let bytes = format!("{} to {} bytes", before.bytes, before.bytes + 64);
+    let bytes = format!("{bytes}, {each:.0} cycles saved by each");
+    let edit = layout.edits.trim_end().to_owned();
     document.aligned = Some(AlignedObjects {
         edits: "base-align rq line\n".to_owned(),
         advice: "aligned_alloc(64, …)".to_owned(),
@@ -144,6 +149,7 @@ fn advice_is_read_back_with_its_layouts_and_remedies() {
     let gain = shown.lines().next().unwrap().split_once(": ").unwrap().1;
     let gain = gain.split_once(" of its cost").unwrap().0;
     let machine = "of its cost on westmere-4s-80";
+    assert!(shown.contains(&edit), "{shown}");
     for line in [
         format!("With one more line (--max-growth 64, {bytes}): {gain} {machine}."),
         format!(

@@ -79,6 +79,28 @@ impl Search<'_, '_, '_> {
         here
     }
 
+    /// The members that the same CPUs write together, each such set from a line's start; what
+    /// nobody writes is one set, too.
+    pub(super) fn by_writers(&self, open: bool) -> Candidate {
+        let mut candidate = Candidate::original(self.shape);
+        let mut sets: BTreeMap<Vec<u64>, Vec<usize>> = BTreeMap::new();
+        for &unit in self.hot.iter().take(HOT_UNITS) {
+            let writers = self.objective.models.iter();
+            let writers = writers.map(|model| model.writers(unit)).collect();
+            sets.entry(writers).or_default().push(unit);
+        }
+        for units in sets.into_values().take(SEGMENTS_MAX) {
+            candidate.segments.push(Vec::new());
+            let segment = candidate.segments.len() - 1;
+            for unit in units {
+                candidate.take(unit);
+                candidate.put_into(segment, unit, self.metrics());
+            }
+        }
+        candidate.open = open && !candidate.segments.is_empty();
+        candidate
+    }
+
     /// Units joined bottom up: each time the two groups that save most when they share a line, as
     /// long as they fit on one.
     pub(super) fn clusters(&self) -> Vec<Vec<usize>> {

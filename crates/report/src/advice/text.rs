@@ -103,17 +103,8 @@ fn by_machine<'t>(
 
 /// What is confirmed to gain next to the layout, and is not the default: it takes memory, or is not a matter of order.
 fn alternatives(advice: &AdviceDocument, out: &mut Text) {
-    if let Some(GrownLayout { max_growth, layout }) = &advice.with_growth {
-        let bytes = layout.footprints.first().map(|change| {
-            let (before, after) = (change.before.bytes, change.after.bytes);
-            format!(", {before} to {after} bytes")
-        });
-        let _ = writeln!(
-            out,
-            "With one more line (--max-growth {max_growth}{}): {}.",
-            bytes.unwrap_or_default(),
-            gains(advice, &layout.effects)
-        );
+    if let Some(grown) = &advice.with_growth {
+        with_growth(advice, grown, out);
     }
     if let Some(aligned) = &advice.aligned {
         let _ = writeln!(
@@ -126,6 +117,28 @@ fn alternatives(advice: &AdviceDocument, out: &mut Text) {
             aligned.edits.trim_end()
         );
     }
+}
+
+/// A layout that takes more memory: what it gains, for each byte too, and its edit.
+fn with_growth(advice: &AdviceDocument, grown: &GrownLayout, out: &mut Text) {
+    let GrownLayout { max_growth, layout } = grown;
+    let (mut lines, mut bytes) = ("more lines", String::new());
+    if let Some(change) = layout.footprints.first() {
+        if change.after.lines == change.before.lines + 1 {
+            lines = "one more line";
+        }
+        let (before, after) = (change.before.bytes, change.after.bytes);
+        let effect = layout.effects.first().and_then(|effects| effects.first());
+        let more = after.saturating_sub(before).max(1) as f64;
+        let each = effect.map_or(0.0, |effect| -effect.types.difference / more);
+        bytes = format!(", {before} to {after} bytes, {each:.0} cycles saved by each");
+    }
+    let _ = writeln!(
+        out,
+        "With {lines} (--max-growth {max_growth}{bytes}): {}.\n{}",
+        gains(advice, &layout.effects),
+        layout.edits.trim_end()
+    );
 }
 
 /// The change of the type's cost on each machine.
