@@ -32,6 +32,7 @@ mod reuse;
 mod sharing;
 mod silent;
 mod trials;
+mod writers;
 
 use linemate_answers::{Remedy, RemedyEffect, RemedyKind, RemedyList};
 use linemate_experiment::scene::{Scene, Watch};
@@ -159,7 +160,11 @@ fn candidates(context: &Context<'_>) -> Candidates {
             RemedyKind::Derive => derivable::find(context),
             RemedyKind::SplitPerCpu => percpu::find(context),
             RemedyKind::CoAllocate => partners::find(context),
-            RemedyKind::OwnLine => own_line::find(context),
+            RemedyKind::OwnLine => {
+                let mut found = own_line::find(context);
+                found.extend(writers::find(context));
+                found
+            }
             RemedyKind::PadElements => {
                 let mut found = apart::elements(context);
                 found.extend(elements::find(context));

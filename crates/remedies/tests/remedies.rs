@@ -332,6 +332,43 @@ fn a_field_that_takes_its_neighbours_line_away_gets_its_own() {
 }
 
 #[test]
+fn a_struct_of_one_line_is_split_by_who_writes() {
+    let stats = object(Heap::Stats, 0);
+    let round = |w: &mut World, _| {
+        w.rmw(0, F::Look, stats);
+        w.rmw(1, F::Look, stats + 8);
+        w.wait(1000);
+    };
+    let found = of_kind(RemedyKind::OwnLine, round);
+    assert_eq!(subjects(&found), ["stats"]);
+    assert_eq!(
+        found[0].reasons.notes,
+        ["CPU 0 writes events", "CPU 1 writes bytes"]
+    );
+    assert_eq!(
+        found[0].trials[0].edits,
+        "type stats\nisolate events\nisolate bytes\n"
+    );
+    assert!(gains(&found[0]));
+    // The same words, each written by both.
+    let together = |w: &mut World, _| {
+        for cpu in [0, 1] {
+            w.rmw(cpu, F::Look, stats);
+            w.rmw(cpu, F::Look, stats + 8);
+        }
+    };
+    assert_eq!(subjects(&of_kind(RemedyKind::OwnLine, together)), [""; 0]);
+    // Elements of an array are padded instead.
+    let elements = |w: &mut World, _| {
+        for (cpu, number) in [(0, 0), (1, 1)] {
+            w.store(cpu, F::Slot, object(Heap::Slot, number));
+            w.load(cpu, F::Slot, object(Heap::Slot, number) + 8);
+        }
+    };
+    assert_eq!(subjects(&of_kind(RemedyKind::OwnLine, elements)), [""; 0]);
+}
+
+#[test]
 fn words_that_are_exchanged_are_no_layouts_business() {
     let mode = object(Heap::Crate, 0) + MODE;
     let round = |w: &mut World, _| {
