@@ -47,6 +47,9 @@ impl fmt::Display for SourcePlace {
     }
 }
 
+/// The lengths of call instructions of x86-64: by a register, by a pointer in memory, relative.
+const CALL_BYTES: [u64; 6] = [2, 3, 4, 5, 6, 7];
+
 /// The source locations of a recording's program instructions. The kernel has none: a recording has
 /// no lines for it.
 #[derive(Debug, Default)]
@@ -86,6 +89,14 @@ impl SourcePlaces {
     pub fn at(&self, pc: GuestAddr) -> Option<&SourcePlace> {
         self.places.get(&pc)
     }
+
+    /// Where the call is that returns to an address: calls push it, so they are recorded.
+    #[must_use]
+    pub fn of_call(&self, back: GuestAddr) -> Option<&SourcePlace> {
+        let starts = CALL_BYTES.map(|bytes| GuestAddr(back.0.wrapping_sub(bytes)));
+        // The nearest: no other instruction starts inside the call.
+        starts.into_iter().find_map(|pc| self.places.get(&pc))
+    }
 }
 
 #[cfg(test)]
@@ -115,6 +126,25 @@ mod tests {
             ..frame("", Some("a.c"), 1)
         }]);
         assert_eq!(nameless.unwrap().to_string(), "a.c:1");
+    }
+
+    #[test]
+    fn a_call_is_found_by_where_it_returns_to() {
+        let place = |line| SourcePlace {
+            file: "a.c".to_owned(),
+            line,
+            functions: Vec::new(),
+        };
+        let at = [(0x1000, 1), (0x1003, 2), (0x1008, 3)];
+        let at = at.map(|(pc, line)| (GuestAddr(pc), place(line)));
+        let places = SourcePlaces {
+            places: at.into_iter().collect(),
+        };
+        let line = |back| places.of_call(GuestAddr(back)).map(|place| place.line);
+        assert_eq!(line(0x1008), Some(2), "a call of five bytes");
+        assert_eq!(line(0x100a), Some(3), "a call of two bytes");
+        assert_eq!(line(0x1010), None);
+        assert_eq!(line(0), None);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Arrays that are members of a type, or programs' variables of numbers, whose elements each belong
-//! to one CPU, with several on a line.
+//! Arrays that are members of a type, or programs' variables and blocks of numbers, whose elements
+//! each belong to one CPU, with several on a line.
 //!
 //! Counts are by offset in a type, over all its objects: an offset is an element only if one object
 //! is accessed.
@@ -80,7 +80,8 @@ fn element<'f>(field: &'f Field, key: &Key) -> Option<(ArrayId<'f>, u64)> {
     }
     let offset = u64::from(key.offset);
     let Some(ty) = field.outer else {
-        // A program's variable without a struct holds numbers. The contents of the kernel's are
+        // A program's variable or block without a struct holds numbers. Of several blocks each
+        // offset has several writers, so they are not one array. The contents of the kernel's are
         // unknown.
         let by_program = key.pc.0 >> 63 == 0;
         let array = ArrayId {
@@ -110,7 +111,8 @@ fn one(context: &Context<'_>, id: ArrayId<'_>, array: &ArrayUse) -> Option<Remed
         stride,
     } = id;
     let line = context.options.machine.line.bytes();
-    let pairs = apart_on_a_line(stride, &array.writers, line);
+    let owners = owners(&array.writers);
+    let pairs = apart_on_a_line(stride, &owners, line);
     let ids: Vec<FieldId> = array.fields.iter().copied().collect();
     let mut cost = Cost::default();
     for id in &ids {
@@ -124,6 +126,8 @@ fn one(context: &Context<'_>, id: ArrayId<'_>, array: &ArrayUse) -> Option<Remed
     reasons.notes.push(format!(
         "elements are {stride} bytes apart: {pairs} are written by one CPU and share a line with the next, which another one writes"
     ));
+    let ranges = ranges(&owners);
+    reasons.notes.extend(ranges_note(&ranges));
     let (model, schema) = (context.analysis.model(), context.analysis.schema());
     let outer = ty.and_then(|ty| schema.get(ty)).map(|about| about.id);
     let how = match outer {
@@ -137,10 +141,15 @@ fn one(context: &Context<'_>, id: ArrayId<'_>, array: &ArrayUse) -> Option<Remed
             Some(_) => format!("{owner}.{path}[]"),
             None => owner.clone(),
         },
-        advice: format!(
-            "give each element lines of its own ({} bytes each), as a struct with {how}",
-            stride.next_multiple_of(line),
-        ),
+        advice: match ranges.iter().any(|range| range.first < range.last) {
+            true => format!(
+                "start each CPU's elements on a line of their own: a block for each, with {how}"
+            ),
+            false => format!(
+                "give each element lines of its own ({} bytes each), as a struct with {how}",
+                stride.next_multiple_of(line),
+            ),
+        },
         concerns: vec![owner],
         stake: apart::stake(&cost),
         reasons,
@@ -161,13 +170,55 @@ fn padded(place: Home) -> Trial {
     trial(Some(&place.subject), edits)
 }
 
-/// How many elements share a line with the next and are written by one CPU each, not the same. CPUs
-/// that write all elements set up the array and do not count, unless they are an element's only
-/// writers.
-fn apart_on_a_line(stride: u64, writers: &BTreeMap<u64, CpuSet>, line: u64) -> usize {
-    if stride == 0 || stride % line == 0 {
-        return 0;
+/// Elements in a row that one CPU writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Range {
+    first: u64,
+    last: u64,
+    cpu: u16,
+}
+
+/// The elements that one CPU each writes, as far as they follow each other.
+fn ranges(owners: &[(u64, Option<u16>)]) -> Vec<Range> {
+    let mut ranges: Vec<Range> = Vec::new();
+    for (number, owner) in owners {
+        let Some(cpu) = *owner else { continue };
+        match ranges.last_mut() {
+            Some(range) if range.cpu == cpu && range.last + 1 == *number => range.last = *number,
+            _ => ranges.push(Range {
+                first: *number,
+                last: *number,
+                cpu,
+            }),
+        }
     }
+    ranges
+}
+
+/// The maximum number of ranges named in a remedy: enough to see the pattern.
+const RANGES_NAMED: usize = 4;
+
+/// Who writes which elements; nothing without ranges.
+fn ranges_note(ranges: &[Range]) -> Option<String> {
+    let named = ranges.iter().take(RANGES_NAMED).map(|range| {
+        let Range { first, last, cpu } = range;
+        match first == last {
+            true => format!("{first} by CPU {cpu}"),
+            false => format!("{first} to {last} by CPU {cpu}"),
+        }
+    });
+    let named: Vec<String> = named.collect();
+    let more = if ranges.len() > RANGES_NAMED {
+        ", …"
+    } else {
+        ""
+    };
+    (!named.is_empty()).then(|| format!("elements are written: {}{more}", named.join(", ")))
+}
+
+/// The CPU that each element belongs to: the only one that writes it. CPUs that write all elements
+/// set up the array and do not count, unless they are an element's only writers.
+fn owners(writers: &BTreeMap<u64, CpuSet>) -> Vec<(u64, Option<u16>)> {
     let sets = writers
         .values()
         .map(|set| set.iter().collect::<BTreeSet<u16>>());
@@ -179,7 +230,14 @@ fn apart_on_a_line(stride: u64, writers: &BTreeMap<u64, CpuSet>, line: u64) -> u
         let own = if own.is_empty() { all } else { own };
         own.first().copied().filter(|_| own.len() == 1)
     };
-    let owners: Vec<(u64, Option<u16>)> = writers.iter().map(|(n, set)| (*n, owner(set))).collect();
+    writers.iter().map(|(n, set)| (*n, owner(set))).collect()
+}
+
+/// How many elements share a line with the next and belong to one CPU each, not the same.
+fn apart_on_a_line(stride: u64, owners: &[(u64, Option<u16>)], line: u64) -> usize {
+    if stride == 0 || stride % line == 0 {
+        return 0;
+    }
     let differ = |pair: &&[(u64, Option<u16>)]| {
         let [(a, one), (b, other)] = [pair[0], pair[1]];
         a + 1 == b && one.is_some() && other.is_some() && one != other
@@ -202,7 +260,31 @@ mod tests {
             set
         };
         let writers = (0..).zip(writers.iter().map(set)).collect();
-        apart_on_a_line(stride, &writers, 64)
+        apart_on_a_line(stride, &owners(&writers), 64)
+    }
+
+    #[test]
+    fn elements_of_one_writer_in_a_row_are_a_range() {
+        let range = |first, last, cpu| Range { first, last, cpu };
+        let owners = [
+            (0, Some(1)),
+            (1, Some(1)),
+            (2, Some(2)),
+            (3, None),
+            (4, Some(2)),
+            (6, Some(2)),
+        ];
+        let found = ranges(&owners);
+        let expected = [
+            range(0, 1, 1),
+            range(2, 2, 2),
+            range(4, 4, 2),
+            range(6, 6, 2),
+        ];
+        assert_eq!(found, expected);
+        let note = "elements are written: 0 to 1 by CPU 1, 2 by CPU 2, 4 by CPU 2, 6 by CPU 2";
+        assert_eq!(ranges_note(&found).as_deref(), Some(note));
+        assert_eq!(ranges_note(&[]), None);
     }
 
     #[test]

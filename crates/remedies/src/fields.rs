@@ -8,9 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use linemate_attribution::schema::{Schema, TypeIndex};
 use linemate_attribution::tally::{Count, CpuSet, Key};
-use linemate_attribution::{Analysis, Bucket, FieldRef, Subject as Owner, SubjectId, Tally};
+use linemate_attribution::{
+    Analysis, Bucket, FieldRef, FunctionName, SourcePlaces, Subject as Owner, SubjectId, Tally,
+};
 use linemate_layout::{EditSubject, plan::resolve};
-use linemate_recording::AccessKind;
+use linemate_recording::{AccessKind, GuestAddr};
 use linemate_types::{ByteOffset, FlatType, Leaf, Type, TypeId, TypeModel};
 use rustc_hash::FxHashMap;
 
@@ -65,7 +67,8 @@ impl UseCounts {
 /// A field or variable.
 #[derive(Clone, Debug)]
 pub(crate) struct Field {
-    /// `TYPE.PATH`, `VARIABLE.PATH` for a type without a tag, or the variable.
+    /// `TYPE.PATH`, `VARIABLE.PATH` for a type without a tag, the variable, or `LABEL allocated at
+    /// PLACE` for a program's blocks without a struct.
     pub(crate) name: String,
     /// The outermost type, or the variable: what a user requests advice for.
     pub(crate) owner: String,
@@ -94,12 +97,14 @@ pub(crate) struct Fields {
 
 impl Fields {
     /// The fields that a tally has accesses to, in the order of (subject, offset).
-    pub(crate) fn new(analysis: &Analysis<'_>, tally: &Tally, line_bytes: u64) -> Fields {
+    pub(crate) fn new<'a>(analysis: &'a Analysis<'a>, tally: &Tally, line_bytes: u64) -> Fields {
         let mut builder = FieldsBuilder {
             model: analysis.model(),
             schema: analysis.schema(),
             line_bytes,
             flats: FxHashMap::default(),
+            places: None,
+            analysis,
             known: BTreeMap::new(),
             fields: Fields {
                 has_fields: vec![false; analysis.subjects().len()],
@@ -151,6 +156,9 @@ struct FieldsBuilder<'a> {
     schema: &'a Schema,
     line_bytes: u64,
     flats: FxHashMap<TypeIndex, Option<FlatType>>,
+    /// Where programs request arrays; read when the first one is found.
+    places: Option<SourcePlaces>,
+    analysis: &'a Analysis<'a>,
     /// By type and leaf, or by variable.
     known: BTreeMap<(Option<(TypeIndex, u32)>, String), FieldId>,
     fields: Fields,
@@ -164,18 +172,35 @@ impl FieldsBuilder<'_> {
         );
         let (field, place) = match owner.ty {
             Some(ty) => (self.typed(ty, owner, at.byte())?, at),
-            None if variable => (self.variable(owner), whole(at.subject)),
-            None => return None,
+            None if variable => (self.variable(owner, owner.label.clone()), whole(at.subject)),
+            None => (self.allocation(owner)?, whole(at.subject)),
         };
         self.fields.by_place.insert(place, field);
         self.fields.has_fields[at.subject.index()] = true;
         Some(field)
     }
 
-    fn variable(&mut self, owner: &Owner) -> FieldId {
+    /// The blocks that a program requests in one place, without a struct in them.
+    fn allocation(&mut self, owner: &Owner) -> Option<FieldId> {
+        let is_block = matches!(owner.bucket, Bucket::HeapScalar | Bucket::HeapSite);
+        let site = owner.site.filter(|_| owner.program && is_block)?;
+        let analysis = self.analysis;
+        let places = self.places.get_or_insert_with(|| analysis.source_places());
+        let place = match places.of_call(site) {
+            Some(place) => place.to_string(),
+            None => {
+                let inside = GuestAddr(site.0.wrapping_sub(1));
+                FunctionName::at(analysis.symbols(), inside).to_string()
+            }
+        };
+        let name = format!("{} allocated at {place}", owner.label);
+        Some(self.variable(owner, name))
+    }
+
+    fn variable(&mut self, owner: &Owner, name: String) -> FieldId {
         let field = Field {
-            name: owner.label.clone(),
-            owner: owner.label.clone(),
+            name: name.clone(),
+            owner: name.clone(),
             outer: None,
             leaf: None,
             owned: owner.percpu || owner.of_threads,
@@ -183,7 +208,7 @@ impl FieldsBuilder<'_> {
             room: None,
             used: UseCounts::default(),
         };
-        self.number((None, owner.label.clone()), field)
+        self.number((None, name), field)
     }
 
     fn typed(&mut self, ty: TypeIndex, owner: &Owner, offset: ByteOffset) -> Option<FieldId> {
