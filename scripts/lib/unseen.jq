@@ -1,0 +1,33 @@
+# Turns the JSON of `linemate report` and `linemate advise` into the table of evidence/programs.md about workloads/unseen.
+
+def round1: . * 10 | round / 10;
+def signed: round1 | if . > 0 then "+\(.)" else tostring end;
+def answer: if . then "yes" else "no" end;
+
+def unseen_head: "| case | culprit, rank by cost | report's first line names it | fix offered | confirmed | first in the list | rebuilt with the fix, of all cost |",
+	"|---|---|---|---|---|---|---|";
+
+# Remedies that give something another place.
+def placing: select(.kind | IN("own_line", "pad_elements", "allocate_apart"));
+
+# The changes that replay measured of a remedy's edits, of all that the concerned types cost.
+def tried: .trials[].effect | objects | .tried | objects | .types;
+def gains: [tried | select(.significant and .difference < 0)] != [];
+def said: ([tried | "\(100 * .difference / .without | signed) %"] | first) // "no edit";
+
+# The rows by cost, most first: what the kernel does has no names in these recordings.
+def by_cost: .costs.types | sort_by(-.cycles) | map(.name);
+
+def is_fix($culprit; $fix): (.subject | test($culprit)) and ([.advice, .trials[].edits] | join(" ") | test($fix));
+
+def unseen_row: (($report | by_cost) | map(test($culprit)) | index(true)) as $rank
+	| ($advice.remedies.remedies // []) as $all
+	| ($all | map(is_fix($culprit; $fix)) | index(true)) as $at
+	| "| `\($case)` | \(if $rank == null then "**none**; first is `\($report | by_cost | first)`" else "`\(($report | by_cost)[$rank])`, \($rank + 1)" end) | \($headline | test($culprit | ltrimstr("^")) | answer) | \(if $at == null then "no" else "`\($all[$at].advice)`" end) | \(if $at == null then "-" elif ($all[$at] | gains) then $all[$at] | said else "no" end) | \(if $at == null then "-" else $at == 0 | answer end) | \(100 * ($fixed.costs.whole.cycles - $report.costs.whole.cycles) / $report.costs.whole.cycles | signed) % |";
+
+def control_head: "| control | claims |", "|---|---|";
+
+# A claim is a remedy that places something and gains, or has no edit to try.
+def claims: [.remedies.remedies // [] | .[] | placing | select(gains or .trials == []) | "\(.kind) of `\(.subject)`"];
+
+def control_row: "| `\($case)` | \($advice | claims | if . == [] then "none" else join("; ") end) |";
