@@ -23,7 +23,7 @@ use linemate_session::rounds::Rounds;
 use linemate_session::shelf::{self, Part};
 use linemate_session::step::Step;
 use linemate_session::stream::{FollowedPacker, Reader, Stream, Tables, Wanted};
-use linemate_types::{ByteSize, TypeModel};
+use linemate_types::ByteSize;
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
@@ -32,7 +32,6 @@ use crate::conditions::Seed;
 use crate::error::ExperimentError;
 use crate::known::{KnownOutcomes, question_of_moved};
 use crate::runner::{FILLING, Job, Runner};
-use crate::scene::Scene;
 use crate::setup::Experiment;
 use crate::supply::{Batches, Supply};
 use crate::variant::{Memory, Unedited, Variant};
@@ -74,7 +73,6 @@ pub(crate) struct EditedLines {
     moved: Vec<bool>,
     /// Both lines of each pair: one is fetched with the other.
     pairs: FxHashSet<PairNumber>,
-    objects: FxHashSet<GuestAddr>,
 }
 
 impl EditedLines {
@@ -83,7 +81,6 @@ impl EditedLines {
             line,
             moved,
             pairs: FxHashSet::default(),
-            objects: FxHashSet::default(),
         }
     }
 
@@ -95,20 +92,6 @@ impl EditedLines {
     fn add_bytes(&mut self, first: GuestAddr, size: ByteSize) {
         let (first, last) = (self.pair(first), self.pair(last_byte(first, size)));
         self.pairs.extend((first.0..=last.0).map(PairNumber));
-    }
-
-    /// Those of an access to a moved object, and of the object.
-    fn add(&mut self, step: &Step, scene: &Scene<'_>, model: &TypeModel) {
-        let addr = step.access.addr;
-        let base = GuestAddr(addr.0.wrapping_sub(u64::from(step.offset)));
-        if self.objects.insert(base) {
-            let ty = scene.types.get(step.subject.index()).copied().flatten();
-            let size = ByteSize(ty.and_then(|ty| model.size_of(ty)).unwrap_or(0));
-            if (ByteSize(1)..=OBJECT_MAX).contains(&size) {
-                self.add_bytes(base, size);
-            }
-        }
-        self.add_bytes(addr, size_of_access(step));
     }
 
     /// Whether the access is to one of them.
@@ -237,7 +220,7 @@ impl<'a> Experiment<'a> {
             && machine.l2_streamer.is_none()
             && machine.l1_stride.is_none();
         let plain = !self.conditions.exact && !self.conditions.cold && self.cpus.copies == 1;
-        let whole = self.lines || self.under.is_some() || self.filter().is_none();
+        let whole = self.whole || self.lines || self.under.is_some() || self.filter().is_none();
         if !by_line || !plain || whole || edited.is_empty() {
             return None;
         }
@@ -451,21 +434,52 @@ impl<'a> Experiment<'a> {
         })
     }
 
-    /// The lines of all moved objects.
+    /// The lines of all moved objects: by the recording's counts, which have every object that was
+    /// accessed, and by the stream where more than the objects was.
     fn find_lines(&self, lines: &mut EditedLines) -> Result<(), ExperimentError> {
+        for (subject, objects) in self.scene.objects.iter().enumerate() {
+            let moved = lines.moved.get(subject) == Some(&true);
+            if let Some(size) = self.followed_size(subject).filter(|_| moved) {
+                let bases = objects.keys().copied().map(GuestAddr);
+                bases.for_each(|base| lines.add_bytes(base, size));
+            }
+        }
+        let beyond = self.accessed_beyond(lines);
+        if !beyond.contains(&true) {
+            return Ok(());
+        }
         let stream = self.scene.session.stream(self.machine.line)?;
         let tables = self.scene.tables();
-        let moved = lines.moved.clone();
-        let model = self.scene.session.analysis().model();
-        let wanted = Wanted::Only(&moved);
+        let wanted = Wanted::Only(&beyond);
         let mut reader = Reader::new(stream, self.scene.ownership, &tables, wanted);
         let mut rounds = Rounds::default();
         while reader.next(&mut rounds)? {
             for step in &rounds.steps {
-                lines.add(step, self.scene, model);
+                lines.add_bytes(step.access.addr, size_of_access(step));
             }
         }
         Ok(())
+    }
+
+    /// The size of a subject's objects where all of their lines are followed.
+    fn followed_size(&self, subject: usize) -> Option<ByteSize> {
+        let ty = self.scene.types.get(subject).copied().flatten()?;
+        let model = self.scene.session.analysis().model();
+        let size = ByteSize(model.size_of(ty)?);
+        (ByteSize(1)..=OBJECT_MAX).contains(&size).then_some(size)
+    }
+
+    /// By subject: whether it is moved, and more was accessed than those lines: elements of a
+    /// flexible array, or an object of which not all lines are followed.
+    fn accessed_beyond(&self, lines: &EditedLines) -> Vec<bool> {
+        let mut beyond = vec![false; lines.moved.len()];
+        for row in self.scene.session.rows() {
+            let subject = row.subject.index();
+            let end = ByteSize(u64::from(row.offset) + u64::from(row.size.max(1)));
+            let inside = self.followed_size(subject).is_some_and(|size| end <= size);
+            beyond[subject] |= lines.moved[subject] && !inside;
+        }
+        beyond
     }
 
     fn replay_partial(

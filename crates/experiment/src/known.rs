@@ -83,6 +83,7 @@ fn question(experiment: &Experiment<'_>, layout: Unedited) -> Digest {
         lines,
         under,
         memory: _,
+        whole: _,
     } = experiment;
     let under = under.map(|under| under.question);
     // The kernel's code decides nothing else.
@@ -91,7 +92,8 @@ fn question(experiment: &Experiment<'_>, layout: Unedited) -> Digest {
     let _ = write!(
         digest,
         // By debug formatting, which has every field: one that is added later is part of the
-        // question without a line here. `memory` decides only how many replays run at a time.
+        // question without a line here. `memory` decides only how many replays run at a time,
+        // and `whole` nothing about a layout without edits.
         "{layout:?} {machine:?} {code:?} {cpus:?} {conditions:?} {lines} {under:?} {:?} {:?} {:?}",
         scene.keys, scene.sites, scene.sources
     );

@@ -26,6 +26,8 @@ pub struct Experiment<'a> {
     pub under: Option<&'a Under>,
     /// How many bytes all replays that are held at a time may take, about; two are held in any case. Decides nothing but time.
     pub memory: usize,
+    /// Whether edits are replayed whole even where a difference would do: to compare both.
+    pub whole: bool,
 }
 
 impl<'a> Experiment<'a> {
@@ -51,6 +53,7 @@ impl<'a> Experiment<'a> {
             lines: false,
             under: None,
             memory: supply::memory(),
+            whole: false,
         })
     }
 }

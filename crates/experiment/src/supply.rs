@@ -65,6 +65,9 @@ pub(crate) struct Supply<'s> {
     pub(crate) waves: u64,
     /// Bytes of all replays together.
     memory: usize,
+    /// How many count at a time, at most: of more CPUs than were recorded each holds a tape of
+    /// hundreds of megabytes, and then all CPUs on one thread.
+    counted_at_once: Option<usize>,
 }
 
 impl<'s> Supply<'s> {
@@ -82,6 +85,7 @@ impl<'s> Supply<'s> {
             at_once,
             waves: (replays.batches * replays.in_batch.div_ceil(at_once)) as u64,
             memory,
+            counted_at_once: (replays.cpus.1 > 1).then(rayon::current_num_threads),
         }
     }
 
@@ -104,7 +108,8 @@ impl<'s> Supply<'s> {
                 later.dedup();
                 count + later.len()
             };
-            let mut counts = (1..=jobs.len()).rev();
+            let threads = self.counted_at_once.unwrap_or(jobs.len()).max(1);
+            let mut counts = (1..=jobs.len().min(threads)).rev();
             let count = counts.find(|count| held(*count) <= most).unwrap_or(1);
             let (now, later) = jobs.split_at(count);
             parts.push(now);
@@ -232,6 +237,16 @@ mod tests {
         assert_eq!(parts(500), [4, 4]);
         assert_eq!(parts(499), [2, 3, 3], "two, and two that are filled");
         assert_eq!(parts(0), [1; 8], "one at least");
+    }
+
+    #[test]
+    fn no_more_count_at_once_than_there_are_threads() {
+        let supply = Supply {
+            counted_at_once: Some(2),
+            ..supply(800)
+        };
+        let parts = supply.parts(&[0, 0, 0, 0, 1], |variant| *variant, 100);
+        assert_eq!(parts, [&[0, 0][..], &[0, 0], &[1]]);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::ops::Range;
 use linemate_machine::{CacheShape, CoreId, DomainId, LlcIndex, LlcShape, Machine};
 
 use crate::cache::address::Line;
+use crate::cache::by_use::{first_to_back, last_to_front};
 use crate::size;
 
 /// The copy is newer than that of the outer levels.
@@ -225,14 +226,14 @@ impl Cache {
             true => 0,
             false => {
                 let at = set.iter().position(|held| *held == line + 1)?;
-                set[..=at].rotate_right(1);
+                last_to_front(&mut set[..=at]);
                 // Both arrays in step: `held[way]` belongs to `lines[way]` at all times.
-                self.held[base..=base + at].rotate_right(1);
+                last_to_front(&mut self.held[base..=base + at]);
                 at
             }
         };
         if let Some(uses) = &mut self.uses {
-            uses.stamps[base..=base + at].rotate_right(1);
+            last_to_front(&mut uses.stamps[base..=base + at]);
             uses.stamps[base] = uses.now;
         }
         Some(base)
@@ -295,7 +296,7 @@ impl Cache {
         let (way, end) = (base + at, base + self.ways);
         let full = self.lines[end - 1] != 0;
         if let Some(uses) = &mut self.uses {
-            uses.stamps[way..end].rotate_right(1);
+            last_to_front(&mut uses.stamps[way..end]);
             let used = std::mem::replace(&mut uses.stamps[way], uses.now);
             if full {
                 let set = (line & self.set_mask) as u32;
@@ -303,10 +304,9 @@ impl Cache {
                 uses.evicted.push(Evicted { set, used, now });
             }
         }
-        // The rotation brings the set's last way, which is empty or least recently used, to the
-        // place of the new line.
-        self.lines[way..end].rotate_right(1);
-        self.held[way..end].rotate_right(1);
+        // The set's last way, empty or least recently used, comes to the place of the new line.
+        last_to_front(&mut self.lines[way..end]);
+        last_to_front(&mut self.held[way..end]);
         let new = [
             new.touched,
             u64::from(new.slot) | u64::from(new.flags) << 32,
@@ -326,10 +326,10 @@ impl Cache {
         let way = self.find(line)?;
         let end = self.base(line) + self.ways;
         let gone = held(self.held[way]);
-        self.lines[way..end].rotate_left(1);
-        self.held[way..end].rotate_left(1);
+        first_to_back(&mut self.lines[way..end]);
+        first_to_back(&mut self.held[way..end]);
         if let Some(uses) = &mut self.uses {
-            uses.stamps[way..end].rotate_left(1);
+            first_to_back(&mut uses.stamps[way..end]);
         }
         // The freed way goes to the set's end: `insert_second` assumes that a set whose first way
         // is empty is empty.
@@ -470,10 +470,10 @@ impl Llc {
         let ways = self.ways_of(line);
         let set = &mut self.sets_by_use[ways.clone()];
         if let Some(at) = set.iter().position(|&held| held == slot + 1) {
-            set[..=at].rotate_right(1);
+            last_to_front(&mut set[..=at]);
             if let Some(uses) = &mut self.uses {
                 let stamps = &mut uses.stamps[ways];
-                stamps[..=at].rotate_right(1);
+                last_to_front(&mut stamps[..=at]);
                 stamps[0] = uses.now;
             }
         }
@@ -484,11 +484,11 @@ impl Llc {
         let ways = self.ways_of(line);
         let number = self.set(line);
         let set = &mut self.sets_by_use[ways.clone()];
-        set.rotate_right(1);
+        last_to_front(set);
         let gone = std::mem::replace(&mut set[0], slot + 1).checked_sub(1);
         if let Some(uses) = &mut self.uses {
             let stamps = &mut uses.stamps[ways];
-            stamps.rotate_right(1);
+            last_to_front(stamps);
             let used = std::mem::replace(&mut stamps[0], uses.now);
             if gone.is_some() {
                 let now = uses.now;
@@ -507,12 +507,12 @@ impl Llc {
         let ways = self.ways_of(line);
         let set = &mut self.sets_by_use[ways.clone()];
         if let Some(at) = set.iter().position(|&held| held == slot + 1) {
-            set[at..].rotate_left(1);
+            first_to_back(&mut set[at..]);
             if let Some(last) = set.last_mut() {
                 *last = 0;
             }
             if let Some(uses) = &mut self.uses {
-                uses.stamps[ways][at..].rotate_left(1);
+                first_to_back(&mut uses.stamps[ways][at..]);
             }
         }
     }

@@ -3,6 +3,7 @@
 
 pub(crate) mod address;
 pub(crate) mod array;
+pub(crate) mod by_use;
 pub(crate) mod directory;
 pub(crate) mod fetch;
 pub(crate) mod fill;
