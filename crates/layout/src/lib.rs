@@ -3,11 +3,13 @@
 //! * [`parse()`] reads the edit language into an [`EditFile`];
 //! * [`origin`] infers a type's declaration: alignments, packing, padding;
 //! * [`Layouts`] lays out types after edits, or for another line size;
+//! * [`declared()`] takes alignments from debug information, as edits;
 //! * [`Plan`] checks a file of edits against a kernel's types: layouts, and rules about accesses and objects.
 //!
 //! Knows types only: no recording, no replay. Reads no files, prints nothing.
 
 pub mod arrange;
+mod declared;
 pub mod edit;
 mod error;
 pub mod foreign;
@@ -22,6 +24,7 @@ pub mod pointer;
 mod slot;
 
 pub use arrange::{Refusal, Slot};
+pub use declared::{DeclaredError, declared};
 pub use edit::{Alignment, Edit, EditFile, EditSubject, Position, Section, Statement, Target};
 pub use layout::{Extent, Layout, Layouts};
 pub use line_starts::LineStart;

@@ -1,9 +1,9 @@
 //! Edited structs with an aligned member, against gcc: the planned layout is what gcc makes of the
 //! edited source.
 //!
-//! Each struct is planned twice: from its offsets alone, as in BTF, where the planner lists the
-//! line starts it is in doubt about and the source decides; and from the DWARF of the object, where
-//! nothing is in doubt.
+//! Each struct is planned three times: from its offsets alone, as in BTF, where the planner lists the
+//! line starts it is in doubt about and the source decides; from the same with the alignments that
+//! the object's DWARF declares; and from the DWARF alone, where nothing is in doubt.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::Command;
 
 use linemate_dwarf::{ProgramFiles, ProgramTypes};
-use linemate_layout::{LineStart, Plan, parse};
+use linemate_layout::{DeclaredError, LineStart, Plan, declared, parse};
 use linemate_testkit::btf_writer::{TypeList, member};
 use linemate_types::{LineSize, TypeModel};
 
@@ -195,6 +195,36 @@ fn planned(model: &TypeModel, name: &str, edits: &str) -> (Places, Vec<LineStart
     (places, plan.layouts.line_starts(id).unwrap())
 }
 
+/// The edits, with the alignments that `dwarf` declares for the members of `model`.
+fn with_declared(
+    model: &TypeModel,
+    dwarf: &TypeModel,
+    name: &str,
+    edits: &str,
+) -> Result<String, DeclaredError> {
+    let mut file = parse(&format!("type {name}\n{edits}\n")).unwrap();
+    let mut plan = Plan::new(model, LineSize::B64, &file, &BTreeMap::new()).unwrap();
+    file.sections.extend(declared(&mut plan, dwarf)?.sections);
+    Ok(file.to_string())
+}
+
+#[test]
+fn debug_information_of_another_kernel_is_refused() {
+    let mut t = TypeList::default();
+    let int = t.unsigned("int", 4);
+    t.structure("s", 8, &[member("a", int, 0), member("b", int, 4)]);
+    let recorded = TypeModel::new(t.types, 8).unwrap();
+    let mut t = TypeList::default();
+    let int = t.unsigned("int", 4);
+    t.structure("s", 8, &[member("b", int, 0), member("a", int, 4)]);
+    let other = TypeModel::with_alignments(t.types, 8).unwrap();
+    let said = with_declared(&recorded, &other, "s", "move a after b");
+    assert_eq!(said, Err(DeclaredError::OtherLayout("s".to_owned())));
+    let none = TypeModel::with_alignments(TypeList::default().types, 8).unwrap();
+    let said = with_declared(&recorded, &none, "s", "move a after b");
+    assert_eq!(said, Err(DeclaredError::NoType("s".to_owned())));
+}
+
 #[test]
 fn what_is_planned_is_what_gcc_makes_of_the_edited_struct() {
     let mut dice = Dice(19);
@@ -222,6 +252,13 @@ fn what_is_planned_is_what_gcc_makes_of_the_edited_struct() {
             "DWARF, {name}: {statement}"
         );
         let model = without_alignments(&name, &structs[&name], &gcc[&name]);
+        let settled = with_declared(&model, &dwarf, &name, &statement).unwrap();
+        let (places, in_doubt) = planned(&model, &name, &settled);
+        assert_eq!(
+            (places, in_doubt),
+            (gcc[&edited].clone(), Vec::new()),
+            "{settled}"
+        );
         let mut said = statement.clone();
         let places = loop {
             let (places, starts) = planned(&model, &name, &said);

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
 use linemate_experiment::variant::VariantError;
-use linemate_layout::{Edit, EditFile, EditSubject, parse, parse_flags};
+use linemate_layout::{Edit, EditFile, EditSubject, Plan, parse, parse_flags};
 use linemate_study::WhatIfError;
-use linemate_types::{KernelImage, TypeModel};
+use linemate_types::{KernelImage, LineSize, TypeModel};
 
 use crate::files::InFile;
+use crate::program;
 
 /// The edited type. The type that `-e` and `--layout-from` edit, and that is reported, is the
 /// question's.
@@ -23,6 +24,10 @@ pub(crate) struct EditArgs {
     /// Take the type's layout from this other kernel
     #[arg(long, value_name = "IMAGE")]
     layout_from: Option<InFile>,
+    /// Debug information of the recorded kernel (vmlinux, or a program that has its types, with DWARF): edited members
+    /// keep the alignments that are declared there, instead of inferred ones
+    #[arg(long, value_name = "FILE")]
+    debuginfo: Option<InFile>,
 }
 
 impl EditArgs {
@@ -66,6 +71,24 @@ impl EditArgs {
             (None, Some(_)) => self.edits(subject),
             _ => Ok(edits),
         }
+    }
+
+    /// The edits, and the alignments that `--debuginfo` declares for the edited members of `model`.
+    pub(crate) fn as_declared(
+        &self,
+        mut edits: EditFile,
+        model: &TypeModel,
+        images: &BTreeMap<String, TypeModel>,
+    ) -> anyhow::Result<EditFile> {
+        let Some(path) = &self.debuginfo else {
+            return Ok(edits);
+        };
+        let plan = Plan::new(model, LineSize::B64, &edits, images);
+        let mut plan = plan.map_err(|error| self.located(&edits, WhatIfError::Plan(error)))?;
+        let declared = linemate_layout::declared(&mut plan, &program::model(path)?);
+        let declared = declared.with_context(|| path.display().to_string())?;
+        edits.sections.extend(declared.sections);
+        Ok(edits)
     }
 
     /// The prefix of errors about that place in the edits.

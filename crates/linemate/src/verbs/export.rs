@@ -277,6 +277,8 @@ fn whatif(
     let report = question.type_name.iter().cloned();
     let report: Vec<EditSubject> = report.map(EditSubject::Named).collect();
     let images = args.edits.images(&edits)?;
+    let model = session.analysis().model();
+    let edits = args.edits.as_declared(edits, model, &images)?;
     let located = |error| args.edits.located(&edits, error);
     let study = Study::new(session, &edits, &images, &report).map_err(located)?;
     let run = StudyRun {

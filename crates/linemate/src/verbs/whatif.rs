@@ -59,6 +59,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let session = question.ask(path, &recording)?;
     let subject = question.subject(&session);
     let edits = args.edits.meant(edits, subject.as_deref())?;
+    let model = session.analysis().model();
+    let edits = args.edits.as_declared(edits, model, &images)?;
     let report: Vec<EditSubject> = subject.into_iter().map(EditSubject::Named).collect();
     let event = question.event(path, &session)?;
     let located = |error| args.edits.located(&edits, error);

@@ -1,0 +1,127 @@
+//! Alignments that the source declares, from debug information, as edits.
+//!
+//! BTF has none. Debug information (DWARF, from version 5 or with gcc's extension) has those that a
+//! declaration requests, also where they cost nothing. As edits they are in the answer, and apply
+//! wherever edits do.
+
+use linemate_types::{BitOffset, ByteAlign, ByteSize, Composite, TypeId, TypeModel};
+
+use crate::arrange::{Slot, unit_name};
+use crate::edit::{Alignment, Edit, EditFile, EditSubject, Position, Section, Statement};
+use crate::origin::{BUILT_LINE, OriginError, Unit};
+use crate::plan::Plan;
+
+/// Why debug information says nothing about the edited types.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DeclaredError {
+    /// It lacks an edited type.
+    #[error("it has no struct {0}")]
+    NoType(String),
+    /// It is of another kernel.
+    #[error("its struct {0} has other members or offsets than the recorded one")]
+    OtherLayout(String),
+    /// The recorded layout cannot be explained.
+    #[error(transparent)]
+    Origin(#[from] OriginError),
+}
+
+/// The statements that give the edited members what their declarations request, where `plan` has
+/// inferred otherwise. Members whose alignment an edit names are left to it.
+///
+/// # Errors
+/// If `debug` lacks an edited type, or has it in another layout.
+pub fn declared(plan: &mut Plan<'_>, debug: &TypeModel) -> Result<EditFile, DeclaredError> {
+    let mut sections = Vec::new();
+    for (name, ids) in plan.types.clone() {
+        let mut statements: Vec<Statement> = Vec::new();
+        for id in ids {
+            for edit in of_type(plan, id, debug, &name)? {
+                if statements.iter().all(|known| known.edit != edit) {
+                    let at = Position::default();
+                    statements.push(Statement { edit, at });
+                }
+            }
+        }
+        if !statements.is_empty() {
+            sections.push(Section {
+                subject: Some(EditSubject::Named(name)),
+                statements,
+            });
+        }
+    }
+    Ok(EditFile { sections })
+}
+
+fn of_type(
+    plan: &mut Plan<'_>,
+    id: TypeId,
+    debug: &TypeModel,
+    name: &str,
+) -> Result<Vec<Edit>, DeclaredError> {
+    let id = plan.layouts.model().strip(id);
+    let (Some(slots), Some(recorded)) =
+        (plan.layouts.slots(id), plan.layouts.model().composite(id))
+    else {
+        return Ok(Vec::new());
+    };
+    let slots = slots.to_vec();
+    let tag = match recorded.name.is_empty() {
+        true => name,
+        false => &*recorded.name,
+    };
+    let source = source_of(debug, recorded, tag)?;
+    let origin = plan.layouts.origin(id)?;
+    let doubted = plan.layouts.line_starts(id)?;
+    let mut edits = Vec::new();
+    for slot in slots.iter().filter(|slot| is_open(slot)) {
+        let unit = &origin.units[slot.unit];
+        let Some(field) = unit_name(plan.layouts.model(), recorded, unit) else {
+            continue;
+        };
+        let natural = plan.layouts.natural_align(recorded, unit);
+        let in_doubt = doubted.iter().any(|start| start.member == field);
+        let by_type = || Alignment::Bytes(ByteSize(natural.bytes()));
+        let declared = declared_alignment(unit, source, natural);
+        // One in doubt that requests nothing starts a line by chance.
+        let alignment = declared.or_else(|| in_doubt.then(by_type));
+        edits.extend(alignment.map(|alignment| Edit::Align {
+            field: field.to_owned(),
+            alignment,
+        }));
+    }
+    Ok(edits)
+}
+
+/// Whether neither an edit nor the recorded layout settles a member's alignment.
+fn is_open(slot: &Slot) -> bool {
+    slot.forced.is_none() && slot.group.is_none()
+}
+
+/// What a unit's declaration requests beyond its type's alignment.
+fn declared_alignment(unit: &Unit, source: &Composite, natural: ByteAlign) -> Option<Alignment> {
+    let member = &source.members[*unit.members.first()?];
+    let bytes = ByteAlign::new(member.alignment.into()).filter(|asked| *asked > natural)?;
+    Some(match bytes == BUILT_LINE.into() {
+        true => Alignment::Line,
+        false => Alignment::Bytes(ByteSize(bytes.bytes())),
+    })
+}
+
+/// The declaration in the debug information, with members as in the recorded type.
+fn source_of<'d>(
+    debug: &'d TypeModel,
+    recorded: &Composite,
+    name: &str,
+) -> Result<&'d Composite, DeclaredError> {
+    let found = debug.declared(name).map(|id| debug.strip(id));
+    let source = found.and_then(|id| debug.composite(id));
+    let source = source.ok_or_else(|| DeclaredError::NoType(name.to_owned()))?;
+    match places(source).eq(places(recorded)) && source.size == recorded.size {
+        true => Ok(source),
+        false => Err(DeclaredError::OtherLayout(name.to_owned())),
+    }
+}
+
+fn places(composite: &Composite) -> impl Iterator<Item = (&str, BitOffset)> {
+    composite.members.iter().map(|m| (&*m.name, m.offset))
+}
