@@ -15,7 +15,7 @@ workload_sources := $(wildcard workloads/*.c workloads/subsystems/*.c)
 workload_binaries := $(patsubst %.c,target/workloads/%,$(notdir $(workload_sources)))
 
 .PHONY: help setup build workloads pages install uninstall demo demo-program page test-page test test-sweep test-spark test-killed test-slurm test-regression fresh lint figures bench cases check-findings sweep \
-	survey sweep-report mutants fuzz clean clean-cache
+	hardware survey sweep-report mutants fuzz clean clean-cache
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -125,6 +125,11 @@ sweep: ## the matrix of sweep/sweep.yaml, recorded, replayed, exported (48 recor
 survey: ## the workloads of workloads/subsystems on Linux 7.3, and what could be changed in it, ranked (hours; resumes after an interruption; SURVEY_OUT)
 	@scripts/setup-beside.sh sweep $(MAKE) --no-print-directory build
 	@scripts/survey.sh
+
+hardware: ## changes that others measured on hardware: recorded, predicted (cases/hardware) and compared (hours; resumes after an interruption)
+	@scripts/setup-beside.sh demo $(MAKE) --no-print-directory build
+	@scripts/hardware.py predict
+	@scripts/hardware.py table
 
 check-findings: ## Linux 7.3 with the patches of cases/next, lockdep and KASAN, under the workloads that they are for (half an hour)
 	@scripts/setup.sh cases

@@ -1,0 +1,307 @@
+#!/usr/bin/env python3
+"""Changes of kernel structs that others measured on hardware, against linemate's predictions.
+
+    scripts/hardware.py predict [ID|ID@CPUS…]   records what is not recorded yet, and replays: predictions.json
+    scripts/hardware.py table                   predictions.json against published.toml, as Markdown
+    scripts/hardware.py --check                 evidence/hardware.md has that table
+
+In cases/hardware, suite.toml says what is recorded and which edit is asked, published.toml what others measured. `predict` never
+opens published.toml, so predictions.json can be committed before anybody compares.
+
+From the environment: LINEMATE (target/release/linemate), HARDWARE_OUT (target/hardware), HARDWARE_RUN (a command before each
+guest, such as `nice`).
+"""
+
+import doctest
+import json
+import math
+import os
+import shlex
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SUITE = ROOT / "cases/hardware"
+PREDICTIONS = SUITE / "predictions.json"
+EVIDENCE = ROOT / "evidence/hardware.md"
+OUT = Path(os.environ.get("HARDWARE_OUT", ROOT / "target/hardware"))
+LINEMATE = os.environ.get("LINEMATE", str(ROOT / "target/release/linemate"))
+
+BEGIN, END = "<!-- made by scripts/hardware.py -->", "<!-- end -->"
+# A published change of at most that many per cent is none: repeated runs of one kernel differ as much.
+NOTHING = 1.0
+# Two figures are of one order of magnitude if neither is more than this many times the other: half a decade.
+MAGNITUDE = math.sqrt(10)
+# What counts as found.
+FIRST = 5
+
+
+def linemate(*words: str) -> dict:
+    """What a verb answers with --json."""
+    run = subprocess.run([LINEMATE, *words, "--json"], check=True, capture_output=True, cwd=ROOT)
+    return json.loads(run.stdout)
+
+
+def recording(case: dict, cpus: int) -> Path:
+    """The recording, made if it is not there."""
+    file = OUT / f"{case['id']}-{cpus}.data"
+    if file.exists():
+        return file
+    OUT.mkdir(parents=True, exist_ok=True)
+    setup = ["--setup", case["setup"]] if "setup" in case else []
+    command = shlex.split(case["command"].replace("{cpus}", str(cpus)))
+    before = shlex.split(os.environ.get("HARDWARE_RUN", ""))
+    record = [LINEMATE, "record", "--kernel", case["kernel"], "--smp", str(cpus), "-o", str(file)]
+    subprocess.run([*before, *record, *setup, "--", *command], check=True, cwd=ROOT)
+    return file
+
+
+def rank(rows: list, fits) -> int | None:
+    """The place of the first row that fits, from 1."""
+    return next((place for place, row in enumerate(rows, 1) if fits(row)), None)
+
+
+def change(measure: dict) -> list[float]:
+    """Per cent, and half its interval."""
+    without = measure["without"] or math.inf
+    return [round(100 * measure[key] / without, 3) for key in ("difference", "ci95")]
+
+
+def has_pair(line: dict, case: dict) -> bool:
+    """Whether a line of the type has both fields of the pair. Names of a union's members are one cell.
+
+    >>> cells = [{"field": "file.f_count"}, {"field": "file.f_path.mnt | f_op"}]
+    >>> [has_pair({"name": "file", "cells": cells}, {"struct": "file", "fields": ["f_count", f]}) for f in ("f_op", "f_pos")]
+    [True, False]
+    """
+    names = {part.removeprefix(f"{case['struct']}.") for cell in line["cells"] for part in cell["field"].split(" | ")}
+    members = {name.split(".")[0].split("[")[0] for name in names}
+    return line["name"] == case["struct"] and set(case["fields"]) <= members
+
+
+def predict(case: dict, cpus: int, machine: str) -> dict:
+    """What linemate says without being asked about the type, and what the edit changes."""
+    file = str(recording(case, cpus))
+    costs = linemate("report", "-i", file, "--machine", machine)["costs"]
+    shared = linemate("report", "-i", file)["types"]
+    advised = linemate("advise", "-i", file, "--machine", machine)["types"]
+    edits = [word for edit in case["edit"] for word in ("-e", edit)]
+    asked = linemate("whatif", "-i", file, "--type", case["struct"], "--machine", machine, *edits)
+    answer = asked["results"][0]
+    of_type = next((row for row in costs["types"] if row["name"] == case["struct"]), None)
+    return {
+        "id": case["id"],
+        "cpus": cpus,
+        "checksum": asked["checksum"],
+        "accesses": answer["accesses"],
+        "rank_shared": rank(shared, lambda row: row["name"] == case["struct"]),
+        "rank_cost": rank(costs["types"], lambda row: row["name"] == case["struct"]),
+        "rank_pair": rank(costs["lines"], lambda row: has_pair(row, case)),
+        "rank_advise": rank(advised, lambda row: row["name"] == case["struct"]),
+        "share": round(100 * of_type["cycles"] / costs["whole"]["cycles"], 2) if of_type else 0.0,
+        "false_sharing": round(100 * of_type["causes"]["false_sharing"] / max(1, of_type["cycles"]), 1) if of_type else 0.0,
+        "type": change(answer["types"]),
+        "all": change(answer["whole"]),
+        "duration": change(answer["duration"]),
+        "notes": [start["otherwise"] for layout in asked["layouts"] for start in layout.get("line_starts", [])],
+    }
+
+
+def make_predictions(wanted: list[str]) -> None:
+    """Predicts the wanted cases, or all; the others keep what they have."""
+    suite = tomllib.loads((SUITE / "suite.toml").read_text())
+    known = json.loads(PREDICTIONS.read_text()) if PREDICTIONS.exists() else []
+    made = {(row["id"], row["cpus"]): row for row in known}
+    for case in suite["case"]:
+        for cpus in case["cpus"]:
+            if wanted and case["id"] not in wanted and f"{case['id']}@{cpus}" not in wanted:
+                continue
+            made[case["id"], cpus] = predict(case, cpus, suite["machine"])
+            order = [(c["id"], n) for c in suite["case"] for n in c["cpus"]]
+            rows = [made[key] for key in order if key in made]
+            PREDICTIONS.write_text(json.dumps(rows, indent=1) + "\n")
+            print(f"hardware: {case['id']} on {cpus} CPUs", file=sys.stderr)
+
+
+@dataclass
+class Compared:
+    """A published figure and the prediction that it is compared with."""
+
+    case: dict
+    published: dict
+    row: dict
+
+    def throughput(self, key: str) -> tuple[float, float]:
+        """What the change of a time or of cycles is as a change of work done in that time: per cent, and half its interval."""
+        of, half = self.row[key]
+        of, half = (-100 * of / (100 + of) if self.case.get("undone") else of), half
+        scale = 1 + of / 100
+        return -100 * of / (100 + of), half / scale**2
+
+    def sign(self, key: str) -> str:
+        """Whether what is predicted has the sign of what was measured."""
+        value, half = self.throughput(key)
+        published = self.published["percent"]
+        if abs(published) <= NOTHING:
+            return "yes" if abs(value) <= NOTHING else "no"
+        if abs(value) <= half:
+            return "open"
+        return "yes" if (value > 0) == (published > 0) else "no"
+
+    def magnitude(self) -> str:
+        """Whether time's change is of the published one's order."""
+        value, published = abs(self.throughput("duration")[0]), abs(self.published["percent"])
+        if published <= NOTHING:
+            return "yes" if value <= NOTHING else "no"
+        return "yes" if published / MAGNITUDE <= value <= published * MAGNITUDE else "no"
+
+    def found(self) -> bool:
+        """Whether the pair is among the first lines, or the type among the first of advice."""
+        return any(rank is not None and rank <= FIRST for rank in (self.row["rank_pair"], self.row["rank_advise"]))
+
+    def misses(self) -> int:
+        """How many of found, sign and order of magnitude are wrong: most first in the table."""
+        return sum([not self.found(), self.sign("duration") != "yes", self.magnitude() != "yes"])
+
+
+def compared() -> list[Compared]:
+    """Each published figure with the recording of that many CPUs, else with the one of most."""
+    suite = tomllib.loads((SUITE / "suite.toml").read_text())
+    cases = {case["id"]: case for case in suite["case"]}
+    rows = json.loads(PREDICTIONS.read_text())
+    found = []
+    for published in tomllib.loads((SUITE / "published.toml").read_text())["published"]:
+        own = [row for row in rows if row["id"] == published["id"]]
+        exact = [row for row in own if row["cpus"] == published["cpus"]]
+        row = (exact or sorted(own, key=lambda row: row["cpus"])[-1:])[:1]
+        found += [Compared(cases[published["id"]], published, each) for each in row]
+    return sorted(found, key=lambda each: -each.misses())
+
+
+def ranks(values: list[float]) -> list[float]:
+    """Ranks from 1; equal values have the mean of theirs.
+
+    >>> ranks([3.0, 1.0, 3.0])
+    [2.5, 1.0, 2.5]
+    """
+    order = sorted(values)
+    return [order.index(value) + (order.count(value) + 1) / 2 for value in values]
+
+
+def spearman(a: list[float], b: list[float]) -> float:
+    """Spearman's rank correlation: Pearson's of the ranks.
+
+    >>> spearman([1, 2, 3, 4], [10, 30, 20, 40])
+    0.8
+    """
+    a, b = ranks(a), ranks(b)
+    mean = (len(a) + 1) / 2
+    product = sum((x - mean) * (y - mean) for x, y in zip(a, b, strict=True))
+    squares = [sum((x - mean) ** 2 for x in values) for values in (a, b)]
+    return product / math.sqrt(squares[0] * squares[1]) if all(squares) else 0.0
+
+
+def interval(rho: float, n: int) -> str:
+    """Its 95 % interval: Fisher's z with the variance of Bonett and Wright, Psychometrika 65 (2000), 23-28.
+
+    >>> interval(0.5, 30)
+    '+0.15 to +0.74'
+    """
+    if n < 5 or abs(rho) >= 1:
+        return "too few points for an interval"
+    half = 1.96 * math.sqrt((1 + rho**2 / 2) / (n - 3))
+    return f"{math.tanh(math.atanh(rho) - half):+.2f} to {math.tanh(math.atanh(rho) + half):+.2f}"
+
+
+def shown(value: tuple[float, float] | list[float]) -> str:
+    """A figure with its interval."""
+    return f"{value[0]:+.1f} ± {value[1]:.1f} %".replace("-", "−")
+
+
+def place(value: int | None) -> str:
+    """A rank, or a dash."""
+    return str(value) if value else "–"
+
+
+def series(found: list[Compared]) -> list[str]:
+    """For each case with figures at several numbers of CPUs that were recorded: whether both change alike."""
+    lines = []
+    for name in sorted({each.case["id"] for each in found}):
+        own = [e for e in found if e.case["id"] == name and e.row["cpus"] == e.published["cpus"]]
+        if len(own) >= 3:
+            published = [each.published["percent"] for each in own]
+            for key, what in (("duration", "time"), ("all", "all memory cycles")):
+                rho = spearman([each.throughput(key)[0] for each in own], published)
+                lines.append(f"* shape of {name} over {len(own)} numbers of CPUs, {what}: rho {rho:+.2f}")
+    return lines
+
+
+def totals(found: list[Compared]) -> list[str]:
+    """What the table comes to."""
+    n = len(found)
+    published = [each.published["percent"] for each in found]
+    lines = [
+        f"* figures compared: {n}, of {len({each.case['id'] for each in found})} cases",
+        f"* found among the first {FIRST} of lines by cost or of `advise`: {sum(e.found() for e in found)} of {n}",
+    ]
+    for key, what in (("duration", "time"), ("all", "all memory cycles")):
+        signs = [each.sign(key) for each in found]
+        lines.append(f"* sign right by {what}: {signs.count('yes')} of {n}; open: {signs.count('open')}")
+    lines.append(f"* order of magnitude right by time: {sum(e.magnitude() == 'yes' for e in found)} of {n}")
+    for key, what in (("duration", "time"), ("all", "all memory cycles")):
+        rho = spearman([each.throughput(key)[0] for each in found], published)
+        lines.append(f"* Spearman, predicted by {what} against published: {rho:+.2f} ({interval(rho, n)})")
+    return [line.replace("-", "−") if "rho" in line or "Spearman" in line else line for line in lines + series(found)]
+
+
+def table() -> str:
+    """The table, misses first, and its totals."""
+    found = compared()
+    lines = [
+        "| case | struct, change | published | CPUs, machine | recorded CPUs | rank: shared, line, `advise` | type's cycles | all memory cycles | work per time | sign | order |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for each in found:
+        row, published = each.row, each.published
+        cells = [
+            each.case["id"],
+            f"`{each.case['struct']}`: {each.case['title']}" + ("; taken back" if each.case.get("undone") else ""),
+            f"{published['percent']:+.1f} %".replace("-", "−"),
+            f"{published['cpus'] or '?'}, {published['machine']}",
+            str(row["cpus"]),
+            ", ".join(place(row[key]) for key in ("rank_shared", "rank_pair", "rank_advise")),
+            shown(row["type"]),
+            shown(row["all"]),
+            shown(each.throughput("duration")),
+            each.sign("duration"),
+            each.magnitude(),
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join([*lines, "", *totals(found)])
+
+
+def check() -> None:
+    """That the evidence has today's table, and that the statistics in it are right."""
+    if doctest.testmod().failed:
+        sys.exit(f"{Path(__file__).relative_to(ROOT)}:1: error: an example does not give what it says")
+    if f"{BEGIN}\n\n{table()}\n\n{END}" not in EVIDENCE.read_text():
+        sys.exit(f"{EVIDENCE.relative_to(ROOT)}:1: error: not the table of scripts/hardware.py: run `scripts/hardware.py table`")
+
+
+def main(arguments: list[str]) -> None:
+    match arguments:
+        case ["predict", *wanted]:
+            make_predictions(wanted)
+        case ["table"]:
+            print(table())
+        case ["--check"]:
+            check()
+        case _:
+            sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
