@@ -113,6 +113,8 @@ done
 	"$scripts/docs.py" .
 	# What is claimed is what the evidence says.
 	"$scripts/evidence.py" --check .
+	# What is compared with hardware is what was predicted.
+	"$scripts/hardware.py" --check
 	# Words that a reader stops at.
 	"$scripts/words.py" .
 } >>"$errors"
