@@ -69,7 +69,7 @@ case_of() {
 	"$linemate" advise -i "$work/$case.data" --machine "$machine" --json >"$work/advice.json"
 	jq -nr -L scripts/lib --arg case "$case" --arg culprit "$culprit" --arg fix "$fix" \
 		--arg headline "$("$linemate" report -i "$work/$case.data" --machine "$machine" | head -n 1)" \
-		--argjson report "$(<"$work/report.json")" --argjson fixed "$(<"$work/fixed.json")" --argjson advice "$(<"$work/advice.json")" \
+		--slurpfile report "$work/report.json" --slurpfile fixed "$work/fixed.json" --slurpfile advice "$work/advice.json" \
 		'include "unseen"; unseen_row'
 }
 
@@ -79,7 +79,7 @@ control_of() {
 	recorded "$source" "$case"
 	say "advising on $case"
 	"$linemate" advise -i "$work/$case.data" --machine "$machine" --trials 4 --json >"$work/advice.json"
-	jq -nr -L scripts/lib --arg case "$case" --argjson advice "$(<"$work/advice.json")" 'include "unseen"; control_row'
+	jq -nr -L scripts/lib --arg case "$case" --slurpfile advice "$work/advice.json" 'include "unseen"; control_row'
 }
 
 # wanted CASE NAME…: whether the case was asked for.

@@ -20,7 +20,9 @@ def by_cost: .costs.types | sort_by(-.cycles) | map(.name);
 
 def is_fix($culprit; $fix): (.subject | test($culprit)) and ([.advice, .trials[].edits] | join(" ") | test($fix));
 
-def unseen_row: (($report | by_cost) | map(test($culprit)) | index(true)) as $rank
+# Of one document each: of the program, of the one with the fix, and the advice.
+def unseen_row: $report[0] as $report | $fixed[0] as $fixed | $advice[0] as $advice
+	| (($report | by_cost) | map(test($culprit)) | index(true)) as $rank
 	| ($advice.remedies.remedies // []) as $all
 	| ($all | map(is_fix($culprit; $fix)) | index(true)) as $at
 	| "| `\($case)` | \(if $rank == null then "**none**; first is `\($report | by_cost | first)`" else "`\(($report | by_cost)[$rank])`, \($rank + 1)" end) | \($headline | test($culprit | ltrimstr("^")) | answer) | \(if $at == null then "no" else "`\($all[$at].advice)`" end) | \(if $at == null then "-" elif ($all[$at] | gains) then $all[$at] | said else "no" end) | \(if $at == null then "-" else $at == 0 | answer end) | \(100 * ($fixed.costs.whole.cycles - $report.costs.whole.cycles) / $report.costs.whole.cycles | signed) % |";
@@ -30,4 +32,4 @@ def control_head: "| control | claims |", "|---|---|";
 # A claim is a remedy that places something and gains, or has no edit to try.
 def claims: [.remedies.remedies // [] | .[] | placing | select(gains or .trials == []) | "\(.kind) of `\(.subject)`"];
 
-def control_row: "| `\($case)` | \($advice | claims | if . == [] then "none" else join("; ") end) |";
+def control_row: "| `\($case)` | \($advice[0] | claims | if . == [] then "none" else join("; ") end) |";
