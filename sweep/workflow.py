@@ -59,16 +59,50 @@ def carry_out(steps, folder, profile, options=()):
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     (folder / "steps.json").write_text(json.dumps(steps))
-    with subprocess.Popen([*snakemake(folder, profile), *options], stdout=sys.stderr) as run:
-        # A stop from the keyboard reaches Snakemake by itself, which waits for its steps. It takes SIGTERM for a wish to finish what runs, which on a
-        # cluster may take hours; SIGINT cancels it.
-        handlers = {signal.SIGINT: lambda *_: None, signal.SIGTERM: lambda *_: run.send_signal(signal.SIGINT)}
-        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    with Stop() as stop, subprocess.Popen([*snakemake(folder, profile), *options], stdout=sys.stderr) as run:
+        stop.watch(run)
         run.wait()
-    for number, handler in before.items():
-        signal.signal(number, handler)
     failed = {name: (folder / f"{name}.log").read_text(errors="replace") for name in steps if (folder / f"{name}.failed").is_file()}
     return failed if run.returncode == 0 or failed else None
+
+
+class Stop:
+    """While it is entered, a stop ends the workflow. A stop from the keyboard reaches Snakemake by itself, which waits for its steps; SIGTERM is passed on as
+    that. Snakemake takes SIGTERM for a wish to finish what runs, which on a cluster may take hours, and its handler takes a lock that the interrupted code may
+    hold: then it waits for itself."""
+
+    def __init__(self):
+        self.run = None
+        self.stopped = False
+        # As `linemate case run` starts it: everything in the group belongs to the workflow.
+        self.leads = os.getpgrp() == os.getpid()
+
+    def __enter__(self):
+        # Before Snakemake starts, which would inherit an ignored SIGINT from a shell's background job.
+        handlers = {signal.SIGINT: lambda *_: None, signal.SIGTERM: lambda *_: self.stop()}
+        self.before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+        return self
+
+    def watch(self, run):
+        """From now on `run` is what is stopped."""
+        self.run = run
+        if self.stopped:
+            self.stop()
+
+    def stop(self):
+        self.stopped = True
+        if self.run and self.leads:
+            os.killpg(0, signal.SIGINT)
+        elif self.run:
+            self.run.send_signal(signal.SIGINT)
+
+    def __exit__(self, *_):
+        if self.stopped and self.leads:
+            # What a shell starts in the background ignores SIGINT.
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            os.killpg(0, signal.SIGTERM)
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
 
 
 def of_case(step):

@@ -12,7 +12,9 @@ use linemate_machine::{Machine, Mechanism, find};
 use linemate_recording::{AccessKind, Recording};
 use linemate_session::Session;
 use linemate_study::{Run, Study};
-use linemate_testkit::world::{DIRECT, F, KMALLOC_SLAB, RQ, TASK_SLAB, UNITS, World, site};
+use linemate_testkit::world::{
+    DIRECT, F, KMALLOC_SLAB, RQ, STATS, TASK_SLAB, UNITS, Variant, World, site,
+};
 
 const ROUNDS: u64 = 100;
 
@@ -333,8 +335,16 @@ fn the_number_of_threads_does_not_matter() {
     assert_eq!(one, on(1));
 }
 
-/// The same among a hundred times as many accesses to other memory, whose lines evict each other
-/// from L1 and L2: what CPUs save by an edit is little of their time.
+/// A hundred times as many accesses to other memory as to what is edited, whose lines evict each
+/// other from L1 and L2: what CPUs save by an edit is little of their time.
+fn access_others(w: &mut World, cpu: u16, round: u64) {
+    for other in 0..200 {
+        let page = round % 30 * 400 + u64::from(cpu) * 200 + other;
+        let addr = DIRECT + 0x10_0000 + page * 4096;
+        w.access(cpu, AccessKind::Load, addr, 8, F::UpdateRq, false);
+    }
+}
+
 fn recording_among_others() -> Recording {
     let mut w = World::with_chunks_of(64);
     let rq = UNITS[0] + RQ;
@@ -346,11 +356,7 @@ fn recording_among_others() -> Recording {
             };
             w.access(cpu, kind, rq + field, 4, function, false);
             w.access(cpu, AccessKind::Rmw, rq + 72, 4, function, false);
-            for other in 0..200 {
-                let page = round % 30 * 400 + u64::from(cpu) * 200 + other;
-                let addr = DIRECT + 0x10_0000 + page * 4096;
-                w.access(cpu, AccessKind::Load, addr, 8, F::UpdateRq, false);
-            }
+            access_others(&mut w, cpu, round);
         }
     }
     w.record()
@@ -388,6 +394,52 @@ fn what_an_edit_changes_is_what_whole_replays_find() {
         assert!(off < 0.003, "{edits:?}: {found} for {expected}");
         assert!(difference.whole.ci95 <= whole.whole.ci95, "{edits:?}");
     }
+}
+
+/// What lies next to an edited object on its line is not edited and has another history with it.
+#[test]
+fn neighbours_on_an_edited_line_are_replayed_with_it() {
+    let mut w = World::of(Variant {
+        pointers: true,
+        ..Variant::default()
+    });
+    let vector = UNITS[0] + STATS;
+    for round in 0..ROUNDS {
+        w.access(0, AccessKind::Store, vector, 4, F::WakeTask, false);
+        access_others(&mut w, 0, round);
+        // Behind the 40 bytes of the struct.
+        w.access(1, AccessKind::Load, vector + 48, 8, F::UpdateRq, false);
+        access_others(&mut w, 1, round);
+    }
+    let recording = w.record();
+    let mut machine = find("westmere-4s-80").unwrap();
+    (machine.l2_streamer, machine.l1_stride, machine.overlap) = (None, None, None);
+    let found = |exact| {
+        let conditions = Conditions {
+            exact,
+            ..Conditions::default()
+        };
+        let run = Run {
+            machine: machine.clone(),
+            conditions,
+            all_interleavings: true,
+            ..run("westmere-4s-80")
+        };
+        whatif_of(&recording, &["type vector; isolate count"], &run).unwrap()
+    };
+    let (difference, whole) = (found(false), found(true));
+    assert!(difference.by_difference && !whole.by_difference);
+    let (found, expected) = (
+        count(&difference, "false_sharing"),
+        count(&whole, "false_sharing"),
+    );
+    assert_eq!(found, expected);
+    assert!(found.0 > 0.5 * ROUNDS as f64 && found.1 == 0.0, "{found:?}");
+    // The neighbour's misses end with those of the object.
+    let saved = |result: &WhatIf| result.whole.difference;
+    assert!(saved(&whole) < 1.5 * whole.types.difference);
+    let off = (saved(&difference) - saved(&whole)).abs() / whole.types.without;
+    assert!(off < 0.003, "{} for {}", saved(&difference), saved(&whole));
 }
 
 #[test]

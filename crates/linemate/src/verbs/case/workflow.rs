@@ -20,7 +20,7 @@ use anyhow::{Context, anyhow, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use linemate_cases::{Key, Outputs, StepId, Work};
 use linemate_guest::cache_folder;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde::Deserialize;
 
 use super::files::{Files, in_search_path, last_line};
@@ -29,9 +29,8 @@ use crate::output::to_stderr;
 
 /// How often the run polls the workflow.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long a stopped workflow may take to end: a guest that is being recorded needs seconds.
-/// Snakemake (9.x) can wait for itself forever: its handler of SIGTERM takes a lock that the
-/// interrupted code may hold.
+/// How long a stopped workflow may take to end: a guest that is being recorded needs seconds. A
+/// workflow that hangs does not hang the command.
 const STOP_LIMIT: Duration = Duration::from_secs(60);
 /// How many lines of a failed build's log are shown.
 const SHOWN: usize = 15;
@@ -236,17 +235,13 @@ impl Workflow<'_> {
             if child.try_wait()?.is_some() {
                 return Ok(());
             }
-            let signal = if self.cancel.load(Ordering::Relaxed) {
-                Some(Signal::TERM)
-            } else if pending.is_empty() && self.profile.0 == LOCAL {
+            if self.cancel.load(Ordering::Relaxed) {
+                return stop(child, STOP_LIMIT);
+            }
+            if pending.is_empty() && self.profile.0 == LOCAL {
                 // Snakemake waits up to a second for a timer of its own, and nothing reads what it
                 // would still write.
-                Some(Signal::KILL)
-            } else {
-                None
-            };
-            if let Some(signal) = signal {
-                return stop(child, signal, STOP_LIMIT);
+                return kill_group(child);
             }
             if !spinner.is_hidden() {
                 spinner.set_message(self.running(work, pending));
@@ -331,19 +326,24 @@ impl Workflow<'_> {
     }
 }
 
-/// Signals the child's process group and waits for the child; kills the group after `limit`.
-fn stop(child: &mut Child, signal: Signal, limit: Duration) -> io::Result<()> {
-    let group = Pid::from_child(child);
+/// Asks the workflow to stop, which stops its steps, and waits for it; kills it after `limit`.
+fn stop(child: &mut Child, limit: Duration) -> io::Result<()> {
     // It may be gone by now.
-    let _ = kill_process_group(group, signal);
+    let _ = kill_process(Pid::from_child(child), Signal::TERM);
     let deadline = Instant::now() + limit;
     while child.try_wait()?.is_none() {
         if Instant::now() >= deadline {
-            let _ = kill_process_group(group, Signal::KILL);
-            child.wait()?;
+            return kill_group(child);
         }
         thread::sleep(LOOK);
     }
+    Ok(())
+}
+
+/// Kills the workflow with all that it has started.
+fn kill_group(child: &mut Child) -> io::Result<()> {
+    let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
+    child.wait()?;
     Ok(())
 }
 
@@ -418,7 +418,7 @@ mod tests {
         if let Some(output) = &mut child.stdout {
             io::Read::read_exact(output, &mut ready)?;
         }
-        stop(&mut child, Signal::TERM, Duration::from_millis(100))?;
+        stop(&mut child, Duration::from_millis(100))?;
         let status = child.try_wait()?;
         assert!(status.is_some_and(|status| !status.success()), "{status:?}");
         Ok(())
