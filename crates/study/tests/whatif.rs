@@ -396,7 +396,7 @@ fn what_an_edit_changes_is_what_whole_replays_find() {
     }
 }
 
-/// What lies next to an edited object on its line is not edited and has another history with it.
+/// What is next to an edited object on its line is not edited, and has another history with it.
 #[test]
 fn neighbours_on_an_edited_line_are_replayed_with_it() {
     let mut w = World::of(Variant {
