@@ -126,10 +126,10 @@ survey: ## the workloads of workloads/subsystems on Linux 7.3, and what could be
 	@scripts/setup-beside.sh sweep $(MAKE) --no-print-directory build
 	@scripts/survey.sh
 
-hardware: ## changes that others measured on hardware: recorded, predicted (cases/hardware) and compared (hours; resumes after an interruption)
+hardware: ## changes that others measured on hardware: recorded and predicted (cases/hardware; hours); recordings that exist are used again
 	@scripts/setup-beside.sh demo $(MAKE) --no-print-directory build
 	@scripts/hardware.py predict
-	@scripts/hardware.py table
+	@echo 'hardware: commit cases/hardware/predictions.json, then compare: scripts/hardware.py table'
 
 check-findings: ## Linux 7.3 with the patches of cases/next, lockdep and KASAN, under the workloads that they are for (half an hour)
 	@scripts/setup.sh cases

@@ -139,7 +139,9 @@ class Compared:
     def throughput(self, key: str) -> tuple[float, float]:
         """What the change of a time or of cycles is as a change of work done in that time: per cent, and half its interval."""
         of, half = self.row[key]
-        of, half = (-100 * of / (100 + of) if self.case.get("undone") else of), half
+        if self.case.get("undone"):
+            # The change of the time without the edit against the one with it: of work, the edit's own.
+            return of, half
         scale = 1 + of / 100
         return -100 * of / (100 + of), half / scale**2
 

@@ -50,8 +50,8 @@ def snakemake(folder, profile):
     return [str(word) for word in command]
 
 
-def carry_out(steps, folder, profile, options=()):
-    """Carries out the steps whose output is missing. Gives the last lines of the logs of those that failed, by name; None if Snakemake itself failed."""
+def carry_out(steps, folder, profile, options=(), leads=False):
+    """Carries out the steps whose output is missing; `leads`: everything in this process's group is the workflow's. Gives the last lines of the logs of those that failed, by name; None if Snakemake itself failed."""
     steps = missing(steps)
     if not steps:
         return {}
@@ -59,7 +59,7 @@ def carry_out(steps, folder, profile, options=()):
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     (folder / "steps.json").write_text(json.dumps(steps))
-    with Stop() as stop, subprocess.Popen([*snakemake(folder, profile), *options], stdout=sys.stderr) as run:
+    with Stop(leads) as stop, subprocess.Popen([*snakemake(folder, profile), *options], stdout=sys.stderr) as run:
         stop.watch(run)
         run.wait()
     failed = {name: (folder / f"{name}.log").read_text(errors="replace") for name in steps if (folder / f"{name}.failed").is_file()}
@@ -71,11 +71,10 @@ class Stop:
     that. Snakemake takes SIGTERM for a wish to finish what runs, which on a cluster may take hours, and its handler takes a lock that the interrupted code may
     hold: then it waits for itself."""
 
-    def __init__(self):
+    def __init__(self, leads):
         self.run = None
         self.stopped = False
-        # As `linemate case run` starts it: everything in the group belongs to the workflow.
-        self.leads = os.getpgrp() == os.getpid()
+        self.leads = leads
 
     def __enter__(self):
         # Before Snakemake starts, which would inherit an ignored SIGINT from a shell's background job.
@@ -116,5 +115,5 @@ if __name__ == "__main__":
     if len(sys.argv) < 4:
         raise SystemExit(__doc__)
     listed = json.loads(Path(sys.argv[1]).read_text())
-    outcome = carry_out({name: of_case(of) for name, of in listed.items()}, Path(sys.argv[2]), sys.argv[3], sys.argv[4:])
+    outcome = carry_out({name: of_case(of) for name, of in listed.items()}, Path(sys.argv[2]), sys.argv[3], sys.argv[4:], leads=True)
     raise SystemExit(0 if outcome == {} else 1)

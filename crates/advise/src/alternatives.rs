@@ -105,17 +105,14 @@ pub(crate) fn offered(grown: Vec<Grown>, request: &Request, without: f64) -> Opt
     let (mut offered, mut before) = (None, without);
     for (bytes, mut tried) in by_bytes {
         tried.sort_by(Tried::by_worth);
-        let Some(best) = recommended(&tried, request.choice) else {
-            continue;
+        let best = recommended(&tried, request.choice);
+        let best = best.map(|best| (1.0 - relative(&best.effects), best.clone()));
+        // A second line does not make up for a first one that is not worth it.
+        let Some((gain, tried)) = best.filter(|(gain, _)| is_worth_a_line(before, *gain)) else {
+            break;
         };
-        let gain = 1.0 - relative(&best.effects);
-        if is_worth_a_line(before, gain) {
-            before = gain;
-            offered = Some(Grown {
-                bytes,
-                tried: best.clone(),
-            });
-        }
+        before = gain;
+        offered = Some(Grown { bytes, tried });
     }
     offered
 }

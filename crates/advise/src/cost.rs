@@ -87,18 +87,23 @@ impl<'t> CostModel<'t> {
         self.classes.iter().map(|c| c.index[atom].len()).sum()
     }
 
-    /// The CPUs that write a unit, as a set. An instruction that makes less than a sixteenth of the
-    /// unit's accesses does not count: it sets the object up.
+    /// The CPUs that write a unit, as a set; none if less than a sixteenth of the unit's accesses
+    /// write. An instruction that writes less than a sixteenth as often as the one that writes most
+    /// does not count: it sets the object up.
     pub fn writers(&self, unit: usize) -> u64 {
         let uses = self.trace.uses.iter();
         let uses = uses.filter(|((of, _, _), _)| usize::from(*of) == unit);
         let uses: Vec<(Kind, Use)> = uses.map(|((_, _, kind), used)| (*kind, *used)).collect();
         let all: u64 = uses.iter().map(|(_, used)| used.count).sum();
-        let writes = |(kind, used): &&(Kind, Use)| {
-            kind.writes() && used.count.saturating_mul(RARE_PART) >= all
+        let writes = uses.iter().filter(|(kind, _)| kind.writes());
+        let writes: Vec<Use> = writes.map(|(_, used)| *used).collect();
+        let least = match writes.iter().map(|used| used.count).sum::<u64>() {
+            written if written.saturating_mul(RARE_PART) < all => return 0,
+            _ => writes.iter().map(|used| used.count).max().unwrap_or(0),
         };
-        let writers = uses.iter().filter(writes);
-        writers.fold(0, |cpus, (_, used)| cpus | used.cpus)
+        let often = |used: &&Use| used.count.saturating_mul(RARE_PART) >= least;
+        let writers = writes.iter().filter(often);
+        writers.fold(0, |cpus, used| cpus | used.cpus)
     }
 
     /// Whether all objects start lines of the recorded kernel.

@@ -69,6 +69,8 @@ fn of_type(
         true => name,
         false => &*recorded.name,
     };
+    // `TYPE@FILE` where files declare different types of one name.
+    let tag = tag.split('@').next().unwrap_or(tag);
     let source = source_of(debug, recorded, tag)?;
     let origin = plan.layouts.origin(id)?;
     let doubted = plan.layouts.line_starts(id)?;

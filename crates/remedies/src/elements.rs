@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use linemate_answers::{Remedy, RemedyKind, Trial};
 use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::tally::{CpuSet, Key};
-use linemate_attribution::{Bucket, Subject};
+use linemate_attribution::{Bucket, Subject, SubjectId};
 use linemate_layout::Edit;
 use linemate_layout::edit::Alignment;
 use linemate_recording::AccessKind;
@@ -34,6 +34,7 @@ struct ArrayUse {
     /// Who writes each element.
     writers: BTreeMap<u64, CpuSet>,
     fields: BTreeSet<FieldId>,
+    subjects: BTreeSet<SubjectId>,
 }
 
 pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
@@ -53,6 +54,7 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
         };
         let array = arrays.entry(array_id).or_default();
         array.fields.insert(id);
+        array.subjects.insert(key.subject);
         if key.kind != AccessKind::Load {
             array.writers.entry(number).or_default().merge(&count.cpus);
         }
@@ -65,7 +67,17 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
     }
     // With several objects, element 3 is an offset in each of them: its writers are the users of
     // different arrays.
-    arrays.retain(|array, _| array.outer.is_none_or(|ty| objects.get(&ty) == Some(&1)));
+    let blocks = |array: &ArrayUse| {
+        let bases = array
+            .subjects
+            .iter()
+            .map(|subject| context.scene.objects[subject.index()].len());
+        bases.sum::<usize>()
+    };
+    arrays.retain(|id, array| match id.outer {
+        Some(ty) => objects.get(&ty) == Some(&1),
+        None => blocks(array) <= 1,
+    });
     arrays
         .iter()
         .filter_map(|(id, array)| one(context, *id, array))
@@ -80,9 +92,8 @@ fn element<'f>(field: &'f Field, key: &Key) -> Option<(ArrayId<'f>, u64)> {
     }
     let offset = u64::from(key.offset);
     let Some(ty) = field.outer else {
-        // A program's variable or block without a struct holds numbers. Of several blocks each
-        // offset has several writers, so they are not one array. The contents of the kernel's are
-        // unknown.
+        // A program's variable or block without a struct holds numbers. The contents of the
+        // kernel's are unknown.
         let by_program = key.pc.0 >> 63 == 0;
         let array = ArrayId {
             outer: None,

@@ -10,7 +10,7 @@ use linemate_answers::{Remedy, RemedyKind};
 use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::tally::CpuSet;
 use linemate_layout::Edit;
-use linemate_recording::AccessKind;
+use linemate_recording::{AccessKind, GuestAddr};
 use linemate_types::Language;
 
 use super::apart::{language, stake};
@@ -24,8 +24,9 @@ const STAKE_SHARE: u64 = 10;
 /// The most sets: more writers than these want an element of an array each, not a member.
 const SETS_MAX: usize = 8;
 
-/// An instruction that makes a smaller part of the accesses to a member only sets it up: it writes
-/// once in an object's life, and the members' users thousands of times. A choice.
+/// A member of whose accesses a smaller part writes is only set up, and so does an instruction that
+/// writes less often, by this factor, than the one that writes most: once in an object's life, and
+/// the members' users thousands of times. A choice.
 const RARE_PART: u64 = 16;
 
 pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
@@ -43,7 +44,9 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
         let member = member.or_default();
         member.accesses += count.count;
         if key.kind != AccessKind::Load {
-            member.writes.push((count.count, count.cpus.clone()));
+            let (times, cpus) = member.writes.entry(key.pc).or_default();
+            *times += count.count;
+            cpus.merge(&count.cpus);
         }
     }
     let found = uses.iter();
@@ -57,15 +60,18 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
 struct MemberUse {
     accesses: u64,
     /// By instruction: how often it writes, on which CPUs.
-    writes: Vec<(u64, CpuSet)>,
+    writes: BTreeMap<GuestAddr, (u64, CpuSet)>,
 }
 
 impl MemberUse {
     fn writers(&self) -> Vec<u16> {
-        let often = |count: u64| count.saturating_mul(RARE_PART) >= self.accesses;
+        let counts = || self.writes.values().map(|(count, _)| *count);
         let mut cpus = CpuSet::default();
-        for (_, set) in self.writes.iter().filter(|(count, _)| often(*count)) {
-            cpus.merge(set);
+        if counts().sum::<u64>().saturating_mul(RARE_PART) >= self.accesses {
+            let most = counts().max().unwrap_or(0);
+            let often = |count: u64| count.saturating_mul(RARE_PART) >= most;
+            let writers = self.writes.values().filter(|(count, _)| often(*count));
+            writers.for_each(|(_, set)| cpus.merge(set));
         }
         cpus.iter().collect()
     }
@@ -165,17 +171,19 @@ mod tests {
         let writes = writes.iter().map(|(count, cpu)| (*count, set(*cpu)));
         MemberUse {
             accesses,
-            writes: writes.collect(),
+            writes: (0..).map(GuestAddr).zip(writes).collect(),
         }
     }
 
     #[test]
-    fn what_sets_an_object_up_is_no_writer() {
+    fn what_sets_an_object_up_does_not_count_as_a_writer() {
         let members: BTreeMap<String, MemberUse> = [
             ("head", used(1000, &[(1, 0), (400, 1)])),
             ("tail", used(1000, &[(1, 0), (400, 2)])),
             ("mask", used(2000, &[(1, 0)])),
             ("size", used(2000, &[(1, 0)])),
+            // By many instructions, none of which does much.
+            ("state", used(1000, &[(50, 3); 20])),
             // The CPU that sets it up uses it, too.
             ("spare", used(100, &[(1, 0), (50, 0)])),
         ]
@@ -188,6 +196,7 @@ mod tests {
             (vec![0], vec!["spare"]),
             (vec![1], vec!["head"]),
             (vec![2], vec!["tail"]),
+            (vec![3], vec!["state"]),
         ];
         assert_eq!(sets.into_iter().collect::<Vec<_>>(), expected);
     }

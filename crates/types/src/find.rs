@@ -60,11 +60,15 @@ impl TypeModel {
             Some(Type::Composite(c)) => c.kind == composite.kind && c.size == composite.size,
             _ => false,
         };
-        // Of a name without a tag, the typedefs' targets.
+        // Of a name without a tag, the typedefs' targets; a tag may have a typedef of its name, too.
         let named = self.named(name).iter().map(|named| self.strip(*named));
-        named
-            .filter(|named| self.composite_name(*named) == name && is_variant(named))
-            .collect()
+        let mut variants: Vec<TypeId> = Vec::new();
+        for named in named.filter(|id| self.composite_name(*id) == name && is_variant(id)) {
+            if !variants.contains(&named) {
+                variants.push(named);
+            }
+        }
+        variants
     }
 
     fn find_with(&self, members: &[String]) -> Result<FoundType, NotFound> {

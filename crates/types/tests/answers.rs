@@ -281,15 +281,20 @@ fn a_typedef_names_a_struct_without_a_tag() {
     let tagged = t.structure("tag", 8, &members);
     t.typedef("tag_t", tagged);
     let nameless = t.structure("", 8, &members);
+    let own = t.structure("own", 8, &members);
+    t.typedef("own", own);
     let model = TypeModel::new(t.types, 8).unwrap();
     assert_eq!(model.composite_name(bare), "stats");
     assert_eq!(model.composite_name(variant), "stats");
     assert_eq!(model.composite_name(tagged), "tag");
     assert_eq!(model.composite_name(hidden), "", "`tag` is another struct");
     assert_eq!(model.composite_name(nameless), "");
-    assert_eq!(model.composite_name(long), "", "a number is no struct");
+    assert_eq!(model.composite_name(long), "", "a number is not a struct");
     let found = model.find(TypeQuery::Named("stats")).unwrap();
     assert_eq!((found.id, found.variants), (bare, vec![bare, variant]));
     let found = model.find(TypeQuery::Named("tag")).unwrap();
     assert_eq!((found.id, found.variants), (tagged, vec![tagged]));
+    // `typedef struct own own;`: each statement of an edit is for it once.
+    let found = model.find(TypeQuery::Named("own")).unwrap();
+    assert_eq!(found.variants, [own]);
 }
