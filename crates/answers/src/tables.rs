@@ -40,7 +40,7 @@ impl Schema {
     fn new(table: &'static str, about: &'static str, rows: Vec<Column>) -> Schema {
         let run = Column {
             name: "run",
-            about: "the run's key",
+            about: "The run's key",
             kind: Kind::Text,
             required: true,
         };

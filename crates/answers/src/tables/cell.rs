@@ -122,17 +122,17 @@ impl<T: Cells> Cells for Option<T> {
 impl Cells for Figures {
     fn columns(_: &'static str, _: &'static str) -> Vec<Column> {
         [
-            u64::columns("accesses", "all accesses"),
-            u64::columns("loads", "accesses that only read"),
-            u64::columns("stores", "accesses that only write"),
-            u64::columns("rmws", "atomic read-modify-writes"),
+            u64::columns("accesses", "All accesses"),
+            u64::columns("loads", "Accesses that only read"),
+            u64::columns("stores", "Accesses that only write"),
+            u64::columns("rmws", "Atomic read-modify-writes"),
             u64::columns(
                 "silent",
-                "stores and RMWs known to have left memory unchanged",
+                "Stores and RMWs known to have left memory unchanged",
             ),
             Option::<f64>::columns(
                 "remote_share",
-                "share of accesses by CPUs other than the object's owner; null if objects have no owner",
+                "Share of accesses by CPUs other than the object's owner; null if objects have no owner",
             ),
             u32::columns("readers", "CPUs that read; RMWs count"),
             u32::columns("writers", "CPUs that write; RMWs count"),
