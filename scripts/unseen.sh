@@ -22,19 +22,19 @@ say() {
 
 # built SOURCE PROGRAM [fixed]: compiles a source of workloads/unseen.
 built() {
-	local source=workloads/unseen/$1 program=$2 fix=()
+	local source=workloads/unseen/$1 program=$2 flags=()
 	case $source in
 	*.rs)
-		[ -z "${3-}" ] || fix=(--cfg fixed)
-		rustc --edition 2024 -C opt-level=2 -g "${fix[@]}" -o "$program" "$source"
+		[ -z "${3-}" ] || flags=(--cfg fixed)
+		rustc --edition 2024 -C opt-level=2 -g "${flags[@]}" -o "$program" "$source"
 		;;
 	*.cpp)
-		[ -z "${3-}" ] || fix=(-DFIXED)
-		c++ -std=c++17 -O2 -g -pthread "${fix[@]}" -o "$program" "$source"
+		[ -z "${3-}" ] || flags=(-DFIXED)
+		c++ -std=c++17 -O2 -g -pthread "${flags[@]}" -o "$program" "$source"
 		;;
 	*)
-		[ -z "${3-}" ] || fix=(-DFIXED)
-		cc -std=gnu11 -O2 -g -pthread "${fix[@]}" -o "$program" "$source"
+		[ -z "${3-}" ] || flags=(-DFIXED)
+		cc -std=gnu11 -O2 -g -pthread "${flags[@]}" -o "$program" "$source"
 		;;
 	esac
 }
