@@ -14,7 +14,7 @@ WORKLOAD_CFLAGS := -std=gnu11 -O2 -Wall -Wextra -Werror -pthread
 workload_sources := $(wildcard workloads/*.c workloads/subsystems/*.c)
 workload_binaries := $(patsubst %.c,target/workloads/%,$(notdir $(workload_sources)))
 
-.PHONY: help setup build workloads pages install uninstall demo demo-program page test-page test test-sweep test-spark test-killed test-slurm test-regression fresh lint figures bench cases check-findings sweep \
+.PHONY: help setup build workloads pages install uninstall demo demo-program demo-known page test-page test test-sweep test-spark test-killed test-slurm test-regression fresh lint figures bench cases check-findings sweep \
 	hardware survey sweep-report mutants fuzz clean clean-cache
 
 help: ## this list
@@ -54,6 +54,10 @@ demo: ## record Debian's 6.12 kernel under a scheduling workload, show which fie
 demo-program: ## the same for a program: record a small server, find which of its fields should not share a line, mend it
 	@scripts/setup-beside.sh demo $(MAKE) --no-print-directory build
 	@scripts/demo-program.sh
+
+demo-known: ## find a fix that Linux has made since: threads that read one file on Debian's 6.12 (CPUS, 16)
+	@scripts/setup-beside.sh demo $(MAKE) --no-print-directory build
+	@scripts/demo-known.sh
 
 page: ## build the asset of --html from web/ again (Node; the built one is committed, so that nothing else needs it)
 	@scripts/setup.sh page
