@@ -39,6 +39,8 @@ MAGNITUDE = math.sqrt(10)
 NEGLIGIBLE = 0.01
 # What counts as found.
 FIRST = 5
+# What a change of work done in a time is predicted by. The table's verdicts are of the first.
+MEASURES = (("time", "CPU time"), ("duration", "the replay's duration"), ("all", "all memory cycles"))
 
 
 def linemate(*words: str) -> dict:
@@ -108,6 +110,11 @@ def predict(case: dict, cpus: int, machine: str) -> dict:
         "type": change(answer["types"]),
         "all": change(answer["whole"]),
         "duration": change(answer["duration"]),
+        "time": change(answer["time"]["cycles"]),
+        "working": answer["time"]["cpus"],
+        "busiest": round(100 * answer["time"]["busiest"]["without"], 1),
+        "waiting": round(100 * answer["time"]["waiting"]["without"] / answer["time"]["cycles"]["without"], 2),
+        "memory": round(100 * answer["time"]["memory"], 1),
         "notes": [start["otherwise"] for layout in asked["layouts"] for start in layout.get("line_starts", [])],
     }
 
@@ -157,9 +164,9 @@ class Compared:
             return "open"
         return "yes" if (value > 0) == (published > 0) else "no"
 
-    def magnitude(self) -> str:
-        """Whether time's change is of the published one's order."""
-        value, published = abs(self.throughput("duration")[0]), abs(self.published["percent"])
+    def magnitude(self, key: str = "time") -> str:
+        """Whether the change is of the published one's order."""
+        value, published = abs(self.throughput(key)[0]), abs(self.published["percent"])
         if published <= NOTHING:
             return "yes" if value <= NOTHING else "no"
         return "yes" if published / MAGNITUDE <= value <= published * MAGNITUDE else "no"
@@ -173,7 +180,7 @@ class Compared:
 
     def misses(self) -> int:
         """How many of found, sign and order of magnitude are wrong: most first in the table."""
-        return sum([self.found() is False, self.sign("duration") != "yes", self.magnitude() != "yes"])
+        return sum([self.found() is False, self.sign("time") != "yes", self.magnitude() != "yes"])
 
 
 def matched(published: list[dict], rows: list[dict]) -> list[tuple[dict, dict]]:
@@ -249,7 +256,7 @@ def series(found: list[Compared]) -> list[str]:
         own = [e for e in found if e.case["id"] == name and e.row["cpus"] == e.published["cpus"]]
         if len(own) >= 3:
             published = [each.published["percent"] for each in own]
-            for key, what in (("duration", "time"), ("all", "all memory cycles")):
+            for key, what in MEASURES:
                 rho = spearman([each.throughput(key)[0] for each in own], published)
                 lines.append(f"* shape of {name} over {len(own)} numbers of CPUs, {what}: rho {rho:+.2f}")
     return lines
@@ -264,11 +271,13 @@ def totals(found: list[Compared]) -> list[str]:
         f"* found among the first {FIRST} of lines by cost or of `advise`: {sum(e.found() is True for e in found)} of "
         f"{sum(e.found() is not None for e in found)} in kernels without the change",
     ]
-    for key, what in (("duration", "time"), ("all", "all memory cycles")):
+    for key, what in MEASURES:
         signs = [each.sign(key) for each in found]
         lines.append(f"* sign right by {what}: {signs.count('yes')} of {n}; open: {signs.count('open')}")
-    lines.append(f"* order of magnitude right by time: {sum(e.magnitude() == 'yes' for e in found)} of {n}")
-    for key, what in (("duration", "time"), ("all", "all memory cycles")):
+    for key, what in MEASURES:
+        right = sum(each.magnitude(key) == "yes" for each in found)
+        lines.append(f"* order of magnitude right by {what}: {right} of {n}")
+    for key, what in MEASURES:
         rho = spearman([each.throughput(key)[0] for each in found], published)
         lines.append(f"* Spearman, predicted by {what} against published: {rho:+.2f} ({interval(rho, n)})")
     return [line.replace("-", "−") if "rho" in line or "Spearman" in line else line for line in lines + series(found)]
@@ -278,8 +287,8 @@ def table() -> str:
     """The table, misses first, and its totals."""
     found = compared()
     lines = [
-        "| case | struct, change | published | CPUs, machine | recorded CPUs | rank: shared, line, `advise` | type's cycles | all memory cycles | work per time | sign | order |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        "| case | struct, change | published | CPUs, machine | recorded CPUs | rank: shared, line, `advise` | type's cycles | all memory cycles | work per duration | work per CPU time | at most | busiest line | sign | order |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for each in found:
         row, published = each.row, each.published
@@ -293,7 +302,10 @@ def table() -> str:
             shown(row["type"]),
             shown(row["all"]),
             shown(each.throughput("duration")),
-            each.sign("duration"),
+            shown(each.throughput("time")),
+            f"{row['memory']:.0f} %",
+            f"{row['busiest']:.0f} %",
+            each.sign("time"),
             each.magnitude(),
         ]
         lines.append("| " + " | ".join(cells) + " |")

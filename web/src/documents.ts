@@ -573,6 +573,7 @@ export interface WhatIf {
   warm_up: WarmUp | null;
   mechanisms: string[];
   duration: Measure;
+  time: WorkTime;
   causes: MeasuredRow[];
   sources: MeasuredRow[];
   fields: MeasuredRow[];
@@ -618,6 +619,15 @@ export interface LlcMisses {
   kernel_stores: Measure;
   kernel_rmws: Measure;
   user_loads: Measure;
+}
+
+export interface WorkTime {
+  cpus: number;
+  cycles: Measure;
+  waiting: Measure;
+  bound: Measure;
+  busiest: Measure;
+  memory: number;
 }
 
 export interface MeasuredRow {

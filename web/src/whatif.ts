@@ -56,6 +56,7 @@ function totals(result: WhatIf, names: string): HTMLElement {
     { name: names, measure: result.types },
     { name: "everything", measure: result.whole },
     { name: "duration", measure: result.duration },
+    { name: "CPU time", measure: result.time.cycles },
     { name: `LLC misses: ${names}`, measure: result.llc_misses.types },
     { name: "LLC misses: everything", measure: result.llc_misses.whole },
   ];

@@ -88,5 +88,5 @@ pub use type_view::{FieldTimes, GroupRow, LineTimes, Place, TypeTimes, TypeView}
 pub use verify::VerifyDocument;
 pub use whatif::{
     Ablation, Followed, LlcMisses, MeasuredRow, Paired, TypeSize, UnderChange, WhatIf,
-    WhatIfDocument,
+    WhatIfDocument, WorkTime,
 };

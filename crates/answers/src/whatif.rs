@@ -87,8 +87,12 @@ pub struct WhatIf {
     /// The machine's mechanisms that were replayed (`--mechanisms`), by their keys in its
     /// description.
     pub mechanisms: Vec<String>,
-    /// Cycles from the replay's start to its end.
+    /// Cycles from the replay's start to its end. A round ends at a barrier, so waiting at a
+    /// saturated line does not add up here; it does in `time`.
     pub duration: Measure,
+    /// The time of the CPUs that do the work.
+    #[serde(default)]
+    pub time: WorkTime,
     /// The reported types' accesses by cause.
     pub causes: Vec<MeasuredRow>,
     /// The same by where they were served from.
@@ -117,6 +121,28 @@ pub struct WhatIf {
     /// With `--under F`: the change while F is on the stack.
     #[serde(default)]
     pub under: Option<UnderChange>,
+}
+
+/// The time of the CPUs that do the work, which wait for lines as in a closed queue: a line that is
+/// always held delays all of them, however the recording's turns fell (docs/model/time.md). The
+/// change of work done in a time is the reverse of the change of `cycles`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct WorkTime {
+    /// How many CPUs share the work: (sum of x)^2 / (sum of x^2) over their instructions x.
+    pub cpus: usize,
+    /// Cycles of all CPUs: instructions, stalls, and waiting for lines.
+    pub cycles: Measure,
+    /// Of those, waiting for lines that other CPUs hold.
+    pub waiting: Measure,
+    /// What `cycles` cannot be below: the larger of what they are without any waiting and of what
+    /// the line that is held most is held for, times the CPUs.
+    pub bound: Measure,
+    /// The share of time, 0 to 1, for which the line that is held most is held.
+    pub busiest: Measure,
+    /// The share of `cycles`, 0 to 1, that is not instructions, without the edits. No layout saves
+    /// more than that.
+    pub memory: f64,
 }
 
 /// The size of a type.

@@ -159,6 +159,7 @@ fn effects_of(result: &WhatIf) -> Vec<EffectsRow> {
         effect("everything", "everything", "LLC misses", &llc.whole),
         effect("everything", "kernel", "LLC misses", &llc.kernel),
         effect("everything", "duration", "cycles", &result.duration),
+        effect("everything", "CPU time", "cycles", &result.time.cycles),
         effect("types", "reported types", "cycles", &result.types),
         effect("types", "reported types", "LLC misses", &llc.types),
     ];

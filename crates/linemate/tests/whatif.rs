@@ -95,6 +95,7 @@ fn schema_is_as_described(json: &Value) {
         "types_accesses",
         "on_stacks",
         "duration",
+        "time",
         "causes",
         "sources",
         "fields",
@@ -128,6 +129,9 @@ fn schema_is_as_described(json: &Value) {
     for measure in ["types", "whole", "duration"] {
         has_exactly(&result[measure], &MEASURE);
     }
+    let time = ["cpus", "cycles", "waiting", "bound", "busiest", "memory"];
+    has_exactly(&result["time"], &time);
+    has_exactly(&result["time"]["cycles"], &MEASURE);
     let misses = [
         "types",
         "kernel",

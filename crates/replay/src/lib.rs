@@ -49,6 +49,7 @@ mod scale;
 mod size;
 
 pub use accounts::counts::{Cause, Counts, Source, Tally};
+pub use accounts::held::HeldLine;
 pub use accounts::lines::{Cell, LineView, Uncontested};
 pub use accounts::outcome::{FetchedAhead, Outcome, Pair, ScaledCounts};
 pub use accounts::transfers::{MachinePlaces, Transfer, TransferTime, Transfers};

@@ -228,6 +228,8 @@ proptest! {
         prop_assert_eq!(changed.totals, expected.totals);
         prop_assert_eq!(changed.pairs, expected.pairs);
         prop_assert_eq!(changed.cycles, expected.cycles);
+        prop_assert_eq!(changed.held, expected.held);
+        prop_assert_eq!(changed.instructions, expected.instructions);
         prop_assert_eq!(changed.prefetched, expected.prefetched);
     }
 }

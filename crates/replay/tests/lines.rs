@@ -189,3 +189,32 @@ fn many_cpus_are_distinguished_by_the_domains_of_their_caches() {
     let pair = transfers.pairs[0];
     assert_eq!((pair.from, pair.to, pair.count), (domain(0), domain(39), 1));
 }
+
+#[test]
+fn a_line_is_held_from_its_first_hand_over_on_and_waiting_is_apart() {
+    let store = |time, cpu, addr| access(time, cpu, AccessKind::Store, addr, 8);
+    // Two CPUs store to one word in turn: the first store takes the line from nobody.
+    let mut accesses: Vec<Access> = (0..10).map(|n| store(n, (n % 2) as u16, A)).collect();
+    // Both read a line that nobody writes.
+    for time in 10..20 {
+        let load = access(time, (time % 2) as u16, AccessKind::Load, A + 0x1000, 8);
+        accesses.push(load);
+    }
+    let place = |access: &Access| Placed {
+        key: KeyId((access.addr.0 - A) as u32 / 0x1000),
+        ..AsRecorded.place(access)
+    };
+    let outcome = run(place, &accesses);
+    assert_eq!(outcome.held.len(), 1, "{:?}", outcome.held);
+    let line = outcome.held[0];
+    assert_eq!((line.addr.0, line.instance, line.lines), (A, 0, 1));
+    let (hitm, waited) = (outcome.keys[0].hitm(), outcome.keys[0].waited);
+    assert!(
+        waited > 0,
+        "the second store comes while the first is served"
+    );
+    assert_eq!((line.requests.count, hitm.count), (9, 9));
+    assert_eq!(line.requests.cycles, hitm.cycles - waited);
+    let instructions: u64 = outcome.instructions.iter().sum();
+    assert!(instructions > 0 && instructions <= 20, "{instructions}");
+}

@@ -238,6 +238,7 @@ fn totals(out: &mut Text, result: &WhatIf) {
         ("the type", &result.types),
         ("everything", &result.whole),
         ("duration", &result.duration),
+        ("CPU time", &result.time.cycles),
         ("LLC misses: the type", &result.llc_misses.types),
         ("LLC misses: the kernel", &result.llc_misses.kernel),
         ("LLC misses: its loads", &result.llc_misses.kernel_loads),
@@ -258,6 +259,7 @@ fn totals(out: &mut Text, result: &WhatIf) {
     if !totals.is_empty() {
         out.table(totals);
     }
+    time(out, result);
     if let Some(under) = &result.under {
         let share = |part: f64, all: f64| percent(if all > 0.0 { part / all } else { 0.0 });
         let _ = writeln!(
@@ -268,6 +270,26 @@ fn totals(out: &mut Text, result: &WhatIf) {
             share(under.cycles.with, under.all_cycles.with)
         );
     }
+}
+
+/// What the figure of CPU time rests on, and what it bounds.
+fn time(out: &mut Text, result: &WhatIf) {
+    let time = &result.time;
+    // An answer of an earlier version has none.
+    if time.cycles.without <= 0.0 {
+        return;
+    }
+    let share = |part: f64, all: f64| percent(if all > 0.0 { part / all } else { 0.0 });
+    let _ = writeln!(
+        out,
+        "CPU time of {} that do the work, waiting as in a closed queue: the busiest line is held {} of the time before, {} after; waiting is {} and {}. Memory is at most {} of it.",
+        counted(time.cpus, "CPU"),
+        percent(time.busiest.without),
+        percent(time.busiest.with),
+        share(time.waiting.without, time.cycles.without),
+        share(time.waiting.with, time.cycles.with),
+        percent(time.memory),
+    );
 }
 
 /// What became of objects and accesses: moved, paired, followed, removed.

@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 
 use linemate_answers::{
-    Ablation, LlcMisses, Measure, MeasuredRow, Potential, SetsChange, TypeSize, UnderChange, WhatIf,
+    Ablation, LlcMisses, Measure, MeasuredRow, Potential, SetsChange, TypeSize, UnderChange,
+    WhatIf, WorkTime,
 };
 use linemate_experiment::scene::Scene;
 use linemate_experiment::under::Under;
@@ -18,6 +19,7 @@ use linemate_replay::{Cause, Counts, Outcome, Source};
 use linemate_types::{LineSize, TypeId, TypeModel};
 
 use crate::border;
+use crate::closed_queue::{Worked, work_time};
 use crate::compare::measure;
 
 /// The potential of that many cycles, which have the causes `cycles`.
@@ -87,6 +89,8 @@ pub(crate) struct Facts<'f> {
     pub(crate) on_stacks: u64,
     /// By variant that could be built, then by interleaving; of the keys those of `watched`, in its order.
     pub(crate) outcomes: Vec<Vec<Outcome>>,
+    /// The time of each, in the same order.
+    pub(crate) worked: Vec<Vec<Worked>>,
     /// A function, and the counts while it was on the stack, in the order of `outcomes`.
     pub(crate) under: Option<(&'f Under, Vec<Vec<Counts>>)>,
 }
@@ -113,17 +117,19 @@ fn missed(counts: &Counts) -> u64 {
 impl Facts<'_> {
     /// The outcomes of a variant; empty when it could not be built.
     fn of(&self, kind: VariantKind) -> &[Outcome] {
-        let built = self.variants.iter().filter(|(_, variant)| variant.is_ok());
-        let at = built.map(|(kind, _)| *kind).position(|known| known == kind);
-        at.and_then(|at| self.outcomes.get(at))
-            .map_or(&[], Vec::as_slice)
+        self.of_variant(&self.outcomes, kind)
     }
 
-    /// The counts of a variant while a function was on the stack.
-    fn counts_under<'s>(&self, counts: &'s [Vec<Counts>], kind: VariantKind) -> &'s [Counts] {
+    /// What a list of all variants that could be built has of this one.
+    fn of_variant<'s, T>(&self, all: &'s [Vec<T>], kind: VariantKind) -> &'s [T] {
         let built = self.variants.iter().filter(|(_, variant)| variant.is_ok());
         let at = built.map(|(kind, _)| *kind).position(|known| known == kind);
-        at.and_then(|at| counts.get(at)).map_or(&[], Vec::as_slice)
+        at.and_then(|at| all.get(at)).map_or(&[], Vec::as_slice)
+    }
+
+    fn time(&self) -> WorkTime {
+        let of = |kind| self.of_variant(&self.worked, kind);
+        work_time(of(VariantKind::Without), of(VariantKind::All))
     }
 
     /// Whether every outcome with edits is a whole one's with a difference on top.
@@ -135,7 +141,7 @@ impl Facts<'_> {
     fn under(&self) -> Option<UnderChange> {
         let (under, counts) = self.under.as_ref()?;
         let (machine, cpus) = (&self.run.machine, self.cpus);
-        let of = |kind| self.counts_under(counts, kind);
+        let of = |kind| self.of_variant(counts, kind);
         let (without, with) = (of(VariantKind::Without), of(VariantKind::All));
         let measure = |figure: &dyn Fn(&Counts) -> u64| measure(without, with, figure);
         let pair = (VariantKind::Without, VariantKind::All);
@@ -378,6 +384,7 @@ pub(crate) fn whatif(facts: &Facts<'_>) -> WhatIf {
             .map(border::warm_up),
         mechanisms: run.machine.mechanisms(),
         duration: facts.measure(pair, &|o| o.cycles),
+        time: facts.time(),
         causes,
         sources: facts.sources(),
         fields: facts.fields(),

@@ -8,6 +8,7 @@
 //! Nothing here prints.
 
 pub mod border;
+mod closed_queue;
 pub mod compare;
 pub mod costs;
 pub mod diff;

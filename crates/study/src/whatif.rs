@@ -18,6 +18,7 @@ use linemate_replay::{Counts, Outcome};
 use linemate_session::{EventError, Session, recorded_cpus};
 use linemate_types::{LineSize, TypeId, TypeModel};
 
+use crate::closed_queue::Worked;
 use crate::compare::{Comparison, Edited, Figure};
 use crate::effect;
 pub use crate::effect::{Run, VariantKind};
@@ -71,8 +72,13 @@ pub enum WhatIfError {
     Recording(#[from] RecordingError),
 }
 
-/// What a replay found, and what of it while a function was on the stack.
-type WithUnder = (Outcome, Counts);
+/// What is kept of a replay.
+struct Kept {
+    outcome: Outcome,
+    /// While the requested function was on the stack.
+    under: Counts,
+    worked: Worked,
+}
 
 /// The variants of a run.
 #[derive(Default)]
@@ -219,10 +225,16 @@ impl<'a> Study<'a> {
             let split = |_| UnderCounts::take(&mut outcome, &self.scene).total();
             let under = self.under.as_ref().map(split).unwrap_or_default();
             // There are a hundred times as many others, for each of many replays.
+            let worked = Worked::new(&outcome, &run.machine);
             let keys = std::mem::take(&mut outcome.keys);
             let of = |key: &usize| keys.get(*key).cloned().unwrap_or_default();
             outcome.keys = watched.iter().map(of).collect();
-            (outcome, under)
+            outcome.held = Vec::new();
+            Kept {
+                outcome,
+                under,
+                worked,
+            }
         };
         let comparison = Comparison {
             experiment: &experiment,
@@ -231,13 +243,21 @@ impl<'a> Study<'a> {
             // Each edit's share is shown with the whole: of the same interleavings.
             until_narrow: !run.all_interleavings && !run.ablate,
         };
-        let figures: [Figure<'_, WithUnder>; 3] = [
-            &|(outcome, _), _| effect::types_cost(outcome),
-            &|(outcome, _), _| effect::cost(&outcome.totals),
-            &|(_, under), _| effect::cost(under),
+        let figures: [Figure<'_, Kept>; 3] = [
+            &|kept, _| effect::types_cost(&kept.outcome),
+            &|kept, _| effect::cost(&kept.outcome.totals),
+            &|kept, _| effect::cost(&kept.under),
         ];
         let answers = comparison.run(keep, &figures)?;
-        let (outcomes, under) = answers.into_iter().map(|of| of.into_iter().unzip()).unzip();
+        let worked = answers
+            .iter()
+            .map(|of| of.iter().map(|kept| kept.worked).collect());
+        let worked: Vec<Vec<Worked>> = worked.collect();
+        let split = |kept: Kept| (kept.outcome, kept.under);
+        let (outcomes, under) = answers
+            .into_iter()
+            .map(|of| of.into_iter().map(split).unzip())
+            .unzip();
         let sets = self.sets(&experiment, &variants)?;
         let edited = self.types.iter().take(self.edited);
         let edited: Vec<TypeId> = edited.flat_map(|(_, ids)| ids.iter().copied()).collect();
@@ -255,6 +275,7 @@ impl<'a> Study<'a> {
             variants: &variants,
             watched,
             outcomes,
+            worked,
             under: self.under.as_ref().map(|function| (function, under)),
         };
         Ok(effect::whatif(&facts))

@@ -107,7 +107,12 @@ fn isolating_a_field_ends_its_false_sharing() {
 #[test]
 fn an_edit_that_changes_nothing_has_no_effect_at_all() {
     let result = whatif(&["order nr_running curr"]);
-    for measure in [result.types, result.whole, result.duration] {
+    for measure in [
+        result.types,
+        result.whole,
+        result.duration,
+        result.time.cycles,
+    ] {
         assert_eq!(
             (measure.difference, measure.ci95, measure.significant),
             (0.0, 0.0, false)
@@ -117,6 +122,29 @@ fn an_edit_that_changes_nothing_has_no_effect_at_all() {
     // Nor has one that moves what nobody uses to where nobody is hurt.
     let unused = whatif(&["pad after lock 8"]);
     assert_eq!((unused.types.difference, unused.relocated), (0.0, 0));
+}
+
+/// Two CPUs, whose instructions, stalls and waiting are all that their time consists of.
+#[test]
+fn time_is_instructions_stalls_and_waiting_for_lines() {
+    let result = whatif(&["isolate lock"]);
+    let time = &result.time;
+    assert_eq!(time.cpus, 2);
+    assert!(time.cycles.difference < 0.0 && time.cycles.significant);
+    // What the type saves is saved once, and less waiting with it.
+    assert!(time.cycles.difference <= result.types.difference - time.waiting.difference.abs());
+    for (all, waiting, bound) in [
+        (
+            time.cycles.without,
+            time.waiting.without,
+            time.bound.without,
+        ),
+        (time.cycles.with, time.waiting.with, time.bound.with),
+    ] {
+        assert!(all >= bound && all > waiting, "{time:?}");
+    }
+    assert!(time.waiting.without > 0.0 && time.busiest.without < 1.0);
+    assert!(time.memory > 0.0 && time.memory < 1.0);
 }
 
 #[test]

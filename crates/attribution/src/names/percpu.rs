@@ -53,9 +53,11 @@ impl PercpuNames {
     pub(super) fn unit(&self, map: &KernelMap, addr: u64) -> Option<InUnit> {
         let at = self.units.partition_point(|u| u.0 <= addr).checked_sub(1)?;
         let (start, cpu) = self.units[at];
-        let inside = addr - start;
-        let percpu = map.percpu.section.start + inside;
-        (inside < map.percpu.unit_size && map.in_unit(addr, percpu)).then_some(InUnit {
+        // Addresses beyond the last unit first: since 6.15 the section is at the end of the address
+        // space, and the sum would overflow.
+        let inside = Some(addr - start).filter(|inside| *inside < map.percpu.unit_size)?;
+        let percpu = map.percpu.section.start.checked_add(inside)?;
+        map.in_unit(addr, percpu).then_some(InUnit {
             cpu: CpuId(cpu),
             percpu,
         })

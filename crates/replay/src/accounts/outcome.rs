@@ -4,6 +4,7 @@ use linemate_machine::LogicalCpu;
 use serde::{Deserialize, Serialize};
 
 use crate::accounts::counts::{Counts, Tally};
+use crate::accounts::held::HeldLine;
 use crate::accounts::lines::{LineView, Uncontested};
 use crate::accounts::transfers::Transfers;
 use crate::rounds::warm::WarmUp;
@@ -79,6 +80,11 @@ pub struct Outcome {
     pub rounds: u64,
     /// From the first counted round's start to the last one's end, in cycles.
     pub cycles: u64,
+    /// Instructions of each replayed CPU in the counted rounds, by recorded CPU and copy, programs'
+    /// included; 0 in a partial replay, which runs no rounds.
+    pub instructions: Vec<u64>,
+    /// For how long lines that moved between cores were held, by address.
+    pub held: Vec<HeldLine>,
     /// Lines fetched because their pair's other line was missed.
     pub prefetched: u64,
     /// Of those, the ones taken from a core that had modified them.

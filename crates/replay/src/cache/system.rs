@@ -18,6 +18,7 @@ use linemate_machine::{
 use linemate_recording::AccessKind;
 
 use crate::accounts::counts::{Cause, Source};
+use crate::accounts::held::Held as HeldLines;
 use crate::cache::address::Line;
 use crate::cache::array::{CHECK, Cache, DIRTY, Evicted, Held, Llc, PREFETCHED, Stamp, Way};
 use crate::cache::directory::{Directory, History, Slot};
@@ -48,6 +49,8 @@ pub struct System {
     pub(crate) llc: Vec<Llc>,
     pub(crate) directory: Directory,
     pub(crate) sharing: Sharing,
+    /// For how long lines are held by requests that a CPU waits for.
+    pub(crate) held: HeldLines,
     /// Misses decided since the last [`System::take_closed`].
     closed: Vec<Closed>,
     /// Lines fetched because their pair's other line was missed, and how many of them a core had
@@ -79,6 +82,7 @@ impl System {
             llc: (0..domains).map(|_| Llc::new(machine.llc)).collect(),
             directory: Directory::new(cores),
             sharing: Sharing::default(),
+            held: HeldLines::default(),
             closed: Vec::new(),
             prefetched: (0, 0),
             others: Vec::new(),
@@ -275,6 +279,7 @@ impl System {
         // copy left, the directory in the LLC answers.
         let latency = farthest.map_or(self.latency.llc, |distance| self.latency.hitm(distance));
         let (waited, cycles) = self.serve(slot, piece.kind, now, u64::from(latency), true);
+        self.held.add(slot, cycles - waited, farthest.is_some());
         self.own_modified(cpu, place, piece, slot);
         self.l1[usize::from(place.core.0)].set_flags(way, DIRTY);
         Verdict {
@@ -302,20 +307,24 @@ impl System {
         let supply = self.supply(place, slot);
         let (waited, cycles) = if piece.kind == AccessKind::Load {
             self.share(place, slot, &supply);
-            self.serve(slot, piece.kind, now, supply.latency, supply.exclusive)
+            let (waited, cycles) =
+                self.serve(slot, piece.kind, now, supply.latency, supply.exclusive);
+            let held = match supply.exclusive {
+                true => cycles - waited,
+                false => u64::from(self.latency.serve),
+            };
+            self.held.add(slot, held, supply.exclusive);
+            (waited, cycles)
         } else {
             let (farthest, _) = self.invalidate_others(place, slot);
             let reach = farthest.map_or(0, |distance| self.latency.hitm(distance));
             self.own_modified(cpu, place, piece, slot);
-            self.serve(
-                slot,
-                piece.kind,
-                now,
-                // Data and invalidations are in flight at once; the write is done when the later of
-                // them is.
-                supply.latency.max(u64::from(reach)),
-                true,
-            )
+            // Data and invalidations are in flight at once; the write is done when the later of
+            // them is.
+            let latency = supply.latency.max(u64::from(reach));
+            let (waited, cycles) = self.serve(slot, piece.kind, now, latency, true);
+            self.held.add(slot, cycles - waited, farthest.is_some());
+            (waited, cycles)
         };
         let history = match history {
             // Not cold: on a machine that has run for long the core had the line once, and lost it
@@ -568,6 +577,7 @@ impl System {
         // stay: they are the purpose of the warm-up.
         self.sharing.drain_open().for_each(drop);
         self.closed.clear();
+        self.held.begin_counting();
         self.prefetched = (0, 0);
         if let Some(prefetchers) = &mut self.prefetchers {
             prefetchers.begin_counting();

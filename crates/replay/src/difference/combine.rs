@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use linemate_machine::LogicalCpu;
 
 use crate::accounts::counts::{Counts, Tally};
+use crate::accounts::held;
 use crate::accounts::outcome::{Outcome, Pair};
 
 impl Outcome {
@@ -27,6 +28,7 @@ impl Outcome {
             pairs: pairs(&self.pairs, &before.pairs, &after.pairs)?,
             accesses: number(self.accesses, before.accesses, after.accesses)?,
             skipped: number(self.skipped, before.skipped, after.skipped)?,
+            held: held::changed(&self.held, &before.held, &after.held)?,
             cycles: number(self.cycles, before.cycles, after.cycles)?,
             prefetched: number(self.prefetched, before.prefetched, after.prefetched)?,
             prefetched_modified: number(

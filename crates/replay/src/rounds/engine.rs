@@ -125,7 +125,10 @@ impl Engine {
             site: self.aside_site.0,
             ..*waiting
         };
+        // Who waits for the line is known where all groups are replayed.
+        self.system.held.elsewhere = true;
         let stall = self.step(&aside, cpu, 0, now);
+        self.system.held.elsewhere = false;
         taper.take(slice, waiting, self.met);
         stall
     }
@@ -320,6 +323,7 @@ impl Engine {
         // A table's order depends on how it grew.
         pairs.sort_by_key(|pair| (pair.from, pair.to));
         let (prefetched, prefetched_modified) = self.system.prefetched();
+        let mut held = std::mem::take(&mut self.system.held);
         let mut lines = self.lines.unwrap_or_default();
         let transfers = self.transfers.map(TransferCounter::finish);
         Outcome {
@@ -330,6 +334,7 @@ impl Engine {
             totals: self.totals,
             keys: self.keys,
             sites: self.sites,
+            held: held.take(|slot| self.system.line_of(slot), self.line),
             prefetched,
             prefetched_modified,
             fetched_ahead: self.system.fetched_ahead(),

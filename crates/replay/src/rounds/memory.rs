@@ -31,6 +31,7 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         caches.chain(llc).sum::<usize>()
             + system.directory.size_in_memory()
             + system.sharing.size_in_memory()
+            + system.held.size_in_memory()
             + accounts
             + lines
             + taper

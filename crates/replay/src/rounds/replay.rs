@@ -75,6 +75,8 @@ pub struct Replay<P, C> {
     accesses: u64,
     skipped: u64,
     uncached: u64,
+    /// Of each recorded CPU, since counting began.
+    instructions: Vec<u64>,
     growth: Growth,
     warm_up: Option<WarmUp>,
     /// When the round started in the recording.
@@ -113,6 +115,7 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
             accesses: 0,
             skipped: 0,
             uncached: 0,
+            instructions: vec![0; config.recorded_cpus],
             growth: Growth::new(),
             warm_up: None,
             time: VirtualTime(0),
@@ -453,6 +456,9 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         if let Some(windows) = &mut engine.windows {
             windows.end_round();
         }
+        for Slice { head, .. } in slices.iter() {
+            self.instructions[usize::from(head.cpu.0)] += u64::from(head.last.unwrap_or(0));
+        }
         self.growth.end_round(engine.system.lines());
         self.round.clear();
         self.slices.clear();
@@ -471,6 +477,7 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         }
         self.engine.begin_counting();
         (self.accesses, self.skipped, self.uncached) = (0, 0, 0);
+        self.instructions.fill(0);
     }
 
     /// Runs what is left and returns the counts, together with the placement (which knows what the
@@ -485,7 +492,9 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
     pub fn finish_taped(mut self) -> (Outcome, P, Tape) {
         self.end_round();
         let tape = self.taper.map(Taper::finish).unwrap_or_default();
+        let copied = |own: &u64| std::iter::repeat_n(*own, usize::from(self.cloner.copies()));
         let outcome = Outcome {
+            instructions: self.instructions.iter().flat_map(copied).collect(),
             accesses: self.accesses,
             skipped: self.skipped,
             uncached: self.uncached,

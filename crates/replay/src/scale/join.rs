@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use linemate_machine::{LogicalCpu, Machine};
 
 use crate::accounts::counts::{Counts, Tally};
+use crate::accounts::held;
 use crate::accounts::lines::{LineView, Uncontested};
 use crate::accounts::outcome::{Outcome, Pair};
 use crate::accounts::transfers::{MachinePlaces, Transfer, TransferTime, Transfers, numbered};
@@ -48,6 +49,9 @@ pub fn join(machine: &Machine, copies: Copies<'_>, own: &Outcome, together: Outc
     joined.lines = lines(&own.lines, joined.lines, times);
     uncontested(&mut joined, own, times);
     joined.transfers = transfers(machine, copies, &own.transfers, joined.transfers);
+    joined.held = held::joined(&own.held, &joined.held, copies.count);
+    let copied = |own: &u64| std::iter::repeat_n(*own, usize::from(copies.count));
+    joined.instructions = own.instructions.iter().flat_map(copied).collect();
     joined.accesses = own.accesses * times;
     joined.skipped = own.skipped * times;
     joined.uncached = own.uncached * times;
