@@ -135,7 +135,7 @@ mod tests {
         held.add(0, 8, false);
         held.elsewhere = true;
         held.add(1, 100, true);
-        let lines = held.take(|slot| Line::from(slot), LineSize::B64);
+        let lines = held.take(Line::from, LineSize::B64);
         assert_eq!(lines, [line(64, 2, 108)]);
     }
 
