@@ -129,6 +129,19 @@ pub enum GuestError {
         /// The console's last line.
         console: String,
     },
+    /// The boot makes no progress.
+    #[error(
+        "the guest hangs in its boot: after {started} of {cpus} CPUs, no CPU started and no line came on the console for {seconds} s of processor time (console: {console}): see the kernel's options in --append"
+    )]
+    BootHangs {
+        /// CPUs that the kernel had started.
+        started: u16,
+        cpus: u16,
+        /// Processor time of QEMU.
+        seconds: u64,
+        /// The console's last line.
+        console: String,
+    },
     #[error(
         "the guest was still {doing} after {seconds} s: raise --timeout, or give the command less to do"
     )]

@@ -9,6 +9,8 @@
 //! It knows QEMU's command line and protocol, the agent, and how to build the function table. It
 //! does not know what an access means.
 
+mod barrier;
+mod boot_console;
 mod cache;
 mod conditions;
 mod confinement;
@@ -47,7 +49,7 @@ pub use control::ExitStatus;
 pub use error::GuestError;
 pub use functions::{EventRefusal, WatchList, nameless_watch_list, watch_list};
 pub use kernel::{BootableKernel, default_kernel, recorded_kernel};
-pub use observer::{Observer, OutputStream, Progress, RefusedCall, Stage};
+pub use observer::{BootProgress, Observer, OutputStream, Progress, RefusedCall, Stage};
 pub use payload::{ExtraFile, Workload};
 pub use program::ProgramError;
 pub use programs::OwnAllocator;

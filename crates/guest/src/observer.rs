@@ -38,6 +38,21 @@ pub trait Observer {
     fn note(&mut self, _note: &str) {}
     /// Called many times a second while the guest runs.
     fn progress(&mut self, _progress: &Progress) {}
+    /// The boot has come further.
+    fn booting(&mut self, _progress: &BootProgress) {}
+}
+
+/// How far a boot is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BootProgress {
+    /// CPUs that the kernel has started.
+    pub started: u16,
+    /// CPUs of the guest.
+    pub cpus: u16,
+    /// Lines on the console.
+    pub lines: u64,
+    /// The last of them, without its time stamp.
+    pub last: String,
 }
 
 /// The recorder's progress, reported every few million events.

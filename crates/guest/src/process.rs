@@ -40,12 +40,21 @@ impl Process {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
+    /// Its processor time; `None` if the system does not report it.
+    pub(crate) fn processor_time(&self) -> Option<Duration> {
+        let hertz = rustix::param::clock_ticks_per_second().max(1);
+        let milliseconds = self.ticks()?.saturating_mul(1000) / hertz;
+        Some(Duration::from_millis(milliseconds))
+    }
+
+    fn ticks(&self) -> Option<u64> {
+        let path = format!("/proc/{}/stat", self.child.id());
+        processor_ticks(&fs::read_to_string(path).ok()?)
+    }
+
     /// How long it has used no processor time.
     pub(crate) fn idle_for(&mut self) -> Duration {
-        let path = format!("/proc/{}/stat", self.child.id());
-        let ticks = fs::read_to_string(path)
-            .ok()
-            .and_then(|stat| processor_ticks(&stat));
+        let ticks = self.ticks();
         // A system that does not report it counts as busy: a run does not end for lack of an
         // answer.
         if ticks.is_none_or(|ticks| ticks != self.used.0) {

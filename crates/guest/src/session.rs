@@ -49,7 +49,7 @@ pub struct Session {
     /// Where the recording goes. Until it is complete it is next to that, as `OUTPUT.*.partial`;
     /// then an older recording becomes `OUTPUT.old`; another file there is refused.
     pub output: PathBuf,
-    /// Host time for the boot and the run each.
+    /// Host time for the boot and the run each. A boot without it takes as long as it makes progress.
     pub timeout: Option<Duration>,
 }
 
@@ -105,6 +105,7 @@ impl<'a> Watching<'a> {
             doing,
             limit: Some(self.limit),
             lively: self.lively,
+            silence: None,
             recording: self.recording,
             cancel: self.cancel,
             observer,

@@ -4,14 +4,32 @@
 
 use thiserror::Error;
 
-/// More CPUs than this would need an interrupt-remapping IOMMU.
-pub const MAX_CPUS: u16 = 255;
+/// The most that QEMU's q35 machine has.
+pub const MAX_CPUS: u16 = 4096;
 
-/// With more CPUs than these, the kernel does not wait 10 ms each time it starts one, as it would
-/// on processors of the emulated family. Each `pause` of that wait ends a turn, and the next turn
-/// of the waiting CPU comes after those of all others: the time grows with the square of the CPUs,
-/// to more than an hour for 240. Smaller guests wait, so that their recordings stay the same.
-const PATIENT_CPUS: u16 = 64;
+/// The most CPUs that 8-bit APIC numbers address. More need x2APIC, and an IOMMU that remaps
+/// interrupts to its 32-bit numbers.
+const XAPIC_CPUS: u16 = 255;
+
+/// From this many CPUs on, a guest starts with [`BIG_GUEST`] on its command line. Smaller ones do
+/// not, so that their recordings stay the same.
+const BIG_CPUS: u16 = 64;
+
+/// What makes the boot of many CPUs shorter. Each `pause` in a wait ends a turn, and the next turn
+/// of the waiting CPU comes after those of all others.
+///
+/// * `cpu_init_udelay=0`: the kernel does not wait 10 ms each time it starts a CPU, as it would on
+///   processors of the emulated family. With it the time would grow with the square of the CPUs.
+/// * `tsc=reliable`: started CPUs do not compare their clocks, of which there is one. Nor does a
+///   watchdog later, as on a real machine of up to four sockets.
+/// * `cpuhp.parallel=0`: they are started one after the other. Started at once, all but one wait in
+///   a loop for what follows.
+/// * `loglevel=7`: the console shows each CPU that is started.
+const BIG_GUEST: &str = " cpu_init_udelay=0 tsc=reliable cpuhp.parallel=0 loglevel=7";
+
+/// Memory that each CPU takes: 512 MiB for 64. The kernel's memory for each CPU and its threads is
+/// a part of it, the rest is for the command.
+const BYTES_PER_CPU: u64 = 8 << 20;
 
 /// A Debian kernel with an initramfs does not boot with less.
 pub const MIN_MEMORY: u64 = 256 << 20;
@@ -88,6 +106,16 @@ pub enum ShapeError {
         "{bytes} bytes of memory: --memory has to be at least 256M and whole mebibytes on each NUMA node"
     )]
     Memory { bytes: u64 },
+    /// Less memory than the CPUs take.
+    #[error(
+        "{bytes} bytes of memory are too few for {cpus} CPUs, which take 8 MiB each: give --memory {}M or more",
+        (u64::from(*cpus) * BYTES_PER_CPU) >> 20
+    )]
+    MemoryPerCpu {
+        /// `--memory`.
+        bytes: u64,
+        cpus: u16,
+    },
     /// More memory than this computer can back.
     #[error("{bytes} bytes of memory: this computer has {host} with its swap: lower --memory")]
     BeyondHost {
@@ -134,6 +162,12 @@ impl GuestShape {
         if self.memory_bytes < MIN_MEMORY || self.memory_bytes % unit != 0 {
             return Err(ShapeError::Memory {
                 bytes: self.memory_bytes,
+            });
+        }
+        if self.memory_bytes < u64::from(self.cpus) * BYTES_PER_CPU {
+            return Err(ShapeError::MemoryPerCpu {
+                bytes: self.memory_bytes,
+                cpus: self.cpus,
             });
         }
         let threads = self.threads.unwrap_or(1);
@@ -185,6 +219,12 @@ impl GuestShape {
         Ok(())
     }
 
+    /// About the bytes of the state after the boot, and rather more: 2 % of memory describes it, and
+    /// each CPU has memory of its own. 8 CPUs with 1 GiB take 110 MiB, 128 with 3 GiB 205 MiB.
+    pub(crate) fn state_bytes(&self) -> u64 {
+        (128 << 20) + self.memory_bytes / 64 + (u64::from(self.cpus) << 20)
+    }
+
     /// The kernel's command line.
     ///
     /// No address randomisation, so that symbols have the addresses of the image; `panic=-1` turns
@@ -193,8 +233,8 @@ impl GuestShape {
     pub fn kernel_command_line(&self) -> String {
         // The user's words last, so that they win if two contradict each other.
         let mut line = "console=ttyS0 nokaslr norandmaps quiet panic=-1".to_owned();
-        if self.cpus > PATIENT_CPUS {
-            line.push_str(" cpu_init_udelay=0");
+        if self.cpus >= BIG_CPUS {
+            line.push_str(BIG_GUEST);
         }
         if !self.append.is_empty() {
             line.push(' ');
@@ -255,6 +295,9 @@ impl GuestShape {
             Timing::Parallel => arguments.extend(["-accel", "tcg,thread=multi"].map(str::to_owned)),
         }
         arguments.extend(memory_arguments(self));
+        if cpus > XAPIC_CPUS {
+            arguments.extend(["-device", "intel-iommu,intremap=on,eim=on"].map(str::to_owned));
+        }
         arguments.extend(["-append".to_owned(), self.kernel_command_line()]);
         Ok(arguments)
     }
@@ -316,7 +359,7 @@ mod tests {
 
     #[test]
     fn many_cpus_are_started_without_waiting_and_few_as_ever() {
-        let line = |cpus| {
+        let line = |cpus: u16| {
             let shape = GuestShape {
                 cpus,
                 append: "debug".into(),
@@ -324,8 +367,47 @@ mod tests {
             };
             shape.kernel_command_line()
         };
-        assert!(line(64).ends_with(" panic=-1 debug"));
-        assert!(line(65).ends_with(" panic=-1 cpu_init_udelay=0 debug"));
+        assert!(line(63).ends_with(" panic=-1 debug"));
+        assert!(
+            line(64).ends_with(
+                " panic=-1 cpu_init_udelay=0 tsc=reliable cpuhp.parallel=0 loglevel=7 debug"
+            ),
+            "{}",
+            line(64)
+        );
+    }
+
+    #[test]
+    fn more_cpus_than_an_apic_addresses_have_their_interrupts_remapped() {
+        let devices = |cpus| {
+            let shape = GuestShape {
+                cpus,
+                memory_bytes: 4 << 30,
+                ..GuestShape::default()
+            };
+            let arguments = shape.qemu_arguments().unwrap();
+            after(&arguments, "-device").join(" ")
+        };
+        assert_eq!(devices(255), "");
+        assert_eq!(devices(256), "intel-iommu,intremap=on,eim=on");
+    }
+
+    #[test]
+    fn cpus_need_memory_and_the_error_says_how_much() {
+        let shape = |cpus, mebibytes: u64| GuestShape {
+            cpus,
+            memory_bytes: mebibytes << 20,
+            ..GuestShape::default()
+        };
+        assert!(shape(480, 3840).topology().is_ok());
+        assert!(shape(64, 512).topology().is_ok());
+        let error = shape(480, 3839).topology().unwrap_err();
+        let bytes = 3839 << 20;
+        assert_eq!(error, ShapeError::MemoryPerCpu { bytes, cpus: 480 });
+        assert!(
+            error.to_string().ends_with("give --memory 3840M or more"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -436,11 +518,11 @@ mod tests {
         );
         assert_eq!(
             GuestShape {
-                cpus: 256,
+                cpus: 4097,
                 ..base.clone()
             }
             .topology(),
-            Err(ShapeError::Cpus(256))
+            Err(ShapeError::Cpus(4097))
         );
         assert_eq!(
             GuestShape {

@@ -9,10 +9,21 @@ use crate::error::GuestError;
 /// Why `file`, which takes `needed` bytes, could not be written: its disk had less room. `None` if
 /// that is not the reason.
 pub(crate) fn full(doing: &'static str, file: &Path, needed: u64) -> Option<GuestError> {
-    let folder = file.parent()?;
-    let disk = rustix::fs::statvfs(folder).ok()?;
     // What was written of it is used now, and was free before.
     let written = fs::metadata(file).map_or(0, |about| about.blocks() * 512);
+    short(doing, file.parent()?, needed, written)
+}
+
+/// Checks that the disk of `folder` has room for files of `needed` bytes.
+///
+/// # Errors
+/// [`GuestError::DiskFull`]. A disk that does not say has room.
+pub(crate) fn check(doing: &'static str, folder: &Path, needed: u64) -> Result<(), GuestError> {
+    short(doing, folder, needed, 0).map_or(Ok(()), Err)
+}
+
+fn short(doing: &'static str, folder: &Path, needed: u64, written: u64) -> Option<GuestError> {
+    let disk = rustix::fs::statvfs(folder).ok()?;
     let free = disk
         .f_bavail
         .saturating_mul(disk.f_frsize)
@@ -43,5 +54,8 @@ mod tests {
             folder.path().display()
         );
         assert!(error.starts_with(&start), "{error}");
+        assert!(check("a test", folder.path(), 1 << 20).is_ok());
+        let error = check("a test", folder.path(), (1 << 60) - 1).unwrap_err();
+        assert!(error.to_string().starts_with(&start), "{error}");
     }
 }

@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 use linemate_files::write_private;
 use serde_json::{Value, json};
 
+use crate::barrier::{BARRIER_BYTES, PIPE_BYTES, make_barrier, make_pipe};
+use crate::boot_console::BootConsole;
 use crate::control::{Message, Pause};
 use crate::error::GuestError;
 use crate::observer::{Observer, OutputStream, Progress, RECORDER_ERROR, RefusedCall};
@@ -50,11 +52,6 @@ const ORDER_TIME: Duration = Duration::from_secs(3);
 /// The prefix of the agent's lines in the kernel's log.
 const AGENT: &str = "linemate: ";
 
-/// The capacity of the barrier's pipe, and what the agent writes to it: one byte more, which
-/// blocks.
-const PIPE_BYTES: usize = 4096;
-const BARRIER_BYTES: usize = PIPE_BYTES + 1;
-
 /// A running guest.
 ///
 /// While it runs, nothing is sent to QEMU: anything that wakes its main loop at a host time can
@@ -74,6 +71,7 @@ pub(crate) struct Vm {
     console: Tail,
     words: Tail,
     progress: Progress,
+    boot: BootConsole,
     partial_line: Vec<u8>,
     partial_words: Vec<u8>,
     recorder_error: Option<String>,
@@ -103,6 +101,8 @@ pub(crate) struct GuestWatch<'a> {
     /// A guest whose processors all do nothing for this long is dead: true with deterministic
     /// timing, where an idle guest's clock jumps to its next timer at once.
     pub(crate) lively: bool,
+    /// For a boot: the processor time that may pass without a new CPU or line on the console.
+    pub(crate) silence: Option<Duration>,
     /// The file whose growth counts as progress.
     pub(crate) recording: Option<&'a File>,
     /// Set when the user wants to stop.
@@ -186,6 +186,7 @@ impl Vm {
             words: Tail::new(words_path),
             files: files.clone(),
             progress: Progress::default(),
+            boot: BootConsole::new(shape.cpus),
             partial_line: Vec::new(),
             partial_words: Vec::new(),
             recorder_error: None,
@@ -270,36 +271,55 @@ impl Vm {
             if self.panicked.is_some_and(|at| at.elapsed() > PANIC_LIMIT) {
                 return Err(self.ended(watch.doing));
             }
-            // Anything that still runs would not be recorded.
-            if let Some(reason) = self.recorder_error.take() {
-                return Err(GuestError::Recorder(reason));
-            }
-            if watch.cancel.load(Ordering::Relaxed) {
-                return Err(GuestError::Interrupted { doing: watch.doing });
-            }
-            if let Some((when, seconds)) = watch.limit {
-                if Instant::now() >= when {
-                    return Err(GuestError::Timeout {
-                        doing: watch.doing,
-                        seconds,
-                    });
-                }
-            }
-            // In processor time of QEMU, because a spinning guest makes progress of a kind.
-            if watch.lively && self.process.idle_for() > STALL_LIMIT {
-                let (seconds, doing) = (STALL_LIMIT.as_secs(), watch.doing);
-                return Err(GuestError::Stalled {
-                    doing,
-                    seconds,
-                    console: self.console_end(),
-                });
-            }
-            if let Some(recording) = watch.recording {
-                self.progress.bytes = recording.metadata().map_or(0, |file| file.len());
-            }
-            watch.observer.progress(&self.progress);
+            self.check(watch)?;
+            self.check_boot(watch)?;
             thread::sleep(TICK);
         }
+    }
+
+    /// Whether the guest may run on.
+    fn check(&mut self, watch: &mut GuestWatch<'_>) -> Result<(), GuestError> {
+        // Anything that still runs would not be recorded.
+        if let Some(reason) = self.recorder_error.take() {
+            return Err(GuestError::Recorder(reason));
+        }
+        if watch.cancel.load(Ordering::Relaxed) {
+            return Err(GuestError::Interrupted { doing: watch.doing });
+        }
+        if let Some((when, seconds)) = watch.limit {
+            if Instant::now() >= when {
+                return Err(GuestError::Timeout {
+                    doing: watch.doing,
+                    seconds,
+                });
+            }
+        }
+        // In processor time of QEMU, because a spinning guest makes progress of a kind.
+        if watch.lively && self.process.idle_for() > STALL_LIMIT {
+            let (seconds, doing) = (STALL_LIMIT.as_secs(), watch.doing);
+            return Err(GuestError::Stalled {
+                doing,
+                seconds,
+                console: self.console_end(),
+            });
+        }
+        if let Some(recording) = watch.recording {
+            self.progress.bytes = recording.metadata().map_or(0, |file| file.len());
+        }
+        watch.observer.progress(&self.progress);
+        Ok(())
+    }
+
+    /// Reports the progress of a boot, and ends one that makes none.
+    fn check_boot(&mut self, watch: &mut GuestWatch<'_>) -> Result<(), GuestError> {
+        let times = watch.silence.zip(self.process.processor_time());
+        let Some((limit, now)) = times else {
+            return Ok(());
+        };
+        if let Some(progress) = self.boot.check(now, limit)? {
+            watch.observer.booting(&progress);
+        }
+        Ok(())
     }
 
     /// The agent announces a pause just before it makes it.
@@ -423,7 +443,9 @@ impl Vm {
         said: &mut Vec<Message>,
         watch: &mut GuestWatch<'_>,
     ) -> Result<(), GuestError> {
-        if contains(&self.console.read()?, b"Kernel panic") {
+        let console = self.console.read()?;
+        self.boot.read(&console);
+        if contains(&console, b"Kernel panic") {
             self.panicked.get_or_insert_with(Instant::now);
         }
         self.partial_words.extend(self.words.read()?);
@@ -575,30 +597,4 @@ impl Vm {
     pub(crate) fn console_end(&self) -> String {
         last_line(&console_lines(&self.files))
     }
-}
-
-fn make_pipe(path: &Path) -> io::Result<()> {
-    use rustix::fs::{CWD, FileType, Mode};
-    Ok(rustix::fs::mknodat(
-        CWD,
-        path,
-        FileType::Fifo,
-        Mode::RUSR | Mode::WUSR,
-        0,
-    )?)
-}
-
-/// A pipe that holds [`PIPE_BYTES`], open on both sides so that nobody waits for the other to open
-/// it.
-fn make_barrier(path: &Path) -> io::Result<File> {
-    make_pipe(path)?;
-    let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
-    let pipe = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .custom_flags(flags)
-        .open(path)?;
-    // A pipe holds at least a page: the less it holds, the fewer bytes the guest has to write.
-    rustix::pipe::fcntl_setpipe_size(&pipe, PIPE_BYTES)?;
-    Ok(pipe)
 }

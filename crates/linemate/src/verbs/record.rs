@@ -9,15 +9,15 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use linemate_growth::{RECORDINGS_MAX, RECORDINGS_MIN};
 use linemate_guest::{
-    BootableKernel, Conditions, ExtraFile, GuestShape, MAX_CPUS, MIN_MEMORY, Observer,
-    OutputStream, OwnAllocator, ProgramNaming, Progress, Qemu, Recorded, Session, Stage, Timing,
-    Workload, cache_folder, default_kernel,
+    BootProgress, BootableKernel, Conditions, ExtraFile, GuestShape, MAX_CPUS, MIN_MEMORY,
+    Observer, OutputStream, OwnAllocator, ProgramNaming, Progress, Qemu, Recorded, Session, Stage,
+    Timing, Workload, cache_folder, default_kernel,
 };
 
 use crate::files::{GuestFile, InFile, OutRecording};
@@ -31,6 +31,9 @@ use not_found::NotFound;
 
 /// The recorder's file, next to the command's own.
 const RECORDER: &str = "liblinemate_recorder.so";
+
+/// How often a line shows how far a boot is, if standard error is not a terminal.
+const BOOT_LINES: Duration = Duration::from_secs(60);
 
 /// Seconds of a year.
 const YEAR: u64 = 365 * 24 * 3600;
@@ -48,24 +51,24 @@ pub(crate) struct Args {
     /// [default: the running kernel if its image is readable, else the newest in the cache]
     #[arg(long, value_name = "IMAGE")]
     kernel: Option<InFile>,
-    /// CPUs, 1 to 255
+    /// CPUs, 1 to 4096
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = between(1, MAX_CPUS))]
     smp: u16,
-    /// Record one workload on each of these numbers of CPUs, 1 to 255, for `linemate growth`: -o NAME writes
+    /// Record one workload on each of these numbers of CPUs, 1 to 4096, for `linemate growth`: -o NAME writes
     /// NAME-4.data and so on. In the command, {cpus} becomes the number, {cpus*K} and {cpus/K} K times and a K-th of
     /// it
     #[arg(long, value_name = "N,N,...", value_delimiter = ',', conflicts_with_all = ["smp", "bare"], value_parser = between(1, MAX_CPUS))]
     series: Vec<u16>,
-    /// Sockets, 1 to 255 [default: the NUMA nodes]
+    /// Sockets, 1 to 4096 [default: the NUMA nodes]
     #[arg(long, value_name = "N", value_parser = between(1, MAX_CPUS))]
     sockets: Option<u16>,
-    /// Cores in a socket, 1 to 255 [default: as many as --smp needs]
+    /// Cores in a socket, 1 to 4096 [default: as many as --smp needs]
     #[arg(long, value_name = "N", value_parser = between(1, MAX_CPUS))]
     cores: Option<u16>,
-    /// Hardware threads in a core, 1 to 255 [default: 1]
+    /// Hardware threads in a core, 1 to 4096 [default: 1]
     #[arg(long, value_name = "N", value_parser = between(1, MAX_CPUS))]
     threads: Option<u16>,
-    /// NUMA nodes, 1 to 255, with even shares of CPUs and memory
+    /// NUMA nodes, 1 to 4096, with even shares of CPUs and memory
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = between(1, MAX_CPUS))]
     numa: u16,
     /// Memory, 256M to 4096T: bytes, or a number with K, M, G or T after it, such as 1.5G
@@ -345,6 +348,8 @@ fn summarise(session: &Session, recorded: &Recorded) {
 struct Display {
     bar: ProgressBar,
     stage: &'static str,
+    /// When a line about the boot is due, where nobody watches the bar.
+    boot_line: Instant,
     not_found: NotFound,
 }
 
@@ -362,6 +367,7 @@ impl Display {
         Display {
             bar,
             stage: "",
+            boot_line: Instant::now() + BOOT_LINES,
             not_found: NotFound::default(),
         }
     }
@@ -399,6 +405,18 @@ impl Observer for Display {
                 .and_then(|()| io::stdout().flush()),
             OutputStream::Stderr => io::stderr().write_all(bytes),
         })
+    }
+
+    fn booting(&mut self, boot: &BootProgress) {
+        let words = format!(
+            "{}: {} of {} CPUs started: {}",
+            self.stage, boot.started, boot.cpus, boot.last
+        );
+        if self.bar.is_hidden() && Instant::now() >= self.boot_line {
+            self.boot_line = Instant::now() + BOOT_LINES;
+            to_stderr(&words);
+        }
+        self.bar.set_message(words);
     }
 
     fn progress(&mut self, progress: &Progress) {
