@@ -7,9 +7,9 @@ use thiserror::Error;
 /// The most that QEMU's q35 machine has.
 pub const MAX_CPUS: u16 = 4096;
 
-/// The most CPUs that 8-bit APIC numbers address. More need x2APIC, and an IOMMU that remaps
-/// interrupts to its 32-bit numbers.
-const XAPIC_CPUS: u16 = 255;
+/// The first APIC number that 8 bits do not address: 255 is all CPUs. From there on CPUs need
+/// x2APIC, and an IOMMU that remaps interrupts to its 32-bit numbers.
+const XAPIC_END: u32 = 255;
 
 /// From this many CPUs on, a guest starts with [`BIG_GUEST`] on its command line. Smaller ones do
 /// not, so that their recordings stay the same.
@@ -75,6 +75,17 @@ pub struct Topology {
     pub cores: u16,
     /// Threads of a core.
     pub threads: u16,
+}
+
+impl Topology {
+    /// The highest APIC number. Threads, cores and sockets have bits of their own in it, so it may be
+    /// higher than that of the last CPU.
+    fn last_apic(self) -> u32 {
+        let bits = |n: u16| u32::from(n).next_power_of_two().trailing_zeros();
+        let last = |n: u16| u32::from(n).saturating_sub(1);
+        let of_core = (last(self.cores) << bits(self.threads)) | last(self.threads);
+        (last(self.sockets) << (bits(self.cores) + bits(self.threads))) | of_core
+    }
 }
 
 /// An impossible shape.
@@ -250,11 +261,12 @@ impl GuestShape {
     /// # Errors
     /// As [`GuestShape::topology`].
     pub fn qemu_arguments(&self) -> Result<Vec<String>, ShapeError> {
+        let topology = self.topology()?;
         let Topology {
             sockets,
             cores,
             threads,
-        } = self.topology()?;
+        } = topology;
         let mebibytes = self.memory_bytes >> 20;
         let mut arguments: Vec<String> = [
             "-nodefaults",
@@ -295,7 +307,7 @@ impl GuestShape {
             Timing::Parallel => arguments.extend(["-accel", "tcg,thread=multi"].map(str::to_owned)),
         }
         arguments.extend(memory_arguments(self));
-        if cpus > XAPIC_CPUS {
+        if topology.last_apic() >= XAPIC_END {
             arguments.extend(["-device", "intel-iommu,intremap=on,eim=on"].map(str::to_owned));
         }
         arguments.extend(["-append".to_owned(), self.kernel_command_line()]);
@@ -379,17 +391,22 @@ mod tests {
 
     #[test]
     fn more_cpus_than_an_apic_addresses_have_their_interrupts_remapped() {
-        let devices = |cpus| {
+        let devices = |cpus, sockets| {
             let shape = GuestShape {
                 cpus,
+                sockets: Some(sockets),
                 memory_bytes: 4 << 30,
                 ..GuestShape::default()
             };
             let arguments = shape.qemu_arguments().unwrap();
             after(&arguments, "-device").join(" ")
         };
-        assert_eq!(devices(255), "");
-        assert_eq!(devices(256), "intel-iommu,intremap=on,eim=on");
+        let remapped = "intel-iommu,intremap=on,eim=on";
+        assert_eq!(devices(255, 1), "");
+        assert_eq!(devices(256, 1), remapped);
+        // Numbers of 128 CPUs for each socket: the last one is 2 * 128 + 84.
+        assert_eq!(devices(255, 3), remapped);
+        assert_eq!(devices(240, 2), "");
     }
 
     #[test]
