@@ -14,7 +14,7 @@ WORKLOAD_CFLAGS := -std=gnu11 -O2 -Wall -Wextra -Werror -pthread
 workload_sources := $(wildcard workloads/*.c workloads/subsystems/*.c)
 workload_binaries := $(patsubst %.c,target/workloads/%,$(notdir $(workload_sources)))
 
-.PHONY: help setup build workloads pages install uninstall demo demo-program demo-known page test-page test test-sweep test-spark test-killed test-slurm test-regression fresh lint figures bench cases check-findings sweep \
+.PHONY: help setup build workloads pages install uninstall deb dist demo demo-program demo-known page test-page test test-sweep test-spark test-killed test-slurm test-regression fresh lint figures bench cases check-findings sweep \
 	hardware survey sweep-report mutants fuzz clean clean-cache
 
 help: ## this list
@@ -43,6 +43,14 @@ pages: build ## the same, with the program that writes manual pages and shell co
 install: ## into PREFIX (/usr/local), below DESTDIR: after `make pages`, or where cargo is found
 	@if command -v $(CARGO) >/dev/null; then $(MAKE) --no-print-directory pages; fi
 	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/install.sh install
+
+deb: ## a Debian package for the release that this runs on, in target/deb
+	@scripts/setup.sh deb
+	@$(MAKE) --no-print-directory pages
+	@debian/rules clean binary
+
+dist: ## the source archive, what it depends on and checksums, in target/dist; the same commit gives the same bytes
+	@scripts/dist.sh
 
 uninstall: ## remove what `make install` put there
 	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/install.sh uninstall

@@ -2,7 +2,7 @@
 # Brings this machine to the point where `make demo` and `make test` run, and does nothing if
 # nothing is missing.
 #
-#   scripts/setup.sh [build|demo|test|cases|patches|lint|fuzz|page|sweep|packages [GOAL]]
+#   scripts/setup.sh [build|demo|test|cases|patches|lint|fuzz|page|sweep|deb|packages [GOAL]]
 #
 #   build     what compiles this project: a C compiler and cargo
 #   demo      (default) tools, QEMU and the 6.12 kernel image
@@ -13,6 +13,7 @@
 #   fuzz      what compiles the fuzz targets: the same as build, and a C++ compiler for libFuzzer
 #   page      what builds and tests the page of --html: the same as build, Node, npm and Chromium
 #   sweep     what runs a sweep and reads its tables: the same as demo, Snakemake, and Python's packages of sweep/requirements.txt in target/sweep-venv
+#   deb       what builds the Debian package: the same as build, and debhelper
 #   packages [GOAL]  everything of GOAL (default: test) that needs root and nothing that lands in a home folder
 #
 # Packages come from this machine's own apt sources. Kernel images are downloaded and unpacked into
@@ -94,6 +95,10 @@ find_missing() {
 		;;
 	fuzz)
 		want_command c++ g++
+		return
+		;;
+	deb)
+		want_command dh debhelper
 		return
 		;;
 	page)
@@ -282,12 +287,12 @@ main() {
 	packages_of=$goal
 	[ "$goal" != packages ] || packages_of=${2:-test}
 	case $goal in
-	build | demo | test | cases | patches | lint | fuzz | page | sweep | packages) ;;
-	*) die "unknown goal '$goal': use build, demo, test, cases, patches, lint, fuzz, page, sweep or packages" ;;
+	build | demo | test | cases | patches | lint | fuzz | page | sweep | deb | packages) ;;
+	*) die "unknown goal '$goal': use build, demo, test, cases, patches, lint, fuzz, page, sweep, deb or packages" ;;
 	esac
 	case $packages_of in
-	build | demo | test | cases | patches | lint | fuzz | page | sweep) ;;
-	*) die "unknown goal '$packages_of' of packages: use build, demo, test, cases, patches, lint, fuzz, page or sweep" ;;
+	build | demo | test | cases | patches | lint | fuzz | page | sweep | deb) ;;
+	*) die "unknown goal '$packages_of' of packages: use build, demo, test, cases, patches, lint, fuzz, page, sweep or deb" ;;
 	esac
 	[ "$(uname -s)/$(uname -m)" = Linux/x86_64 ] || die "this is $(uname -s)/$(uname -m): linemate records on Linux/x86_64 only"
 
@@ -295,7 +300,7 @@ main() {
 	# Under sudo the user's own cargo is not on PATH: `packages` does not search for one.
 	[ "$goal" = packages ] || ensure_cargo
 	case $packages_of in
-	build | lint | fuzz | page) return ;;
+	build | lint | fuzz | page | deb) return ;;
 	esac
 
 	local fault

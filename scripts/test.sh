@@ -29,7 +29,7 @@ cargo test --workspace "${profile[@]}" --no-run
 # The scripts' tests mostly wait for processes, so they run in parallel with the unit tests.
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-for test in setup style build-kernel fresh install; do
+for test in setup style build-kernel fresh dist install; do
 	"scripts/test-$test.sh" || exit 1
 done >"$log" 2>&1 &
 scripts_job=$!

@@ -1,7 +1,7 @@
 //! Compiles the recorder's self-test, a small static C program with known memory accesses, which `linemate doctor` runs in
 //! a guest; and makes `LINEMATE_ANALYSIS`, a digest of all that decides what an analysis says: the sources of the crates that
 //! analyse, of the verbs that call them, the shipped machines, and the versions of all dependencies. `linemate case run` keeps
-//! analyses under it, so that a change of anything else leaves them valid.
+//! analyses under it, so that a change of anything else leaves them valid; and `LINEMATE_VERSION`, the version with the commit.
 
 use std::env;
 use std::fs;
@@ -46,7 +46,42 @@ fn main() -> io::Result<()> {
         "cargo::rustc-env=LINEMATE_ANALYSIS={}",
         digest_of_analysis()?
     );
+    println!("cargo::rustc-env=LINEMATE_VERSION={}", version()?);
     Ok(())
+}
+
+/// The package's version; in a release build with the commit, if that is known. Others leave it out, because each commit would
+/// link every test again.
+fn version() -> io::Result<String> {
+    let version = env::var("CARGO_PKG_VERSION").expect("cargo sets CARGO_PKG_VERSION");
+    let commit = match env::var("PROFILE").as_deref() {
+        Ok("release") => commit()?,
+        _ => None,
+    };
+    Ok(match commit {
+        Some(commit) => format!("{version} ({commit})"),
+        None => version,
+    })
+}
+
+/// Twelve digits: of the checkout, with `-dirty` if a file was changed; else of the source archive, where git has filled in
+/// `COMMIT`.
+fn commit() -> io::Result<Option<String>> {
+    const DIGITS: usize = 12;
+    println!("cargo::rerun-if-changed=../../COMMIT");
+    let archived = fs::read_to_string("../../COMMIT")?;
+    if !archived.starts_with('$') {
+        return Ok(archived.get(..DIGITS).map(str::to_owned));
+    }
+    // It grows with each commit; a worktree's is elsewhere, and then git is asked in every build.
+    println!("cargo::rerun-if-changed=../../.git/logs/HEAD");
+    let described = Command::new("git")
+        .args(["describe", "--always", "--dirty", "--exclude=*"])
+        .arg(format!("--abbrev={DIGITS}"))
+        .output();
+    // Without git or a repository there is no commit to name.
+    let described = described.ok().filter(|output| output.status.success());
+    Ok(described.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()))
 }
 
 fn compile_selftest() {

@@ -16,7 +16,7 @@ const DOCS: &str = "docs/ is in the source tree and, once installed, in PREFIX/s
 
 /// Which fields should share a cache line?
 #[derive(Parser)]
-#[command(name = "linemate", version, max_term_width = 100, after_help = DOCS)]
+#[command(name = "linemate", version = env!("LINEMATE_VERSION"), max_term_width = 100, after_help = DOCS)]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,

@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, anyhow, bail};
+use linemate_guest::{BootableKernel, GuestError, default_kernel};
 use linemate_text::shown;
 use linemate_types::KernelImage;
 
 use crate::files::InFile;
+use crate::output;
 
 /// What a name begins with.
 const DEBIAN: &str = "debian:";
@@ -39,6 +41,29 @@ pub(crate) fn image(given: &Path) -> anyhow::Result<PathBuf> {
     let why = said.lines().last().unwrap_or("it gives no reason");
     let why = why.strip_prefix("kernel-image: ").unwrap_or(why);
     bail!("--kernel: {}", shown(why))
+}
+
+/// What is fetched where no kernel is given and none is there.
+const FALLBACK: &str = "debian:6.12";
+
+/// The kernel to boot: the given one; else the running one if it can be read, else the newest in
+/// the cache, else Debian's 6.12, which is fetched.
+pub(crate) fn to_boot(given: Option<&Path>, cache: &Path) -> anyhow::Result<BootableKernel> {
+    if let Some(path) = given {
+        return Ok(BootableKernel::read(&image(path)?)?);
+    }
+    match default_kernel(cache) {
+        Err(missing @ GuestError::NoKernel { .. }) => {
+            output::to_stderr(&format!(
+                "no kernel here: taking {FALLBACK} from this computer's apt sources"
+            ));
+            let fetched = image(Path::new(FALLBACK));
+            let path = fetched
+                .map_err(|error| anyhow!("{missing}; {FALLBACK} cannot be fetched: {error}"))?;
+            Ok(BootableKernel::read(&path)?)
+        }
+        found => Ok(found?),
+    }
 }
 
 /// The kernel image, ELF file or BTF blob at `path`.

@@ -15,9 +15,9 @@ use anyhow::{Context, anyhow, bail};
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use linemate_growth::{RECORDINGS_MAX, RECORDINGS_MIN};
 use linemate_guest::{
-    BootProgress, BootableKernel, Conditions, ExtraFile, GuestShape, MAX_CPUS, MIN_MEMORY,
+    BootProgress, Conditions, ExtraFile, GuestShape, MAX_CPUS, MIN_MEMORY,
     Observer, OutputStream, OwnAllocator, ProgramNaming, Progress, Qemu, Recorded, Session, Stage,
-    Timing, Workload, cache_folder, default_kernel,
+    Timing, Workload, cache_folder,
 };
 
 use crate::files::{GuestFile, InFile, OutRecording};
@@ -48,7 +48,7 @@ const MEMORY_MAX: Bytes = Bytes(1 << 52);
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The kernel to boot: an image, or a name such as debian:6.12, which is fetched from this computer's apt sources
-    /// [default: the running kernel if its image is readable, else the newest in the cache]
+    /// [default: the running kernel if its image is readable, else the newest in the cache, else debian:6.12]
     #[arg(long, value_name = "IMAGE")]
     kernel: Option<InFile>,
     /// CPUs, 1 to 4096
@@ -237,22 +237,15 @@ fn record(session: &Session, cancel: &AtomicBool) -> anyhow::Result<(Outcome, bo
 fn key(args: Args, kernel: Option<String>) -> anyhow::Result<String> {
     let kernel = match kernel {
         Some(word) => word,
-        None => self::kernel(args.kernel.as_deref(), &cache_folder()?)?.sha256(),
+        None => named_kernel::to_boot(args.kernel.as_deref(), &cache_folder()?)?.sha256(),
     };
     Ok(conditions(args)?.key(&kernel)?)
-}
-
-fn kernel(given: Option<&Path>, cache: &Path) -> anyhow::Result<BootableKernel> {
-    Ok(match given {
-        Some(path) => BootableKernel::read(&named_kernel::image(path)?)?,
-        None => default_kernel(cache)?,
-    })
 }
 
 fn session(args: Args) -> anyhow::Result<Session> {
     let cache = cache_folder()?;
     Ok(Session {
-        kernel: kernel(args.kernel.as_deref(), &cache)?,
+        kernel: named_kernel::to_boot(args.kernel.as_deref(), &cache)?,
         cache,
         output: args.output.to_path_buf(),
         timeout: args.timeout.map(Duration::from_secs),
