@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Builds the package in a minimal Debian and installs it in another one, where nobody has compiled
+# anything: the command records there, and removing the package leaves nothing. Prints what lintian
+# says and how long it takes. Needs to be root.
+#
+# usage: test-deb.sh SUITE   (bookworm or trixie)
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source-path=SCRIPTDIR source=lib/apt.sh
+. scripts/lib/apt.sh
+# shellcheck source-path=SCRIPTDIR source=lib/fresh.sh
+. scripts/lib/fresh.sh
+
+suite=${1:?give bookworm or trixie}
+fault=$(mktemp)
+package=$(mktemp -d)
+trap 'rm -rf "$fault" "$package"; fresh_remove' EXIT
+
+die() {
+	echo "test-deb: error: $*" >&2
+	exit 1
+}
+
+fresh_make "$suite" >"$fault" || die "$(cat "$fault")"
+fresh_run "make deb" >"$package/log" 2>&1 || die "make deb fails: $(tail -n 3 "$package/log")"
+fresh_run "apt-get install -y -q lintian >/dev/null 2>&1; lintian --fail-on error,warning target/deb/*.deb" ||
+	die "lintian is not content"
+cp "$fresh_root/$fresh_checkout"/target/deb/*.deb "$package"
+fresh_remove
+
+fresh_make "$suite" >"$fault" || die "$(cat "$fault")"
+rm -rf "${fresh_root:?}/$fresh_checkout"
+mkdir "$fresh_root/$fresh_checkout"
+cp "$package"/*.deb "$fresh_root/$fresh_checkout"
+# QEMU with plugins is in Debian 12's backports alone.
+options=
+if [ "$suite" = bookworm ]; then
+	apt_line bookworm-backports "$(apt_archive_like bookworm-backports "$(os_release VERSION_CODENAME)")" >>"$fresh_root/etc/apt/sources.list"
+	options="-t bookworm-backports"
+fi
+fresh_run "apt-get update -q >/dev/null && apt-get install -y -q --no-install-recommends $options --download-only ./*.deb >/dev/null"
+started=$SECONDS
+fresh_run "DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $options ./*.deb >/dev/null 2>&1" ||
+	die "the package cannot be installed"
+echo "test-deb: installed in $((SECONDS - started)) s, after the downloads"
+fresh_run "cd /tmp && linemate --version && linemate record -- ls && linemate report --type rq --top 3 && linemate doctor" ||
+	die "the installed command does not record"
+echo "test-deb: installed and recorded in $((SECONDS - started)) s, the kernel's download included"
+fresh_run "apt-get purge -y -q linemate >/dev/null 2>&1; ! find / -xdev -path /root -prune -o -path /tmp -prune -o -path /proc -prune -o -name '*linemate*' -print | grep -v '^/var/lib/dpkg\|^/var/log\|^/var/cache' | grep ." ||
+	die "removing the package leaves these files"
+echo "test-deb: passed in $suite"
