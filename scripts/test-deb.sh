@@ -46,6 +46,37 @@ echo "test-deb: installed in $((SECONDS - started)) s, after the downloads"
 fresh_run "cd /tmp && linemate --version && linemate record -- ls && linemate report --type rq --top 3 && linemate doctor" ||
 	die "the installed command does not record"
 echo "test-deb: installed and recorded in $((SECONDS - started)) s, the kernel's download included"
-fresh_run "apt-get purge -y -q linemate >/dev/null 2>&1; ! find / -xdev -path /root -prune -o -path /tmp -prune -o -path /proc -prune -o -name '*linemate*' -print | grep -v '^/var/lib/dpkg\|^/var/log\|^/var/cache' | grep ." ||
+# The templates for a project's CI, in a small project that breaks one of its rules: their steps run
+# here as a runner would run them, with the package from a file.
+project=$fresh_root/project
+mkdir "$project"
+cp ci/github.yml ci/gitlab.yml scripts/ci_steps.py "$project"
+cat >"$project/conn.c" <<-'END'
+	#include <stdlib.h>
+	struct conn { long refs; long mask; } conn;
+	int main(int argc, char **argv)
+	{
+		for (long i = argc > 1 ? atol(argv[1]) : 1; i > 0; i--)
+			conn.refs += conn.mask;
+		return 0;
+	}
+END
+printf 'type conn\napart refs from mask\n\tbecause "every request reads mask"\n' >"$project/linemate.rules"
+printf 'conn: conn.c\n\tcc -g -O0 -o conn conn.c\n' >"$project/Makefile"
+variables="export PACKAGE=file:///$fresh_checkout/$(basename "$package"/*.deb) DEPENDS='gcc libc6-dev make' BUILD=make PROGRAM=conn RULES=linemate.rules COMPARE=100 TYPE=conn MACHINE=gnr-2s-480
+for name in PACKAGE DEPENDS BUILD PROGRAM RULES; do export LINEMATE_\$name=\"\${!name}\"; done
+cd /project"
+fresh_run "apt-get install -y -q --no-install-recommends python3-yaml >/dev/null 2>&1"
+for steps in "github.yml install build check" "gitlab.yml linemate"; do
+	fresh_run "$variables; python3 ci_steps.py $steps >steps; bash -e steps >steps.log 2>&1" || [ "$steps" = "gitlab.yml linemate" ] ||
+		die "$steps: $(tail -n 3 "$project/steps.log")"
+	[ "$(grep -c '"ruleId"' "$project/linemate.sarif")" = 1 ] || die "$steps: not one finding in linemate.sarif"
+done
+[ "$(cat "$project/linemate.status")" = 1 ] || die "the broken rule does not fail the job"
+fresh_run "$variables; mkdir linemate-base; cp Makefile conn.c linemate-base; python3 ci_steps.py github.yml compare >steps; bash -e steps >steps.log 2>&1" ||
+	die "compare: $(tail -n 3 "$project/steps.log")"
+grep '^::notice title=linemate::conn' "$project/steps.log" || die "no notice about conn: $(tail -n 3 "$project/steps.log")"
+
+fresh_run "apt-get purge -y -q linemate >/dev/null 2>&1; ! find / -xdev -path /root -prune -o -path /project -prune -o -path /tmp -prune -o -path /proc -prune -o -name '*linemate*' -print | grep -v '^/var/lib/dpkg\|^/var/log\|^/var/cache' | grep ." ||
 	die "removing the package leaves these files"
 echo "test-deb: passed in $suite"

@@ -13,7 +13,7 @@ use linemate_answers::DoctorCheck;
 use linemate_documents::doctor_document;
 use linemate_guest::{
     BootableKernel, Conditions, GuestShape, Observer, OutputStream, Qemu, Session, Stage, Workload,
-    cache_folder, default_kernel,
+    cache_folder,
 };
 use linemate_recording::{Event, Recording};
 use linemate_report::doctor_text;
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let kernel = note(
         &mut checks,
         "kernel",
-        kernel(args.kernel.as_deref(), &cache),
+        named_kernel::to_boot(args.kernel.as_deref(), &cache),
         |kernel| kernel.path.display().to_string(),
     );
     note(&mut checks, "space", free_space(&cache), |words| {
@@ -148,13 +148,6 @@ fn pahole() -> DoctorCheck {
             None => "not in the search path, and `linemate patch` needs it: install Debian's package dwarves".to_owned(),
         },
     }
-}
-
-fn kernel(given: Option<&Path>, cache: &Path) -> anyhow::Result<BootableKernel> {
-    Ok(match given {
-        Some(path) => BootableKernel::read(&named_kernel::image(path)?)?,
-        None => default_kernel(cache)?,
-    })
 }
 
 /// Free space where snapshots go; the folder may not exist yet.
