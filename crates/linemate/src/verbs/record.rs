@@ -15,9 +15,9 @@ use anyhow::{Context, anyhow, bail};
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use linemate_growth::{RECORDINGS_MAX, RECORDINGS_MIN};
 use linemate_guest::{
-    BootProgress, Conditions, ExtraFile, GuestShape, MAX_CPUS, MIN_MEMORY,
-    Observer, OutputStream, OwnAllocator, ProgramNaming, Progress, Qemu, Recorded, Session, Stage,
-    Timing, Workload, cache_folder,
+    BootProgress, Conditions, ExtraFile, GuestShape, MAX_CPUS, MIN_MEMORY, Observer, OutputStream,
+    OwnAllocator, ProgramNaming, Progress, Qemu, Recorded, Session, Stage, Timing, Workload,
+    cache_folder,
 };
 
 use crate::files::{GuestFile, InFile, OutRecording};
