@@ -10,6 +10,7 @@ mod case;
 mod case_compared;
 mod check;
 mod costs;
+mod declared;
 mod diff;
 mod doctor;
 mod event;
@@ -52,6 +53,7 @@ pub use costs::{
     Balance, Causes, Cost, Costs, CostsDocument, CpuPlace, Cycles, HotPlace, MachineCosts,
     PairCost, Potential, UnderCost,
 };
+pub use declared::{DeclaredDocument, DeclaredType, GroupUse, MisplacedMember, Misplacement};
 pub use diff::{DiffDocument, DiffFigures, DiffSide, MachineDiff};
 pub use doctor::{DoctorCheck, DoctorDocument};
 pub use event::EventCount;

@@ -15,9 +15,9 @@ use schemars::r#gen::{SchemaGenerator, SchemaSettings};
 
 use self::shape::Declared;
 use crate::{
-    AdviceDocument, BaselineDocument, CaseResults, CheckDocument, CostsDocument, DiffDocument,
-    DoctorDocument, GrowthDocument, LayoutDocument, MachinesDocument, Page, PatchEvidence, Report,
-    SurveyDocument, VerifyDocument, WhatIfDocument,
+    AdviceDocument, BaselineDocument, CaseResults, CheckDocument, CostsDocument, DeclaredDocument,
+    DiffDocument, DoctorDocument, GrowthDocument, LayoutDocument, MachinesDocument, Page,
+    PatchEvidence, Report, SurveyDocument, VerifyDocument, WhatIfDocument,
 };
 
 /// A document.
@@ -97,6 +97,12 @@ impl Model {
             "check",
             "linemate check --baseline",
             BaselineDocument::SCHEMA,
+        ));
+        add(root::<DeclaredDocument>(
+            made,
+            "check",
+            "linemate check --recording --json",
+            DeclaredDocument::SCHEMA,
         ));
         add(root::<GrowthDocument>(
             made,

@@ -5,6 +5,7 @@
 
 mod advice;
 mod checks;
+mod declared;
 mod differences;
 mod doctor;
 mod error;
@@ -19,6 +20,7 @@ mod verified;
 
 pub use advice::{advice_document, survey_document};
 pub use checks::{check_document, checked_kernel, sarif};
+pub use declared::{DeclaringType, declared_document};
 pub use differences::diff_document;
 pub use doctor::doctor_document;
 pub use error::{UNNAMED, UnknownType};
@@ -28,5 +30,5 @@ pub use leaves::{LayoutChangeError, layout_changes};
 pub use line_starts::line_starts;
 pub use machines::machines_document;
 pub use replayed::{costs_document, whatif_document};
-pub use report::{ReportOptions, report_document};
+pub use report::{ReportOptions, TypeUses, report_document, type_uses};
 pub use verified::verify_document;

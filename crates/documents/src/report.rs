@@ -1,5 +1,6 @@
 //! Makes a [`Report`] of an analysed recording. What is counted and how it is grouped is the attribution crate's; here are sums.
 
+mod member_uses;
 mod parts;
 mod resolve;
 mod sums;
@@ -22,9 +23,11 @@ use linemate_attribution::{
 use linemate_recording::GuestAddr;
 use linemate_types::LineSize;
 
+pub use self::member_uses::{TypeUses, type_uses};
+pub(crate) use self::member_uses::{UsedMember, member_of};
 use self::parts::{LineParts, Parts, field_row};
 use self::resolve::{FieldName, Resolver};
-use self::sums::largest;
+pub(crate) use self::sums::{Sum, largest};
 use crate::error::UnknownType;
 use crate::replayed::checksum;
 

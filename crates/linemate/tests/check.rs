@@ -495,3 +495,21 @@ fn programs_are_checked_by_their_debug_information() {
     let stripped = fails(&[&rules, "--program", "/bin/true"]);
     assert!(stripped.starts_with("linemate: /bin/true: "), "{stripped}");
 }
+
+#[test]
+fn a_recording_is_checked_alone() {
+    let rules = shipped();
+    for arguments in [
+        &["--recording", "x.data", "--sarif"][..],
+        &["--recording", "x.data", "--kernel", "debian:6.12"],
+        &[&rules, "--recording", "x.data"],
+        &["--top", "3", &rules, "--kernel", "x"],
+        &[],
+    ] {
+        let output = call(arguments);
+        assert_eq!(output.status.code(), Some(2), "{}", story(&output));
+        assert!(output.stdout.is_empty());
+    }
+    let missing = fails(&["--recording", "/nowhere/x.data"]);
+    assert!(missing.contains("/nowhere/x.data"), "{missing}");
+}

@@ -12,6 +12,7 @@
 
 pub mod btf;
 mod check;
+mod declared;
 mod find;
 mod flat;
 mod id;
@@ -27,6 +28,7 @@ mod type_name;
 pub mod unpack;
 
 pub use check::{MAX_DEPTH, MAX_SIZE, ModelError};
+pub use declared::{DeclaredGroup, declared_groups, is_group_mark, types_with_groups};
 pub use find::{FoundType, NotFound, TypeQuery};
 pub use flat::{FieldHit, FlatType, FlattenError, Leaf, LeafId, MAX_LEAVES};
 pub use id::TypeId;

@@ -7,7 +7,7 @@ use linemate_testkit::btf_writer::{Endian, TypeList, member, write};
 use linemate_types::kernel_image::{Arch, Format, ImageError};
 use linemate_types::{
     ByteOffset, FlatType, FoundType, IntEncoding, KernelImage, LineSize, Name, NotFound, Type,
-    TypeModel, TypeQuery, btf, named_members,
+    TypeModel, TypeQuery, btf, declared_groups, named_members, types_with_groups,
 };
 
 #[test]
@@ -297,4 +297,31 @@ fn a_typedef_names_a_struct_without_a_tag() {
     // `typedef struct own own;`: each statement of an edit is for it once.
     let found = model.find(TypeQuery::Named("own")).unwrap();
     assert_eq!(found.variants, [own]);
+}
+
+#[test]
+fn declared_groups_are_between_their_marks() {
+    let mut t = TypeList::default();
+    let (byte, long) = (t.unsigned("u8", 1), t.unsigned("long", 8));
+    let mark = t.array(byte, 0);
+    let members = [
+        member("before", long, 0),
+        member("__cacheline_group_begin__a_read_rx", mark, 8),
+        member("x", long, 8),
+        member("y", byte, 16),
+        member("__cacheline_group_end__a_read_rx", mark, 17),
+        member("__cacheline_group_begin__open", mark, 24),
+        member("z", long, 24),
+    ];
+    let first = t.structure("grouped", 32, &members);
+    t.structure("plain", 8, &[member("x", long, 0)]);
+    t.structure("grouped", 32, &members);
+    let model = btf::parse(&write(&t.types, Endian::Little).unwrap()).unwrap();
+    let groups = declared_groups(&model, first);
+    // One without an end is none.
+    let names: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
+    assert_eq!(names, ["a_read_rx"]);
+    let has = |at| groups[0].has(ByteOffset(at));
+    assert_eq!([7, 8, 16, 17].map(has), [false, true, true, false]);
+    assert_eq!(types_with_groups(&model), [first]);
 }

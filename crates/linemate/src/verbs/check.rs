@@ -1,4 +1,7 @@
-//! `linemate check`: whether kernels keep the rules about which members share lines.
+//! `linemate check`: whether kernels keep the rules about which members share lines, or recordings the groups that
+//! types declare.
+
+mod recorded;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,19 +15,22 @@ use linemate_types::kernel_image::Arch;
 use linemate_types::{LineSize, TypeModel};
 
 use crate::files::{InFile, OutFile, UpdatedFile};
+use crate::kept::Keeping;
 use crate::named_kernel;
+use crate::number::{ROWS_MAX, between};
 use crate::outcome::Outcome;
 use crate::program;
 
-/// Check kernels and programs against rules about which members share cache lines
+/// Check kernels and programs against rules about which members share cache lines, or a recording against the groups
+/// that the kernel's types declare
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// A rules file (docs/guide/check.md)
-    #[arg(value_name = "RULES")]
-    rules: InFile,
+    #[arg(value_name = "RULES", required_unless_present = "recording")]
+    rules: Option<InFile>,
     /// Kernel images, ELF files, BTF blobs, or names such as debian:6.12 or debian:6.12-arm64, of any version,
     /// configuration and architecture
-    #[arg(long, value_name = "IMAGE", required_unless_present = "program", num_args = 1..)]
+    #[arg(long, value_name = "IMAGE", required_unless_present_any = ["program", "recording"], num_args = 1..)]
     kernel: Vec<InFile>,
     /// Programs or libraries compiled with -g, or with debug files where debuggers look
     #[arg(long, value_name = "FILE", num_args = 1..)]
@@ -39,6 +45,18 @@ pub(crate) struct Args {
     /// Write the findings as a baseline; with --baseline those of it that remain, never more
     #[arg(long, value_name = "FILE")]
     write_baseline: Option<OutFile>,
+    /// A recording: check members of the groups that types declare (`__cacheline_group_begin`) against their accesses
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["rules", "kernel", "program", "line", "baseline", "write_baseline", "sarif"]
+    )]
+    recording: Option<InFile>,
+    /// With --recording: maximum number of misplaced members, 0 to 1000000
+    #[arg(long, value_name = "N", requires = "recording", default_value_t = 40, value_parser = between(0, ROWS_MAX))]
+    top: usize,
+    #[command(flatten)]
+    keeping: Keeping,
     /// Write JSON (docs/reference/json/check.md)
     #[arg(long, conflicts_with = "sarif")]
     json: bool,
@@ -84,9 +102,24 @@ impl Kernel {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let text = read_text(&args.rules)?;
-    let rules =
-        linemate_rules::parse(&text).map_err(|e| anyhow!("{}:{e}", args.rules.display()))?;
+    match (&args.recording, &args.rules) {
+        (Some(recording), _) => recorded::run(args, recording),
+        (None, Some(rules)) => check_rules(args, rules),
+        // The parser asks for one of them.
+        (None, None) => bail!("nothing to check against: name a file of rules"),
+    }
+}
+
+/// A file of rules.
+struct RulesFile<'r> {
+    path: &'r Path,
+    rules: Rules,
+}
+
+fn check_rules(args: &Args, path: &InFile) -> anyhow::Result<Outcome> {
+    let text = read_text(path)?;
+    let rules = linemate_rules::parse(&text).map_err(|e| anyhow!("{}:{e}", path.display()))?;
+    let rules = RulesFile { path, rules };
     let baseline = args.baseline.as_deref().map(read_baseline).transpose()?;
     if let (Some(path), None) = (&args.write_baseline, &baseline) {
         if path.exists() {
@@ -121,7 +154,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         None => found,
     };
     let documents = kernels.iter().map(|k| k.document(baseline.as_ref()));
-    let rules = args.rules.display().to_string();
+    let rules = rules.path.display().to_string();
     let document = check_document(rules, documents.collect(), &gone);
     if let Some(output) = output {
         output.write(&written.to_json())?;
@@ -149,7 +182,7 @@ fn read_baseline(path: &Path) -> anyhow::Result<Baseline> {
     Baseline::from_json(&read_text(path)?).with_context(|| path.display().to_string())
 }
 
-fn kernel(path: &Path, rules: &Rules, args: &Args) -> anyhow::Result<Kernel> {
+fn kernel(path: &Path, rules: &RulesFile<'_>, args: &Args) -> anyhow::Result<Kernel> {
     let image = named_kernel::parse(path)?;
     let model = image.types().with_context(|| path.display().to_string())?;
     let own = match image.arch {
@@ -168,11 +201,11 @@ fn kernel(path: &Path, rules: &Rules, args: &Args) -> anyhow::Result<Kernel> {
         release: image.release,
         arch: image.arch,
         line,
-        checked: checked(path, &model, line, rules, args)?,
+        checked: checked(path, &model, line, rules)?,
     })
 }
 
-fn program(path: &Path, rules: &Rules, args: &Args) -> anyhow::Result<Kernel> {
+fn program(path: &Path, rules: &RulesFile<'_>, args: &Args) -> anyhow::Result<Kernel> {
     let model = program::model(path)?;
     let line = args.line.unwrap_or(LineSize::B64);
     Ok(Kernel {
@@ -181,7 +214,7 @@ fn program(path: &Path, rules: &Rules, args: &Args) -> anyhow::Result<Kernel> {
         release: None,
         arch: None,
         line,
-        checked: checked(path, &model, line, rules, args)?,
+        checked: checked(path, &model, line, rules)?,
     })
 }
 
@@ -189,9 +222,8 @@ fn checked(
     path: &Path,
     model: &TypeModel,
     line: LineSize,
-    rules: &Rules,
-    args: &Args,
+    rules: &RulesFile<'_>,
 ) -> anyhow::Result<Checked> {
-    linemate_rules::check(rules, model, line)
-        .map_err(|error| anyhow!("{}:{error} ({})", args.rules.display(), path.display()))
+    linemate_rules::check(&rules.rules, model, line)
+        .map_err(|error| anyhow!("{}:{error} ({})", rules.path.display(), path.display()))
 }
