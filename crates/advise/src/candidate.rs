@@ -105,13 +105,9 @@ impl Candidate {
     /// The least set of units that explain the reordering.
     pub fn displaced(&self) -> usize {
         let (front, after) = self.rest.split_at(self.at);
-        let order: Vec<usize> = front
-            .iter()
-            .chain(self.segments.iter().flatten())
-            .chain(after)
-            .copied()
-            .collect();
-        order.len() - longest_rise(&order).len()
+        let inside = self.segments.iter().flatten();
+        let count = self.rest.len() + inside.clone().count();
+        count - rise_length(front.iter().chain(inside).chain(after).copied())
     }
 
     /// The least set of units of the rest that explain its reordering.
@@ -264,8 +260,7 @@ fn longest_rise(order: &[usize]) -> Rise {
     let mut piles: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = vec![None; order.len()];
     for (i, value) in order.iter().enumerate() {
-        // Patience sorting: a pile's top is the least end of an ascending part of its length. The
-        // search rates thousands of orders per second, so n log n instead of n².
+        // Patience sorting: a pile's top is the least end of an ascending part of its length.
         let pile = piles.partition_point(|top| order[*top] < *value);
         before[i] = pile.checked_sub(1).map(|p| piles[p]);
         if pile == piles.len() {
@@ -284,13 +279,26 @@ fn longest_rise(order: &[usize]) -> Rise {
     Rise(rise)
 }
 
+/// The length of a longest ascending part, all values different: the piles alone, because the search
+/// asks this of every layout that it rates, and needs the part itself of few.
+fn rise_length(order: impl Iterator<Item = usize>) -> usize {
+    let mut tops: Vec<usize> = Vec::with_capacity(order.size_hint().0);
+    for value in order {
+        match tops.last() {
+            // Members mostly keep their order: then each value starts a pile.
+            Some(last) if *last > value => {
+                let pile = tops.partition_point(|top| *top < value);
+                tops[pile] = value;
+            }
+            _ => tops.push(value),
+        }
+    }
+    tops.len()
+}
+
 struct Rise(Vec<usize>);
 
 impl Rise {
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-
     fn contains(&self, value: &usize) -> bool {
         self.0.binary_search(value).is_ok()
     }
@@ -306,5 +314,26 @@ mod tests {
         assert_eq!(longest_rise(&[3, 0, 1, 4, 2]).0.len(), 3);
         assert_eq!(longest_rise(&[2, 1, 0]).0, [0]);
         assert_eq!(longest_rise(&[]).0, [] as [usize; 0]);
+    }
+
+    #[test]
+    fn its_length_is_that_of_the_rise_for_every_order_of_seven() {
+        let mut orders: Vec<Vec<usize>> = vec![Vec::new()];
+        for value in 0..7 {
+            let with_it = |order: &Vec<usize>| {
+                let order = order.clone();
+                (0..=order.len()).map(move |place| {
+                    let mut next = order.clone();
+                    next.insert(place, value);
+                    next
+                })
+            };
+            orders = orders.iter().flat_map(with_it).collect();
+        }
+        assert_eq!(orders.len(), 5040);
+        for order in orders {
+            let length = rise_length(order.iter().copied());
+            assert_eq!(length, longest_rise(&order).0.len(), "{order:?}");
+        }
     }
 }
