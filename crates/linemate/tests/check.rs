@@ -513,3 +513,23 @@ fn a_recording_is_checked_alone() {
     let missing = fails(&["--recording", "/nowhere/x.data"]);
     assert!(missing.contains("/nowhere/x.data"), "{missing}");
 }
+
+/// A compiler's own test of these assertions is in the crate of the rules.
+#[test]
+fn rules_become_assertions_for_a_compiler() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("conn.rules");
+    let rules = path.to_str().unwrap();
+    fs::write(&path, "type conn\nstart refs\nsize at most 2 lines\n").unwrap();
+    let text = says(0, &[rules, "--emit", "c", "--line", "128"]);
+    assert!(text.contains("#define LINEMATE_LINE 128\n"), "{text}");
+    assert_eq!(text.matches("static_assert(").count(), 2, "{text}");
+
+    fs::write(&path, "type conn\nisolate refs\n").unwrap();
+    assert_eq!(
+        fails(&[rules, "--emit", "rust"]),
+        format!(
+            "linemate: {rules}: no compiler can check any of its 1 rules: give --kernel or --program instead of --emit"
+        )
+    );
+}

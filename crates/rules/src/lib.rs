@@ -5,12 +5,14 @@
 //!   `docs/reference/rules.md`.
 //! * [`check()`] compares them with the types of one kernel, for one line size, and returns
 //!   [`Finding`]s.
+//! * [`assertions`] are rules as static assertions, for the compiler of the types.
 //! * [`Baseline`] separates known and accepted findings from new, worse and fixed ones.
 //!
 //! Everything here is a pure function of its inputs: no file is opened, nothing is printed. It
 //! knows only layouts: not how often a member is used, and not where objects are. An object is
 //! assumed to start at the start of a line.
 
+mod asserts;
 mod baseline;
 mod check;
 mod finding;
@@ -20,6 +22,7 @@ mod ranges;
 mod rules;
 mod sanity;
 
+pub use asserts::{Assertions, Language, assertions};
 pub use baseline::{Baseline, BaselineError, Gone, Verdict, Where};
 pub use check::{CheckError, CheckReason, Checked, Skipped, check};
 pub use finding::{Fault, Finding, Lines, RuleKind};

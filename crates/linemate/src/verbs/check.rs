@@ -10,7 +10,7 @@ use anyhow::{Context, anyhow, bail};
 use linemate_answers::CheckedKernel;
 use linemate_documents::{check_document, checked_kernel, sarif};
 use linemate_report::check_text;
-use linemate_rules::{Baseline, Checked, Rules, Where};
+use linemate_rules::{Baseline, Checked, Language, Rules, Where, assertions};
 use linemate_types::kernel_image::Arch;
 use linemate_types::{LineSize, TypeModel};
 
@@ -30,7 +30,7 @@ pub(crate) struct Args {
     rules: Option<InFile>,
     /// Kernel images, ELF files, BTF blobs, or names such as debian:6.12 or debian:6.12-arm64, of any version,
     /// configuration and architecture
-    #[arg(long, value_name = "IMAGE", required_unless_present_any = ["program", "recording"], num_args = 1..)]
+    #[arg(long, value_name = "IMAGE", required_unless_present_any = ["program", "recording", "emit"], num_args = 1..)]
     kernel: Vec<InFile>,
     /// Programs or libraries compiled with -g, or with debug files where debuggers look
     #[arg(long, value_name = "FILE", num_args = 1..)]
@@ -63,6 +63,17 @@ pub(crate) struct Args {
     /// Write SARIF 2.1.0 with locations in the rules file
     #[arg(long)]
     sarif: bool,
+    /// Check nothing: write the rules as assertions for the compiler of the types, for lines of 64 bytes or --line
+    #[arg(long, value_name = "LANGUAGE", value_enum, conflicts_with_all = ["kernel", "program", "baseline", "write_baseline", "json", "sarif"])]
+    emit: Option<Emitted>,
+}
+
+/// What `--emit` writes.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Emitted {
+    C,
+    Cpp,
+    Rust,
 }
 
 /// One kernel or program with what it breaks.
@@ -120,6 +131,9 @@ fn check_rules(args: &Args, path: &InFile) -> anyhow::Result<Outcome> {
     let text = read_text(path)?;
     let rules = linemate_rules::parse(&text).map_err(|e| anyhow!("{}:{e}", path.display()))?;
     let rules = RulesFile { path, rules };
+    if let Some(language) = args.emit {
+        return emit(&rules, language, args.line);
+    }
     let baseline = args.baseline.as_deref().map(read_baseline).transpose()?;
     if let (Some(path), None) = (&args.write_baseline, &baseline) {
         if path.exists() {
@@ -172,6 +186,35 @@ fn check_rules(args: &Args, path: &InFile) -> anyhow::Result<Outcome> {
         _ if is_adopted => Ok(Outcome::Fine),
         _ => Ok(Outcome::Findings),
     }
+}
+
+fn emit(
+    file: &RulesFile<'_>,
+    language: Emitted,
+    line: Option<LineSize>,
+) -> anyhow::Result<Outcome> {
+    let language = match language {
+        Emitted::C => Language::C,
+        Emitted::Cpp => Language::Cpp,
+        Emitted::Rust => Language::Rust,
+    };
+    let path = file.path.display().to_string();
+    let found = assertions(&file.rules, language, line.unwrap_or(LineSize::B64), &path);
+    if found.said == 0 {
+        bail!(
+            "{path}: no compiler can check any of its {} rules: give --kernel or --program instead of --emit",
+            found.unsaid
+        );
+    }
+    crate::output::text(&found.text)?;
+    if found.unsaid > 0 {
+        crate::output::to_stderr(&format!(
+            "{} of {} rules cannot be assertions; comments name them, and `linemate check --program` checks them",
+            found.unsaid,
+            found.said + found.unsaid
+        ));
+    }
+    Ok(Outcome::Fine)
 }
 
 fn read_text(path: &Path) -> anyhow::Result<String> {

@@ -1,0 +1,219 @@
+//! Rules as assertions, given to the compilers of the three languages: a layout that keeps the rules compiles, and each
+//! layout that breaks one does not, with the rule's place in the message.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use linemate_rules::{Assertions, Language, assertions, parse};
+use linemate_types::LineSize;
+
+const RULES: &str = r#"type conn
+group hot on 1 line { mask table }
+	because "read by \ every {request}"
+apart refs from hot
+start refs
+apart lock.owner from hot
+size at most 3 lines
+size at most 192 bytes
+isolate refs
+hole at most 8 bytes
+type? gone
+start x
+"#;
+
+/// A layout of `conn` with the rules that it breaks, by their lines.
+struct Case {
+    /// Words before `mask`: with six, `table` ends a line, and `refs` starts the next one.
+    before: usize,
+    align: bool,
+    /// Words at the end.
+    after: usize,
+    broken: &'static [u32],
+}
+
+const CASES: [Case; 5] = [
+    Case {
+        before: 6,
+        align: false,
+        after: 1,
+        broken: &[],
+    },
+    Case {
+        before: 6,
+        align: true,
+        after: 1,
+        broken: &[],
+    },
+    Case {
+        before: 1,
+        align: false,
+        after: 1,
+        broken: &[4, 5, 6],
+    },
+    Case {
+        before: 7,
+        align: false,
+        after: 1,
+        broken: &[2, 4, 5, 6],
+    },
+    Case {
+        before: 6,
+        align: true,
+        after: 20,
+        broken: &[7, 8],
+    },
+];
+
+fn source(language: Language, case: &Case) -> String {
+    let Case {
+        before,
+        align,
+        after,
+        ..
+    } = case;
+    match language {
+        Language::C | Language::Cpp => {
+            let align = match (align, language) {
+                (false, _) => "",
+                (true, Language::C) => "_Alignas(64)",
+                (true, _) => "alignas(64)",
+            };
+            format!(
+                "struct lock {{ int word, owner; }};\nstruct conn {{ long a[{before}]; long mask, table; {align} long refs; \
+                 struct lock lock; long z[{after}]; }};\n#include \"asserts.h\"\nint main(void) {{ return 0; }}\n"
+            )
+        }
+        Language::Rust => {
+            let refs = if *align { "Line" } else { "i64" };
+            format!(
+                "#![allow(dead_code, non_camel_case_types)]\n#[repr(C, align(64))] struct Line(i64);\n\
+                 #[repr(C)] struct lock {{ word: i32, owner: i32 }}\n\
+                 #[repr(C)] struct conn {{ a: [i64; {before}], mask: i64, table: i64, refs: {refs}, lock: lock, z: [i64; {after}] }}\n\
+                 include!(\"asserts.h\");\nfn main() {{}}\n"
+            )
+        }
+    }
+}
+
+fn asserts(language: Language) -> Assertions {
+    assertions(
+        &parse(RULES).unwrap(),
+        language,
+        LineSize::B64,
+        "conn.rules",
+    )
+}
+
+fn compile(folder: &Path, language: Language, source: &str) -> Output {
+    fs::write(folder.join("asserts.h"), asserts(language).text).unwrap();
+    let (name, compiler, flags) = match language {
+        Language::C => (
+            "t.c",
+            "cc",
+            &["-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"][..],
+        ),
+        Language::Cpp => (
+            "t.cpp",
+            "c++",
+            &["-std=c++11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"][..],
+        ),
+        Language::Rust => (
+            "t.rs",
+            "rustc",
+            &["--edition", "2021", "-D", "warnings", "--emit", "metadata"][..],
+        ),
+    };
+    fs::write(folder.join(name), source).unwrap();
+    Command::new(compiler)
+        .current_dir(folder)
+        .args(flags)
+        .arg(name)
+        .output()
+        .unwrap()
+}
+
+/// The rules' lines in what a compiler says, once each.
+fn broken(output: &Output) -> Vec<u32> {
+    let text = String::from_utf8_lossy(&output.stderr);
+    let places = text
+        .split("conn.rules:")
+        .skip(1)
+        .filter_map(|rest| rest.split(':').next()?.parse().ok());
+    let mut lines: Vec<u32> = places.collect();
+    lines.sort_unstable();
+    lines.dedup();
+    lines
+}
+
+#[test]
+fn compilers_refuse_what_breaks_a_rule_and_nothing_else() {
+    for language in [Language::C, Language::Cpp, Language::Rust] {
+        let folder = tempfile::tempdir().unwrap();
+        for case in &CASES {
+            let output = compile(folder.path(), language, &source(language, case));
+            let about = format!(
+                "{language:?}, {} before: {}",
+                case.before,
+                String::from_utf8_lossy(&output.stderr)
+            );
+            assert_eq!(output.status.success(), case.broken.is_empty(), "{about}");
+            let found = broken(&output);
+            // rustc stops at the first.
+            let wanted = match language {
+                Language::Rust => case.broken.get(..1).unwrap_or_default(),
+                Language::C | Language::Cpp => case.broken,
+            };
+            assert_eq!(found, wanted, "{about}");
+        }
+    }
+}
+
+#[test]
+fn what_a_compiler_cannot_know_is_named() {
+    let found = asserts(Language::C);
+    assert_eq!((found.said, found.unsaid), (6, 3));
+    let unsaid: Vec<&str> = found
+        .text
+        .lines()
+        .filter(|line| line.contains("not said here"))
+        .collect();
+    assert_eq!(
+        unsaid,
+        [
+            "// not said here, `linemate check` does: conn.rules:9: conn, isolate refs",
+            "// not said here, `linemate check` does: conn.rules:10: conn, hole at most 8 bytes",
+            "// not said here, `linemate check` does: conn.rules:12: gone, start x",
+        ]
+    );
+    // An optional member, an element in Rust, a group over several lines.
+    for (rule, language) in [
+        ("apart a from b?", Language::C),
+        ("apart a[0].b from c", Language::Rust),
+        ("group g { a b }", Language::C),
+        ("start \"a); int x\"", Language::C),
+    ] {
+        let rules = parse(&format!("type t\n{rule}")).unwrap();
+        assert_eq!(
+            assertions(&rules, language, LineSize::B64, "r").said,
+            0,
+            "{rule}"
+        );
+    }
+    let rules = parse("type t\napart a[0].b from c").unwrap();
+    assert_eq!(assertions(&rules, Language::C, LineSize::B64, "r").said, 1);
+}
+
+#[test]
+fn a_name_or_reason_cannot_leave_its_comment_or_string() {
+    let rules = parse("type t\nisolate a\napart a from b\n\tbecause \"back\\slash\"").unwrap();
+    let text = assertions(&rules, Language::C, LineSize::B64, "odd\\\nname").text;
+    assert!(
+        text.lines()
+            .all(|line| !line.trim_start().starts_with("//") || !line.ends_with('\\'))
+    );
+    assert!(!text.contains("odd\\\n"));
+    assert!(text.contains("back\\\\slash"));
+}
