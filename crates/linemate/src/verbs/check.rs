@@ -64,7 +64,7 @@ pub(crate) struct Args {
     #[arg(long)]
     sarif: bool,
     /// Check nothing: write the rules as assertions for the compiler of the types, for lines of 64 bytes or --line
-    #[arg(long, value_name = "LANGUAGE", value_enum, conflicts_with_all = ["kernel", "program", "baseline", "write_baseline", "json", "sarif"])]
+    #[arg(long, value_name = "LANGUAGE", value_enum, conflicts_with_all = ["kernel", "program", "recording", "baseline", "write_baseline", "json", "sarif"])]
     emit: Option<Emitted>,
 }
 
