@@ -6,7 +6,7 @@ use crate::error::GuestError;
 use crate::observer::BootProgress;
 use crate::text::last_line;
 
-/// The longest line that is read to its end: the numbers of 4096 CPUs.
+/// The longest line that is read to its end: more than the numbers of 255 CPUs take.
 const LINE_BYTES: usize = 32 << 10;
 
 /// The kernel's words before it starts the other CPUs, and when all are up (`smp_init()`).

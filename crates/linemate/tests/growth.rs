@@ -115,14 +115,14 @@ fn what_cannot_be_a_series_is_refused_before_anything_boots() {
             "--series: 4 is given twice",
         ),
         (
-            &["--series", "4,4097"],
+            &["--series", "4,256"],
             "true",
-            "--series = 4097: must be 1 to 4096",
+            "--series = 256: must be 1 to 255",
         ),
         (
             &["--series", "4,0"],
             "true",
-            "--series = 0: must be 1 to 4096",
+            "--series = 0: must be 1 to 255",
         ),
         (&["--series", "4,x"], "true", "--series"),
         (

@@ -563,7 +563,7 @@ fn refusals_are_one_line_with_the_remedy() {
         ),
         (
             &["record", "--smp", "-1", "true"],
-            &["--smp = -1: must be 1 to 4096"],
+            &["--smp = -1: must be 1 to 255"],
         ),
         (&["layout"], &["<TYPE>", "--help"]),
     ] {
