@@ -31,6 +31,8 @@ pub struct Conditions {
     /// Record what is needed to name programs' accesses. Implies `user`.
     pub program: Option<ProgramNaming>,
     pub whole_boot: bool,
+    /// Instructions of a CPU's turn; QEMU decides if absent. Deterministic runs only.
+    pub turn: Option<u32>,
     /// Functions of the kernel whose calls are all recorded.
     pub events: Vec<String>,
 }
@@ -79,6 +81,7 @@ impl Conditions {
             self.whole_boot,
         ];
         recipe.part(&switches.map(u8::from));
+        recipe.part(&self.turn.unwrap_or(0).to_le_bytes());
         for event in &self.events {
             recipe.part(event.as_bytes());
         }

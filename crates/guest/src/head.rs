@@ -88,6 +88,7 @@ pub(crate) struct RunFacts<'a> {
     pub(crate) user: bool,
     pub(crate) program: bool,
     pub(crate) whole_boot: bool,
+    pub(crate) turn: Option<u32>,
 }
 
 /// Describes the run. Two equal runs have equal metadata: no paths, no times, nothing of this
@@ -125,6 +126,10 @@ pub(crate) fn metadata(run: &RunFacts<'_>, known: &KnownKernel) -> Metadata {
         put("kernel_types", switch(false));
     }
     put("whole_boot", switch(run.whole_boot));
+    // Recordings with QEMU's own turns do not say so, as before there were others.
+    if let Some(turn) = run.turn {
+        put("turn", turn.to_string());
+    }
     metadata
 }
 

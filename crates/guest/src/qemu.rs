@@ -137,6 +137,8 @@ pub(crate) struct PluginOptions {
     pub(crate) contents_unknown: bool,
     pub(crate) whole_boot: bool,
     pub(crate) parallel: bool,
+    /// Instructions of a CPU's turn.
+    pub(crate) turn: Option<u32>,
     /// The host has one CPU for QEMU: an encoding thread would only take turns with the guest's.
     pub(crate) encode_here: bool,
 }
@@ -159,6 +161,9 @@ impl PluginOptions {
             if on {
                 argument.push_str(&format!(",{name}=on"));
             }
+        }
+        if let Some(turn) = self.turn {
+            argument.push_str(&format!(",turn={turn}"));
         }
         argument
     }
@@ -418,6 +423,7 @@ mod tests {
             contents_unknown: false,
             whole_boot: false,
             parallel: false,
+            turn: None,
             encode_here: false,
         };
         let argument = options.to_argument("/r.so", 5);
@@ -427,7 +433,9 @@ mod tests {
         options.whole_boot = true;
         options.parallel = true;
         options.encode_here = true;
-        let switches = ",user=on,contents_unknown=on,whole_boot=on,parallel=on,encode_here=on";
+        options.turn = Some(1000);
+        let switches =
+            ",user=on,contents_unknown=on,whole_boot=on,parallel=on,encode_here=on,turn=1000";
         assert_eq!(options.to_argument("/r.so", 5), argument + switches);
         assert_eq!(Plugin::Hold.to_argument("/r.so", -1), "/r.so,hold=hold");
     }

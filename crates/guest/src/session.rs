@@ -243,6 +243,7 @@ impl Session {
             user: self.conditions.records_user(),
             program: self.conditions.program.is_some(),
             whole_boot: self.conditions.whole_boot,
+            turn: self.conditions.turn,
         };
         let metadata = head::metadata(&run, known);
         head::write(file, &metadata, known, payload.programs.as_ref())
@@ -332,6 +333,7 @@ impl Session {
             contents_unknown: !self.conditions.names_kernel(),
             whole_boot: self.conditions.whole_boot,
             parallel: self.conditions.shape.timing == Timing::Parallel,
+            turn: self.conditions.turn,
             encode_here: thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1),
         })
     }

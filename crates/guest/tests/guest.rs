@@ -86,6 +86,7 @@ fn session(command: &[&str]) -> Session {
             user: false,
             program: None,
             whole_boot: false,
+            turn: None,
             events: Vec::new(),
         },
         kernel: default_kernel(&cache_folder().unwrap()).expect("a kernel: run `make setup`"),

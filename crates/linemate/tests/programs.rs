@@ -32,11 +32,16 @@ fn compile(folder: &Path, compiler: &str, source: &str, options: &[&str]) -> Str
 
 /// Records a program; gives the recording and what the program printed.
 fn record(folder: &Path, data: &str, program: &str) -> (String, String) {
+    record_with(folder, data, program, &[])
+}
+
+/// The same with more options.
+fn record_with(folder: &Path, data: &str, program: &str, more: &[&str]) -> (String, String) {
     let data = folder.join(data).to_str().unwrap().to_owned();
     let kernel = kernel("6.12");
     let name = Path::new(program).file_name().unwrap().to_str().unwrap();
     let program = format!("./{name}");
-    let arguments = [
+    let mut arguments = vec![
         "record",
         "--program",
         "--smp",
@@ -45,9 +50,9 @@ fn record(folder: &Path, data: &str, program: &str) -> (String, String) {
         &data,
         "--kernel",
         kernel.to_str().unwrap(),
-        "--",
-        &program,
     ];
+    arguments.extend(more);
+    arguments.extend(["--", &program]);
     let output = linemate_in(folder, &arguments);
     assert!(output.status.success(), "{}", story(&output));
     let verified = linemate(&["verify", "-i", &data]);
@@ -532,6 +537,43 @@ fn what_has_its_lines_already_is_not_advised() {
         let mut concerns = concerns.map(|name| name.as_str().unwrap());
         assert!(!concerns.any(|name| own.contains(&name)), "{remedy:#}");
     }
+}
+
+#[test]
+fn threads_of_the_same_work_advance_alike_and_a_ring_that_spins_is_shared() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = ["-O2", "-pthread", "-Wall", "-Wextra", "-Werror"];
+    let program = compile(folder.path(), "cc", "turns.c", &options);
+    let (data, text) = record_with(
+        folder.path(),
+        "linemate.data",
+        &program,
+        &["--turn", "1000"],
+    );
+    let mut batches = 0;
+    for line in text
+        .lines()
+        .filter_map(|line| line.strip_prefix("together "))
+    {
+        let (own, other) = line.split_once(' ').unwrap();
+        let [own, other] = [own, other].map(|count| count.parse::<f64>().unwrap());
+        // Both have then run for more than 100 us of the guest's clock together.
+        if own >= 16_000.0 {
+            assert!((other / own - 1.0).abs() < 0.05, "{line}");
+            batches += 1;
+        }
+    }
+    assert_eq!(batches, 26, "{text}");
+    let costs = document(
+        &data,
+        &["--machine", "gnr-2s-480", "--type", "spsc", "--by", "field"],
+    );
+    let slots = items(&costs, "/costs/fields")
+        .iter()
+        .find(|row| row["name"] == "spsc.slots[]")
+        .unwrap();
+    // Of 20,000 events; with turns of thousands of events, a few hundred lines at a time.
+    assert!(slots["misses"].as_u64().unwrap() > 10_000, "{slots}");
 }
 
 fn folder_with_program() -> (TempDir, String) {

@@ -42,5 +42,6 @@ mod running;
 mod shadow;
 mod tap;
 mod translate;
+mod turns;
 mod view;
 mod watch;

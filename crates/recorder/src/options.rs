@@ -1,5 +1,6 @@
 //! The plugin's options, as in `-plugin FILE,key=value,…`. All are checked before anything runs.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use thiserror::Error;
@@ -11,6 +12,9 @@ const DIRECT_MAP: u64 = 0xffff_8880_0000_0000;
 const VMEMMAP: u64 = 0xffff_ea00_0000_0000;
 /// More guest memory than any x86-64 machine addresses: a mistaken unit.
 const MAX_MEMORY: u64 = 1 << 46;
+
+/// Shorter turns are mostly overhead; QEMU's own are no longer than the longest.
+const TURN_LENGTHS: RangeInclusive<u32> = 100..=1_000_000;
 
 /// The purpose of loading the plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +58,8 @@ pub(crate) struct RecorderOptions {
     pub(crate) whole_boot: bool,
     /// The CPUs run in threads of their own.
     pub(crate) parallel: bool,
+    /// End a CPU's turn after this many instructions; QEMU alone does it if absent.
+    pub(crate) turn: Option<u32>,
     /// Callbacks encode their records themselves, without a separate thread.
     pub(crate) encode_here: bool,
     /// Address of physical address 0 in the kernel's direct map.
@@ -69,7 +75,7 @@ pub(crate) enum OptionError {
     #[error("option {0:?} is not key=value")]
     Form(String),
     #[error(
-        "unknown option {0:?} (known: hold, descriptor, memory, user, program, contents_unknown, whole_boot, parallel, encode_here, direct_map, vmemmap)"
+        "unknown option {0:?} (known: hold, descriptor, memory, user, program, contents_unknown, whole_boot, parallel, turn, encode_here, direct_map, vmemmap)"
     )]
     Unknown(String),
     #[error("option {0} is given twice")]
@@ -83,6 +89,9 @@ pub(crate) enum OptionError {
     /// Recording programs needs user-mode accesses, and a global order of events.
     #[error("option program=on needs user=on, and no parallel=on")]
     ProgramNeeds,
+    /// CPUs that run in parallel take no turns.
+    #[error("option turn allows no parallel=on: CPUs that run in parallel take no turns")]
+    TurnInParallel,
     /// A value that its key does not accept.
     #[error("option {key}={value:?} is not {expected}")]
     Value {
@@ -103,7 +112,7 @@ impl RecorderOptions {
         let (mut descriptor, mut memory) = (None, None);
         let (mut user, mut program, mut whole_boot, mut parallel) = (None, None, None, None);
         let (mut encode_here, mut direct_map, mut vmemmap) = (None, None, None);
-        let mut contents_unknown = None;
+        let (mut contents_unknown, mut turn) = (None, None);
         for argument in arguments {
             let (key, value) = argument
                 .split_once('=')
@@ -116,6 +125,7 @@ impl RecorderOptions {
                 "contents_unknown" => set(&mut contents_unknown, key, switch(key, value)?)?,
                 "whole_boot" => set(&mut whole_boot, key, switch(key, value)?)?,
                 "parallel" => set(&mut parallel, key, switch(key, value)?)?,
+                "turn" => set(&mut turn, key, instructions(key, value)?)?,
                 "encode_here" => set(&mut encode_here, key, switch(key, value)?)?,
                 "direct_map" => set(&mut direct_map, key, kernel_address(key, value)?)?,
                 "vmemmap" => set(&mut vmemmap, key, kernel_address(key, value)?)?,
@@ -128,6 +138,9 @@ impl RecorderOptions {
         if program && (!user || parallel) {
             return Err(OptionError::ProgramNeeds);
         }
+        if turn.is_some() && parallel {
+            return Err(OptionError::TurnInParallel);
+        }
         Ok(Self {
             descriptor: descriptor.ok_or(OptionError::Missing("descriptor"))?,
             memory: memory.ok_or(OptionError::Missing("memory"))?,
@@ -136,6 +149,7 @@ impl RecorderOptions {
             contents_unknown: contents_unknown.unwrap_or(false),
             whole_boot: whole_boot.unwrap_or(false),
             parallel,
+            turn,
             encode_here: encode_here.unwrap_or(false),
             direct_map: direct_map.unwrap_or(DIRECT_MAP),
             vmemmap: vmemmap.unwrap_or(VMEMMAP),
@@ -180,6 +194,17 @@ fn bytes(key: &str, value: &str) -> Result<u64, OptionError> {
     }
 }
 
+fn instructions(key: &str, value: &str) -> Result<u32, OptionError> {
+    match value.parse::<u32>() {
+        Ok(n) if TURN_LENGTHS.contains(&n) => Ok(n),
+        _ => Err(bad(
+            key,
+            value,
+            "a number of instructions from 100 to 1000000",
+        )),
+    }
+}
+
 fn switch(key: &str, value: &str) -> Result<bool, OptionError> {
     match value {
         "on" => Ok(true),
@@ -221,6 +246,7 @@ mod tests {
                 contents_unknown: false,
                 whole_boot: false,
                 parallel: false,
+                turn: None,
                 encode_here: false,
                 direct_map: 0xffff_8880_0000_0000,
                 vmemmap: 0xffff_ea00_0000_0000,
@@ -261,6 +287,8 @@ mod tests {
         .unwrap();
         assert!(options.user && options.whole_boot && options.parallel && options.encode_here);
         assert!(options.contents_unknown);
+        let options = parse(&["descriptor=7", "memory=1048576", "turn=1000"]).unwrap();
+        assert_eq!(options.turn, Some(1000));
     }
 
     #[test]
@@ -303,6 +331,13 @@ mod tests {
             let expected = bad("descriptor", number, "the number of an open file");
             assert_eq!(parse(&[&text, both[1]]), Err(expected));
         }
+        for turn in ["0", "99", "1000001", "-1", "x", ""] {
+            let text = format!("turn={turn}");
+            let expected = bad("turn", turn, "a number of instructions from 100 to 1000000");
+            assert_eq!(parse(&[both[0], both[1], &text]), Err(expected));
+        }
+        let parallel = parse(&[both[0], both[1], "parallel=on", "turn=1000"]);
+        assert_eq!(parallel, Err(OptionError::TurnInParallel));
         for size in ["1G", "-1", "0", "1048575", "70368744177665"] {
             assert!(
                 parse(&[both[0], &format!("memory={size}")]).is_err(),

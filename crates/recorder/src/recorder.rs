@@ -55,6 +55,11 @@ pub(crate) enum SetUpError {
     /// No thread for an encoder.
     #[error("cannot start the encoding thread: {0}")]
     Thread(io::Error),
+    /// QEMU was linked without exporting its symbols.
+    #[error(
+        "this QEMU does not let a plugin end a CPU's turn (it does not export cpu_exit): record with --turn 0"
+    )]
+    Turns,
     /// The plugin is loaded twice.
     #[error("the plugin is loaded twice")]
     Twice,

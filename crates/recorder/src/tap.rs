@@ -64,6 +64,8 @@ struct Counter {
     /// Instructions in all blocks that the lane's CPUs have entered, minus the whole turns.
     count: AtomicU32,
     turns: AtomicU64,
+    /// The count at which [`Tap::add`] speaks up, at most a turn of the counter.
+    limit: AtomicU32,
 }
 
 impl Tap {
@@ -74,6 +76,7 @@ impl Tap {
             counter: Counter {
                 count: AtomicU32::new(0),
                 turns: AtomicU64::new(0),
+                limit: AtomicU32::new(TURN as u32),
             },
             tracked: TrackedCell::new(),
         }
@@ -114,8 +117,8 @@ impl Tap {
         self.records.close();
     }
 
-    /// A block of that many instructions is entered. `true`: [`Tap::turn`] has to be called. Only
-    /// one thread adds, so the addition need not be atomic.
+    /// A block of that many instructions is entered. `true`: the alert's time has come, or
+    /// [`Tap::turn`] has to be called. Only one thread adds, so the addition need not be atomic.
     #[inline(always)]
     pub(crate) fn add(&self, instructions: u32) -> bool {
         let count = self
@@ -124,9 +127,19 @@ impl Tap {
             .load(Ordering::Relaxed)
             .wrapping_add(instructions);
         self.counter.count.store(count, Ordering::Relaxed);
+        count >= self.counter.limit.load(Ordering::Relaxed)
+    }
+
+    /// [`Tap::add`] speaks up again after that many instructions; without a number only for
+    /// [`Tap::turn`].
+    pub(crate) fn alert(&self, instructions: Option<u32>) {
+        let count = self.counter.count.load(Ordering::Relaxed);
+        let limit =
+            instructions.map_or(u32::MAX, |instructions| count.saturating_add(instructions));
         // Below the sign bit: a head has 32 bits for the time, and an instruction's own may be a
         // block less than zero.
-        count >= TURN as u32
+        let limit = limit.min(TURN as u32);
+        self.counter.limit.store(limit, Ordering::Relaxed);
     }
 
     /// The counter has wrapped.
@@ -292,5 +305,29 @@ impl Tap {
         let number = MARKS.iter().position(|m| *m == mark).unwrap_or_default();
         let head = self.time(back) | kind::MARK | (number as u64) << 8;
         self.records.push(&[head, value]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_alert_comes_after_its_instructions_and_before_the_counter_wraps() {
+        let tap = Box::leak(Box::new(Tap::new()));
+        assert!(!tap.add(5000), "nobody asked");
+        tap.alert(Some(1000));
+        assert!(!tap.add(999));
+        assert!(tap.add(1));
+        assert!(tap.add(1), "until it is answered");
+        tap.alert(None);
+        assert!(!tap.add(1_000_000));
+        // Beyond the counter's turn: that comes first.
+        assert!(tap.add(TURN as u32 - 1_006_001));
+        tap.alert(Some(1000));
+        assert!(tap.add(0));
+        tap.turn();
+        tap.alert(Some(1000));
+        assert!(!tap.add(999) && tap.add(1));
     }
 }

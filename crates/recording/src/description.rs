@@ -30,6 +30,8 @@ pub struct Description {
     /// Whether the kernel's memory has no names: no types, allocations or images. Recordings that
     /// do not say so have them.
     pub kernel_unnamed: bool,
+    /// Instructions after which the recorder ended a CPU's turn; QEMU alone did if absent.
+    pub turn: Option<u32>,
 }
 
 impl Description {
@@ -55,6 +57,9 @@ impl Description {
             })?,
             user: switch(metadata, "user")?.unwrap_or(false),
             kernel_unnamed: !switch(metadata, "kernel_types")?.unwrap_or(true),
+            turn: value(metadata, "turn", "a number from 1 to 2^32 - 1", |text| {
+                text.parse().ok().filter(|turn| *turn > 0)
+            })?,
         })
     }
 
@@ -116,6 +121,7 @@ mod tests {
             ("seed", "4294967295"),
             ("user", "on"),
             ("kernel_types", "off"),
+            ("turn", "1000"),
             ("colour", "green"),
         ];
         let expected = Description {
@@ -127,6 +133,7 @@ mod tests {
             seed: Some(u32::MAX),
             user: true,
             kernel_unnamed: true,
+            turn: Some(1000),
         };
         assert_eq!(read(&all), Ok(expected));
         let named = read(&[("kernel_types", "on")]);
@@ -146,6 +153,8 @@ mod tests {
             ("seed", "4294967296"),
             ("user", "yes"),
             ("kernel_types", ""),
+            ("turn", "0"),
+            ("turn", "4294967296"),
         ];
         for (key, text) in cases {
             let error = read(&[(key, text)]).unwrap_err().to_string();

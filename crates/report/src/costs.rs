@@ -14,7 +14,7 @@ use linemate_text::shown;
 use crate::headline::{costly, costs_headline};
 use crate::print::{
     counted, cycles, description, interleavings, mechanisms, more, percent, provenance,
-    warn_of_short, within,
+    warn_of_short, warn_of_turns, within,
 };
 use crate::sets::sets;
 use crate::whatifs::{calls as event_calls, potential};
@@ -46,6 +46,7 @@ pub fn costs_text(document: &CostsDocument, tables: &CostsTables<'_>) -> Text {
         answer(document, &mut out);
     }
     warn_of_short(&mut out, document.costs.warm_up);
+    warn_of_turns(&mut out, &document.recording);
     for document in &machines {
         on_machine(document, &mut out, tables);
     }

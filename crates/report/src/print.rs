@@ -164,6 +164,30 @@ pub(crate) fn origin(out: &mut Text, tool: &str, path: &str, metadata: &BTreeMap
     );
 }
 
+/// Turns of more instructions than this are long: a thread goes through whole phases before another
+/// does.
+const LONG_TURN: u64 = 10_000;
+
+/// Says so if programs were recorded with long turns: what threads do at the same time then looks
+/// serial.
+pub(crate) fn warn_of_turns(out: &mut Text, metadata: &BTreeMap<String, String>) {
+    let said = |key: &str| metadata.get(key).map(String::as_str);
+    let alone = said("cpus") == Some("1") || said("timing") == Some("parallel");
+    if said("program") != Some("on") || alone {
+        return;
+    }
+    let turn = match said("turn").map(str::parse::<u64>) {
+        Some(Ok(turn)) if turn <= LONG_TURN => return,
+        Some(Ok(turn)) => format!("of {turn} instructions"),
+        _ => "as long as QEMU makes them".to_owned(),
+    };
+    // Writing to a text does not fail.
+    let _ = writeln!(
+        out,
+        "Long turns: CPUs ran in turns {turn}, so threads of the same work advance unequally and what they do at once can look serial; record again with --turn 1000."
+    );
+}
+
 /// Which of a machine's mechanisms were replayed.
 pub(crate) fn mechanisms(keys: &[String]) -> String {
     match keys.is_empty() {

@@ -9,7 +9,7 @@ use linemate_answers::{
 use linemate_text::shown;
 
 use crate::headline::report_headline;
-use crate::print::{description, percent, provenance, within};
+use crate::print::{description, percent, provenance, warn_of_turns, within};
 use crate::strip::{Strip, StripPart};
 use crate::whatifs::calls;
 use crate::{Table, Text};
@@ -34,6 +34,7 @@ pub fn text(report: &Report, show: &ReportText) -> Text {
     if let Some(event) = &report.event {
         per_call(&mut out, report, event);
     }
+    warn_of_turns(&mut out, &report.inputs.recording);
     let _ = writeln!(out);
     match &report.view {
         View::Type(view) if view.figures.accesses == 0 => {

@@ -29,6 +29,35 @@ fn a_cut_recording_says_so() {
     assert!(page.contains("total (all that was recorded)"), "{page}");
 }
 
+#[test]
+fn long_turns_of_programs_are_said() {
+    let recording = World::new().record();
+    let analysis = Analysis::new(&recording).unwrap();
+    let counted = analysis.count().unwrap();
+    let mut report = report_document(&analysis, &counted, &options(By::Type, None)).unwrap();
+    let show = ReportText {
+        top: 10,
+        ledger: false,
+        line_bytes: 64,
+    };
+    let mut said = |pairs: &[(&str, &str)]| {
+        let pairs = pairs
+            .iter()
+            .map(|(key, value)| ((*key).into(), (*value).into()));
+        report.inputs.recording = pairs.collect();
+        text(&report, &show).to_string().contains("Long turns: ")
+    };
+    let program = ("program", "on");
+    assert!(said(&[program, ("cpus", "4")]));
+    assert!(said(&[program, ("cpus", "4"), ("turn", "50000")]));
+    assert!(!said(&[program, ("cpus", "4"), ("turn", "1000")]));
+    assert!(
+        !said(&[program, ("cpus", "1")]),
+        "nobody to take turns with"
+    );
+    assert!(!said(&[("cpus", "4")]), "of the kernel turns are short");
+}
+
 /// The question: all rows, of a type if one is named.
 fn options(by: By, type_name: Option<&str>) -> ReportOptions {
     ReportOptions {

@@ -222,6 +222,7 @@ fn self_test(
             user: true,
             program: None,
             whole_boot: false,
+            turn: None,
             events: Vec::new(),
         },
         kernel,

@@ -124,6 +124,10 @@ pub(crate) struct Args {
     /// Record from power-on instead of from the start of the command
     #[arg(long)]
     whole_boot: bool,
+    /// End a CPU's turn after this many instructions, 100 to 1000000: with 1000, threads of the same work advance side
+    /// by side [default: QEMU ends turns, which makes them long and unequal]
+    #[arg(long, value_name = "N", conflicts_with_all = ["parallel", "bare"], value_parser = between(100_u32, 1_000_000))]
+    turn: Option<u32>,
     /// Count the calls of a kernel function, for figures per call (`--event` of `report`, `whatif`, `advise`, `diff`); may be repeated
     #[arg(long = "event", value_name = "FUNCTION", conflicts_with = "bare", value_parser = input::function_name)]
     events: Vec<String>,
@@ -266,6 +270,7 @@ fn conditions(args: Args) -> anyhow::Result<Conditions> {
         bail!("--kernel-types no needs --program: without it no memory is named");
     }
     Ok(Conditions {
+        turn: args.turn,
         program: args.program.then_some(ProgramNaming {
             allocators,
             kernel_types,

@@ -15,6 +15,7 @@ use super::guest::{
     Halted, Machine, MemoryAccess, Registers, TranslatedBlock, find_size_bits, knows_size_bits,
     size_log2,
 };
+use super::turn::TurnEnd;
 use super::{hold, raw};
 use crate::address::is_kernel;
 use crate::hook::{Action, Hooked};
@@ -24,6 +25,7 @@ use crate::options::Task;
 use crate::recorder::{Recorder, SetUpError, fail};
 use crate::running::Running;
 use crate::tap::Tap;
+use crate::turns::Turns;
 use crate::view::GuestAccess as _;
 use crate::watch::Calls;
 
@@ -47,6 +49,8 @@ static RUNNING: AtomicU16 = AtomicU16::new(0);
 struct Plugin {
     recorder: Recorder,
     running: Confined<Running>,
+    /// If the recorder ends turns.
+    turns: Option<OwnTurns>,
     registers: Box<[OnceLock<Registers>]>,
     /// One lane for all CPUs, or one each.
     lanes: Box<[Lane]>,
@@ -54,6 +58,12 @@ struct Plugin {
     stopped: AtomicBool,
     /// The thread that runs the CPUs, in deterministic mode.
     thread: OnceLock<ThreadId>,
+}
+
+/// How the recorder ends turns.
+struct OwnTurns {
+    end: TurnEnd,
+    lengths: Confined<Turns>,
 }
 
 /// What only the callbacks of one lane's CPUs use.
@@ -92,7 +102,25 @@ impl Plugin {
             }
         } else {
             SHARED.start(RUNNING.load(Ordering::Relaxed), known);
+            self.next_turn(true);
         }
+    }
+
+    /// The running CPU's turn is over, or `changed`: another's begins. Deterministic mode only.
+    fn next_turn(&self, changed: bool) {
+        let Some(turns) = &self.turns else { return };
+        // Before the start the guest runs as it does without a recorder.
+        if !SHARED.is_open() {
+            return SHARED.alert(None);
+        }
+        // SAFETY: see `Confined`.
+        let lengths = unsafe { &mut *turns.lengths.0.get() };
+        SHARED.alert(Some(if changed {
+            lengths.changed()
+        } else {
+            turns.end.end();
+            lengths.over()
+        }));
     }
 
     /// Ends recording and completes the file. May be called on any thread.
@@ -184,6 +212,12 @@ unsafe fn install(
     let recording = open_file(options.descriptor)?;
     let recorder = Recorder::new(options, recording, cpus, taps.iter().copied())?;
     let whole_boot = recorder.options().whole_boot;
+    let turns = recorder.options().turn.map(|length| {
+        Ok::<_, SetUpError>(OwnTurns {
+            end: TurnEnd::find()?,
+            lengths: Confined(UnsafeCell::new(Turns::new(length))),
+        })
+    });
     let lanes = taps.into_iter().map(|tap| Lane {
         tap,
         calls: Confined(UnsafeCell::default()),
@@ -191,6 +225,7 @@ unsafe fn install(
     let plugin = Plugin {
         recorder,
         running: Confined(UnsafeCell::default()),
+        turns: turns.transpose()?,
         registers: (0..cpus).map(|_| OnceLock::new()).collect(),
         lanes: lanes.collect(),
         stopped: AtomicBool::new(false),
@@ -326,10 +361,10 @@ extern "C" fn on_block_with_state(_cpu: c_uint, data: *mut c_void, state: usize)
 #[inline(never)]
 fn change_cpu(state: usize, instructions: u32) {
     SHARED.turn();
-    if STATE.load(Ordering::Relaxed) == state {
-        return;
-    }
     let Some(plugin) = PLUGIN.get() else { return };
+    if STATE.load(Ordering::Relaxed) == state {
+        return plugin.next_turn(false);
+    }
     let Some(registers) = plugin.registers.first().and_then(OnceLock::get) else {
         return;
     };
@@ -346,6 +381,7 @@ fn change_cpu(state: usize, instructions: u32) {
     STATE.store(state, Ordering::Relaxed);
     // The block that starts the turn is already counted.
     SHARED.cpu(instructions, number);
+    plugin.next_turn(true);
 }
 
 /// A load or store by an instruction for which [`crate::view::Instrument::watch_memory`] was

@@ -10,3 +10,4 @@ mod entry;
 mod guest;
 mod hold;
 mod raw;
+mod turn;
