@@ -1,5 +1,5 @@
-//! Unusual programs: code in no file, static linking at any address, another user's privileges, 32
-//! bits.
+//! Unusual programs: code in no file, static linking at any address, another user's privileges, a
+//! library's function that the loader looks up late, 32 bits.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -54,6 +54,23 @@ fn code_of_no_file_in_a_static_pie_of_another_user_is_distinguished_and_what_it_
     let unnamed = accesses(&data, "function", "(user code)");
     assert!(unnamed >= 20_000, "{unnamed}");
     assert!(accesses(&data, "function", "run") >= 20_000);
+}
+
+/// The loader looks `aligned_alloc` up between the program's call and the function's entry.
+#[test]
+fn a_block_from_the_first_call_of_a_librarys_function_is_named_by_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("sharing");
+    let source = root().join("workloads/unseen/sharing.c");
+    compile(&program, &source, &["-std=gnu11", "-pthread"]);
+    let options = ["--program", "--kernel-types", "no", "--smp", "4"];
+    let words = ["./sharing", "sum_per_thread"];
+    let data = record(folder.path(), "6.12", &options, &words);
+    let question = ["advise", "-i", &data, "--machine", "gnr-2s-480"];
+    let output = linemate(&[&question[..], &["--trials", "1", "--top", "1"]].concat());
+    let text = String::from_utf8(output.stdout).unwrap();
+    let first = "1. pad array elements: int[] allocated at sum_per_thread\n";
+    assert!(text.contains(first), "{text}");
 }
 
 #[test]

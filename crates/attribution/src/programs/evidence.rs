@@ -6,7 +6,9 @@
 use std::collections::BTreeSet;
 
 use linemate_programs::{Base, Operand, Programs};
-use linemate_recording::{Access, Call, GuestAddr, Marker, PAGE, Return, Visitor};
+use linemate_recording::{
+    Access, AccessKind, Call, CpuId, GuestAddr, Marker, PAGE, Return, Visitor,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::code::CodeTable;
@@ -168,15 +170,18 @@ impl Visitor for Gather<'_> {
     fn marker(&mut self, _: &Marker) {}
 }
 
-/// The last call instruction of a program, by CPU: the site of the function entered next.
+/// The calls that each CPU made, by where on the stack the return address is: the site of a function
+/// is the call that wrote its return address last. It need not be the last call of all: the first time
+/// that a program calls a library's function, the loader looks it up in between.
 #[derive(Debug, Default)]
-pub(crate) struct LastCall(Vec<Option<MadeCall>>);
+pub(crate) struct LastCall(Vec<Option<Box<[Option<GuestAddr>; SLOTS]>>>);
 
-#[derive(Clone, Copy, Debug)]
-struct MadeCall {
-    site: GuestAddr,
-    /// Where the return address was stored.
-    stored: GuestAddr,
+/// Return addresses that a page has room for.
+const SLOTS: usize = PAGE as usize / 8;
+
+/// By the offset in the page, which the direct map's alias and the program's address have in common.
+fn slot(stack: GuestAddr) -> usize {
+    (stack.0 % PAGE / 8) as usize
 }
 
 impl LastCall {
@@ -186,27 +191,27 @@ impl LastCall {
         if !access.user_mapping || access.pc.0 >> 63 != 0 {
             return;
         }
-        if access.kind == linemate_recording::AccessKind::Store
+        if access.kind == AccessKind::Store
             && code.at(access.pc).is_some_and(|k| k.instruction.calls)
         {
-            let cpu = usize::from(access.cpu.0);
-            if cpu >= self.0.len() {
-                self.0.resize(cpu + 1, None);
-            }
-            self.0[cpu] = Some(MadeCall {
-                site: access.pc,
-                stored: access.addr,
-            });
+            self.made(access.cpu, access.pc, access.addr);
         }
     }
 
-    /// The site of a call being entered: it has just stored its return address where the stack
-    /// pointer is.
+    /// A call has stored its return address.
+    fn made(&mut self, cpu: CpuId, site: GuestAddr, stored: GuestAddr) {
+        let cpu = usize::from(cpu.0);
+        if cpu >= self.0.len() {
+            self.0.resize_with(cpu + 1, || None);
+        }
+        let slots = self.0[cpu].get_or_insert_with(|| Box::new([None; SLOTS]));
+        slots[slot(stored)] = Some(site);
+    }
+
+    /// The instruction that called the function, if known: its return address is where the stack
+    /// pointer is. A function that another one jumped to has that one's.
     pub(crate) fn of(&self, call: &Call) -> Option<GuestAddr> {
-        let made = (*self.0.get(usize::from(call.cpu.0))?)?;
-        // By the offset in the page, which the direct map's alias and the program's address share.
-        // A function that was jumped to stored nothing: it has no site of its own.
-        (made.stored.0 % PAGE == call.stack.0 % PAGE).then_some(made.site)
+        self.0.get(usize::from(call.cpu.0))?.as_ref()?[slot(call.stack)]
     }
 }
 
@@ -216,12 +221,57 @@ mod tests {
     use crate::index::{Lifetime, NEVER};
     use crate::schema::TypeIndex;
     use linemate_programs::{CodePlace, ElfAddr, UserInstruction};
-    use linemate_recording::{AccessKind, VirtualTime};
+    use linemate_recording::{FunctionId, VirtualTime};
     use linemate_testkit::accesses::access;
 
     use super::super::code::KnownInstruction;
 
     const TASK: TypeIndex = TypeIndex(2);
+
+    #[test]
+    fn a_function_is_called_where_its_return_address_was_written() {
+        let mut calls = LastCall::default();
+        let entered = |calls: &LastCall, cpu, stack| {
+            calls.of(&Call {
+                time: VirtualTime(0),
+                cpu: CpuId(cpu),
+                function: FunctionId(0),
+                stack: GuestAddr(stack),
+                caller: GuestAddr(0),
+                values: [None; linemate_recording::MAX_PARAMETERS],
+            })
+        };
+        calls.made(
+            CpuId(1),
+            GuestAddr(0x40_1000),
+            GuestAddr(0xffff_8880_0000_7ff8),
+        );
+        // The loader looks the function up.
+        calls.made(
+            CpuId(1),
+            GuestAddr(0x40_2000),
+            GuestAddr(0xffff_8880_0000_7fb8),
+        );
+        assert_eq!(
+            entered(&calls, 1, 0x7fff_dfff_3ff8),
+            Some(GuestAddr(0x40_1000))
+        );
+        assert_eq!(
+            entered(&calls, 1, 0x7fff_dfff_3fb8),
+            Some(GuestAddr(0x40_2000))
+        );
+        assert_eq!(entered(&calls, 1, 0x7fff_dfff_3fb0), None, "nobody called");
+        assert_eq!(entered(&calls, 0, 0x7fff_dfff_3ff8), None, "another CPU");
+        calls.made(
+            CpuId(1),
+            GuestAddr(0x40_3000),
+            GuestAddr(0xffff_8880_0000_7ff8),
+        );
+        assert_eq!(
+            entered(&calls, 1, 0x7fff_dfff_3ff8),
+            Some(GuestAddr(0x40_3000))
+        );
+    }
 
     /// The type that an object of 256 bytes is accessed as through a register that points 64 bytes
     /// into it.
