@@ -12,7 +12,7 @@ use crate::{Limit, Rule, RuleMember, RuleSubject, Rules, Statement, TypeRules};
 
 /// A language with assertions at compile time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Language {
+pub enum AssertionLanguage {
     /// C11 or newer.
     C,
     /// C++11 or newer.
@@ -36,15 +36,20 @@ pub struct Assertions {
 /// messages give it.
 ///
 /// ```
-/// use linemate_rules::{Language, assertions, parse};
+/// use linemate_rules::{AssertionLanguage, assertions, parse};
 /// use linemate_types::LineSize;
 ///
 /// let rules = parse("type conn\napart refs from mask").unwrap();
-/// let c = assertions(&rules, Language::C, LineSize::B64, "conn.rules");
+/// let c = assertions(&rules, AssertionLanguage::C, LineSize::B64, "conn.rules");
 /// assert_eq!((c.said, c.unsaid), (1, 0));
 /// assert!(c.text.contains("\"conn.rules:2: conn, apart refs from mask\""));
 /// ```
-pub fn assertions(rules: &Rules, language: Language, line: LineSize, source: &str) -> Assertions {
+pub fn assertions(
+    rules: &Rules,
+    language: AssertionLanguage,
+    line: LineSize,
+    source: &str,
+) -> Assertions {
     let mut found = Assertions {
         text: prologue(language, line, source),
         said: 0,
@@ -53,18 +58,23 @@ pub fn assertions(rules: &Rules, language: Language, line: LineSize, source: &st
     for of_type in &rules.types {
         of_one_type(&mut found, of_type, language, source);
     }
-    if language == Language::Rust {
+    if language == AssertionLanguage::Rust {
         found.text.push_str("};\n");
     }
     found
 }
 
-fn of_one_type(found: &mut Assertions, rules: &TypeRules, language: Language, source: &str) {
+fn of_one_type(
+    found: &mut Assertions,
+    rules: &TypeRules,
+    language: AssertionLanguage,
+    source: &str,
+) {
     let subject = match &rules.subject {
         RuleSubject::Named(name) if !rules.optional && is_identifier(name) => Some(name.as_str()),
         _ => None,
     };
-    if let (Some(name), true) = (subject, language != Language::Rust) {
+    if let (Some(name), true) = (subject, language != AssertionLanguage::Rust) {
         found.text.push_str(&type_macro(name, language));
     }
     // Groups by name: other rules mean their members.
@@ -113,7 +123,7 @@ fn group(rule: &Rule) -> Option<(&str, &[RuleMember])> {
 /// What the assertions of one type are made of.
 struct Terms<'a> {
     subject: &'a str,
-    language: Language,
+    language: AssertionLanguage,
     groups: &'a [(&'a str, &'a [RuleMember])],
 }
 
@@ -209,7 +219,7 @@ impl Terms<'_> {
         path.split('.').all(|part| match part.split_once('[') {
             None => is_identifier(part),
             Some((name, index)) => {
-                self.language != Language::Rust
+                self.language != AssertionLanguage::Rust
                     && is_identifier(name)
                     && index
                         .strip_suffix(']')
@@ -220,24 +230,28 @@ impl Terms<'_> {
 
     fn call(&self, name: &str, member: &str) -> String {
         match self.language {
-            Language::C | Language::Cpp => {
+            AssertionLanguage::C | AssertionLanguage::Cpp => {
                 format!("LINEMATE_{name}(LINEMATE_TYPE_{}, {member})", self.subject)
             }
-            Language::Rust => format!("{}!({}, {member})", name.to_lowercase(), self.subject),
+            AssertionLanguage::Rust => {
+                format!("{}!({}, {member})", name.to_lowercase(), self.subject)
+            }
         }
     }
 
     fn line(&self) -> &'static str {
         match self.language {
-            Language::C | Language::Cpp => "LINEMATE_LINE",
-            Language::Rust => "LINE",
+            AssertionLanguage::C | AssertionLanguage::Cpp => "LINEMATE_LINE",
+            AssertionLanguage::Rust => "LINE",
         }
     }
 
     fn size(&self) -> String {
         match self.language {
-            Language::C | Language::Cpp => format!("sizeof(LINEMATE_TYPE_{})", self.subject),
-            Language::Rust => format!("core::mem::size_of::<{}>()", self.subject),
+            AssertionLanguage::C | AssertionLanguage::Cpp => {
+                format!("sizeof(LINEMATE_TYPE_{})", self.subject)
+            }
+            AssertionLanguage::Rust => format!("core::mem::size_of::<{}>()", self.subject),
         }
     }
 }
@@ -250,11 +264,11 @@ fn is_identifier(name: &str) -> bool {
     starts && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-fn prologue(language: Language, line: LineSize, source: &str) -> String {
+fn prologue(language: AssertionLanguage, line: LineSize, source: &str) -> String {
     let line = line.bytes();
     let source = comment(source);
     match language {
-        Language::C | Language::Cpp => format!(
+        AssertionLanguage::C | AssertionLanguage::Cpp => format!(
             "// {source} as static assertions, by `linemate check --emit`. Include it after the types.\n\
              #include <assert.h>\n\
              #include <stddef.h>\n\
@@ -267,7 +281,7 @@ fn prologue(language: Language, line: LineSize, source: &str) -> String {
              \t((offsetof(type, member) + sizeof(((type *)0)->member) - 1) / LINEMATE_LINE)\n\
              #endif\n"
         ),
-        Language::Rust => format!(
+        AssertionLanguage::Rust => format!(
             "// {source} as constant assertions, by `linemate check --emit`. For `include!` in the module of the types.\n\
              const _: () = {{\n\
              #[allow(dead_code)]\n\
@@ -289,8 +303,8 @@ fn prologue(language: Language, line: LineSize, source: &str) -> String {
 }
 
 /// The type by a name that the project can define before: a typedef has no tag.
-fn type_macro(name: &str, language: Language) -> String {
-    let tag = if language == Language::C {
+fn type_macro(name: &str, language: AssertionLanguage) -> String {
+    let tag = if language == AssertionLanguage::C {
         "struct "
     } else {
         ""
@@ -305,15 +319,15 @@ fn message(title: &str, rule: &Rule) -> String {
     }
 }
 
-fn assertion(condition: &str, message: &str, language: Language) -> String {
+fn assertion(condition: &str, message: &str, language: AssertionLanguage) -> String {
     // The same escapes in the three languages; a rule's text has no control characters.
     let message = message.replace('\\', "\\\\").replace('"', "\\\"");
     match language {
-        Language::C | Language::Cpp => {
+        AssertionLanguage::C | AssertionLanguage::Cpp => {
             format!("static_assert({condition},\n\t\"{message}\");\n")
         }
         // A panic's message is a format string.
-        Language::Rust => {
+        AssertionLanguage::Rust => {
             let message = message.replace('{', "{{").replace('}', "}}");
             format!("assert!({condition},\n    \"{message}\");\n")
         }

@@ -22,7 +22,7 @@ mod ranges;
 mod rules;
 mod sanity;
 
-pub use asserts::{Assertions, Language, assertions};
+pub use asserts::{AssertionLanguage, Assertions, assertions};
 pub use baseline::{Baseline, BaselineError, Gone, Verdict, Where};
 pub use check::{CheckError, CheckReason, Checked, Skipped, check};
 pub use finding::{Fault, Finding, Lines, RuleKind};

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use linemate_rules::{Assertions, Language, assertions, parse};
+use linemate_rules::{AssertionLanguage, Assertions, assertions, parse};
 use linemate_types::LineSize;
 
 const RULES: &str = r#"type conn
@@ -67,7 +67,7 @@ const CASES: [Case; 5] = [
     },
 ];
 
-fn source(language: Language, case: &Case) -> String {
+fn source(language: AssertionLanguage, case: &Case) -> String {
     let Case {
         before,
         align,
@@ -75,10 +75,10 @@ fn source(language: Language, case: &Case) -> String {
         ..
     } = case;
     match language {
-        Language::C | Language::Cpp => {
+        AssertionLanguage::C | AssertionLanguage::Cpp => {
             let align = match (align, language) {
                 (false, _) => "",
-                (true, Language::C) => "_Alignas(64)",
+                (true, AssertionLanguage::C) => "_Alignas(64)",
                 (true, _) => "alignas(64)",
             };
             format!(
@@ -86,7 +86,7 @@ fn source(language: Language, case: &Case) -> String {
                  struct lock lock; long z[{after}]; }};\n#include \"asserts.h\"\nint main(void) {{ return 0; }}\n"
             )
         }
-        Language::Rust => {
+        AssertionLanguage::Rust => {
             let refs = if *align { "Line" } else { "i64" };
             format!(
                 "#![allow(dead_code, non_camel_case_types)]\n#[repr(C, align(64))] struct Line(i64);\n\
@@ -98,7 +98,7 @@ fn source(language: Language, case: &Case) -> String {
     }
 }
 
-fn asserts(language: Language) -> Assertions {
+fn asserts(language: AssertionLanguage) -> Assertions {
     assertions(
         &parse(RULES).unwrap(),
         language,
@@ -107,20 +107,20 @@ fn asserts(language: Language) -> Assertions {
     )
 }
 
-fn compile(folder: &Path, language: Language, source: &str) -> Output {
+fn compile(folder: &Path, language: AssertionLanguage, source: &str) -> Output {
     fs::write(folder.join("asserts.h"), asserts(language).text).unwrap();
     let (name, compiler, flags) = match language {
-        Language::C => (
+        AssertionLanguage::C => (
             "t.c",
             "cc",
             &["-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"][..],
         ),
-        Language::Cpp => (
+        AssertionLanguage::Cpp => (
             "t.cpp",
             "c++",
             &["-std=c++11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"][..],
         ),
-        Language::Rust => (
+        AssertionLanguage::Rust => (
             "t.rs",
             "rustc",
             &["--edition", "2021", "-D", "warnings", "--emit", "metadata"][..],
@@ -150,7 +150,11 @@ fn broken(output: &Output) -> Vec<u32> {
 
 #[test]
 fn compilers_refuse_what_breaks_a_rule_and_nothing_else() {
-    for language in [Language::C, Language::Cpp, Language::Rust] {
+    for language in [
+        AssertionLanguage::C,
+        AssertionLanguage::Cpp,
+        AssertionLanguage::Rust,
+    ] {
         let folder = tempfile::tempdir().unwrap();
         for case in &CASES {
             let output = compile(folder.path(), language, &source(language, case));
@@ -163,8 +167,8 @@ fn compilers_refuse_what_breaks_a_rule_and_nothing_else() {
             let found = broken(&output);
             // rustc stops at the first.
             let wanted = match language {
-                Language::Rust => case.broken.get(..1).unwrap_or_default(),
-                Language::C | Language::Cpp => case.broken,
+                AssertionLanguage::Rust => case.broken.get(..1).unwrap_or_default(),
+                AssertionLanguage::C | AssertionLanguage::Cpp => case.broken,
             };
             assert_eq!(found, wanted, "{about}");
         }
@@ -173,7 +177,7 @@ fn compilers_refuse_what_breaks_a_rule_and_nothing_else() {
 
 #[test]
 fn what_a_compiler_cannot_know_is_named() {
-    let found = asserts(Language::C);
+    let found = asserts(AssertionLanguage::C);
     assert_eq!((found.said, found.unsaid), (6, 3));
     let unsaid: Vec<&str> = found
         .text
@@ -190,10 +194,10 @@ fn what_a_compiler_cannot_know_is_named() {
     );
     // An optional member, an element in Rust, a group over several lines.
     for (rule, language) in [
-        ("apart a from b?", Language::C),
-        ("apart a[0].b from c", Language::Rust),
-        ("group g { a b }", Language::C),
-        ("start \"a); int x\"", Language::C),
+        ("apart a from b?", AssertionLanguage::C),
+        ("apart a[0].b from c", AssertionLanguage::Rust),
+        ("group g { a b }", AssertionLanguage::C),
+        ("start \"a); int x\"", AssertionLanguage::C),
     ] {
         let rules = parse(&format!("type t\n{rule}")).unwrap();
         assert_eq!(
@@ -203,13 +207,16 @@ fn what_a_compiler_cannot_know_is_named() {
         );
     }
     let rules = parse("type t\napart a[0].b from c").unwrap();
-    assert_eq!(assertions(&rules, Language::C, LineSize::B64, "r").said, 1);
+    assert_eq!(
+        assertions(&rules, AssertionLanguage::C, LineSize::B64, "r").said,
+        1
+    );
 }
 
 #[test]
 fn a_name_or_reason_cannot_leave_its_comment_or_string() {
     let rules = parse("type t\nisolate a\napart a from b\n\tbecause \"back\\slash\"").unwrap();
-    let text = assertions(&rules, Language::C, LineSize::B64, "odd\\\nname").text;
+    let text = assertions(&rules, AssertionLanguage::C, LineSize::B64, "odd\\\nname").text;
     assert!(
         text.lines()
             .all(|line| !line.trim_start().starts_with("//") || !line.ends_with('\\'))

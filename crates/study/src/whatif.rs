@@ -73,7 +73,7 @@ pub enum WhatIfError {
 }
 
 /// What is kept of a replay.
-struct Kept {
+struct KeptReplay {
     outcome: Outcome,
     /// While the requested function was on the stack.
     under: Counts,
@@ -230,7 +230,7 @@ impl<'a> Study<'a> {
             let of = |key: &usize| keys.get(*key).cloned().unwrap_or_default();
             outcome.keys = watched.iter().map(of).collect();
             outcome.held = Vec::new();
-            Kept {
+            KeptReplay {
                 outcome,
                 under,
                 worked,
@@ -243,7 +243,7 @@ impl<'a> Study<'a> {
             // Each edit's share is shown with the whole: of the same interleavings.
             until_narrow: !run.all_interleavings && !run.ablate,
         };
-        let figures: [Figure<'_, Kept>; 3] = [
+        let figures: [Figure<'_, KeptReplay>; 3] = [
             &|kept, _| effect::types_cost(&kept.outcome),
             &|kept, _| effect::cost(&kept.outcome.totals),
             &|kept, _| effect::cost(&kept.under),
@@ -253,7 +253,7 @@ impl<'a> Study<'a> {
             .iter()
             .map(|of| of.iter().map(|kept| kept.worked).collect());
         let worked: Vec<Vec<Worked>> = worked.collect();
-        let split = |kept: Kept| (kept.outcome, kept.under);
+        let split = |kept: KeptReplay| (kept.outcome, kept.under);
         let (outcomes, under) = answers
             .into_iter()
             .map(|of| of.into_iter().map(split).unzip())

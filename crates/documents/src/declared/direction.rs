@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::gathered::{Gathered, Member};
+use super::gathered::{GroupedType, Member};
 
 /// From which share of a member's accesses on functions of the other direction are most of them.
 const MOST: f64 = 0.5;
@@ -44,12 +44,12 @@ impl Purpose {
 
 /// A function's accesses to groups of each direction.
 #[derive(Clone, Copy, Debug, Default)]
-struct Votes {
+struct ByDirection {
     transmit: u64,
     receive: u64,
 }
 
-impl Votes {
+impl ByDirection {
     fn of(&mut self, direction: Direction) -> &mut u64 {
         match direction {
             Direction::Transmit => &mut self.transmit,
@@ -71,12 +71,12 @@ impl Votes {
 
 /// Which groups functions use.
 pub(super) struct Directions<'g> {
-    votes: BTreeMap<&'g str, Votes>,
+    votes: BTreeMap<&'g str, ByDirection>,
 }
 
 impl<'g> Directions<'g> {
-    pub(super) fn new(types: &'g [Gathered<'_>]) -> Directions<'g> {
-        let mut votes: BTreeMap<&str, Votes> = BTreeMap::new();
+    pub(super) fn new(types: &'g [GroupedType<'_>]) -> Directions<'g> {
+        let mut votes: BTreeMap<&str, ByDirection> = BTreeMap::new();
         for of in types {
             for member in of.members.values() {
                 let purpose = of.purpose(member);
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_function_of_both_directions_is_of_none() {
-        let votes = |transmit, receive| Votes { transmit, receive }.direction();
+        let votes = |transmit, receive| ByDirection { transmit, receive }.direction();
         assert_eq!(votes(0, 0), None);
         assert_eq!(votes(89, 11), None);
         assert_eq!(votes(90, 10), Some(Direction::Transmit));

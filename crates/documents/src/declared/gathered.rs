@@ -39,7 +39,7 @@ impl Member {
 }
 
 /// A type with its members.
-pub(super) struct Gathered<'t> {
+pub(super) struct GroupedType<'t> {
     of: &'t DeclaringType,
     groups: Vec<DeclaredGroup>,
     set_up: BTreeSet<&'t str>,
@@ -70,12 +70,12 @@ fn bases<'m>(model: &'m TypeModel, id: TypeId, with_groups: &[TypeId]) -> Vec<&'
     bases.map(|member| member.name.as_str()).collect()
 }
 
-impl<'t> Gathered<'t> {
+impl<'t> GroupedType<'t> {
     pub(super) fn new(
         model: &TypeModel,
         of: &'t DeclaringType,
         with_groups: &[TypeId],
-    ) -> Gathered<'t> {
+    ) -> GroupedType<'t> {
         let uses = &of.uses;
         let groups = declared_groups(model, uses.id);
         let bases = bases(model, uses.id, with_groups);
@@ -107,7 +107,7 @@ impl<'t> Gathered<'t> {
             members.insert(name, member);
         }
         add_costs(&mut members, &uses.name, &of.costs);
-        Gathered {
+        GroupedType {
             of,
             groups,
             set_up,

@@ -10,7 +10,7 @@ use linemate_recording::Recording;
 use linemate_types::{TypeModel, types_with_groups};
 
 use self::direction::Directions;
-use self::gathered::Gathered;
+use self::gathered::GroupedType;
 use crate::replayed::checksum;
 use crate::report::TypeUses;
 
@@ -34,8 +34,8 @@ pub fn declared_document(
     let with_groups = types_with_groups(model);
     let gathered = types
         .iter()
-        .map(|of| Gathered::new(model, of, &with_groups));
-    let gathered: Vec<Gathered<'_>> = gathered.collect();
+        .map(|of| GroupedType::new(model, of, &with_groups));
+    let gathered: Vec<GroupedType<'_>> = gathered.collect();
     let directions = Directions::new(&gathered);
     let all = gathered.iter().flat_map(|of| of.findings(&directions));
     let (mut findings, free): (Vec<_>, Vec<_>) = all.partition(|finding| finding.cost() > 0);
@@ -45,12 +45,12 @@ pub fn declared_document(
             .cmp(&a.cost())
             .then_with(|| place(a).cmp(&place(b)))
     });
-    let mut types: Vec<DeclaredType> = gathered.iter().map(Gathered::row).collect();
+    let mut types: Vec<DeclaredType> = gathered.iter().map(GroupedType::row).collect();
     types.sort_by(|a, b| {
         let by_cost = b.cycles.cmp(&a.cycles);
         by_cost.then_with(|| a.type_name.cmp(&b.type_name))
     });
-    let first = gathered.first().map(Gathered::costs);
+    let first = gathered.first().map(GroupedType::costs);
     DeclaredDocument {
         schema: DeclaredDocument::SCHEMA.into(),
         tool: env!("CARGO_PKG_VERSION").to_owned(),

@@ -11,7 +11,7 @@ use linemate_testkit::btf_writer::{TypeList, member};
 use linemate_types::{ByteOffset, ByteSize, TypeId, TypeModel};
 
 use super::direction::Directions;
-use super::gathered::Gathered;
+use super::gathered::GroupedType;
 use super::*;
 use crate::report::{Sum, UsedMember};
 
@@ -94,7 +94,7 @@ fn declaring(id: TypeId, uses: &[Use<'_>]) -> DeclaringType {
 fn findings(uses: &[Use<'_>]) -> Vec<MisplacedMember> {
     let (model, id) = model();
     let of = declaring(id, uses);
-    let gathered = [Gathered::new(&model, &of, &types_with_groups(&model))];
+    let gathered = [GroupedType::new(&model, &of, &types_with_groups(&model))];
     let directions = Directions::new(&gathered);
     gathered[0].findings(&directions)
 }

@@ -10,7 +10,7 @@ use anyhow::{Context, anyhow, bail};
 use linemate_answers::CheckedKernel;
 use linemate_documents::{check_document, checked_kernel, sarif};
 use linemate_report::check_text;
-use linemate_rules::{Baseline, Checked, Language, Rules, Where, assertions};
+use linemate_rules::{AssertionLanguage, Baseline, Checked, Rules, Where, assertions};
 use linemate_types::kernel_image::Arch;
 use linemate_types::{LineSize, TypeModel};
 
@@ -194,9 +194,9 @@ fn emit(
     line: Option<LineSize>,
 ) -> anyhow::Result<Outcome> {
     let language = match language {
-        Emitted::C => Language::C,
-        Emitted::Cpp => Language::Cpp,
-        Emitted::Rust => Language::Rust,
+        Emitted::C => AssertionLanguage::C,
+        Emitted::Cpp => AssertionLanguage::Cpp,
+        Emitted::Rust => AssertionLanguage::Rust,
     };
     let path = file.path.display().to_string();
     let found = assertions(&file.rules, language, line.unwrap_or(LineSize::B64), &path);

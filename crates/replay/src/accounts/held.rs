@@ -33,13 +33,13 @@ pub struct HeldLine {
 
 /// All of them so far.
 #[derive(Clone, Default)]
-pub(crate) struct Held {
+pub(crate) struct HeldLines {
     lines: HashMap<Slot, Tally, BuildHasherDefault<LineHasher>>,
     /// Whether requests are left out, because another replay counts them.
     pub(crate) elsewhere: bool,
 }
 
-impl Held {
+impl HeldLines {
     /// A request holds the line for that many cycles; `handed`: another core gives it up.
     pub(crate) fn add(&mut self, slot: Slot, cycles: u64, handed: bool) {
         if self.elsewhere {
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_line_counts_from_its_first_hand_over_on() {
-        let mut held = Held::default();
+        let mut held = HeldLines::default();
         held.add(1, 8, false);
         held.add(1, 100, true);
         held.add(1, 8, false);

@@ -18,7 +18,7 @@ use linemate_machine::{
 use linemate_recording::AccessKind;
 
 use crate::accounts::counts::{Cause, Source};
-use crate::accounts::held::Held as HeldLines;
+use crate::accounts::held::HeldLines;
 use crate::cache::address::Line;
 use crate::cache::array::{CHECK, Cache, DIRTY, Evicted, Held, Llc, PREFETCHED, Stamp, Way};
 use crate::cache::directory::{Directory, History, Slot};
