@@ -12,9 +12,13 @@ fail() {
 	exit 1
 }
 
-# A clone has no changed files, whatever the checkout has.
-git clone -q . "$work/clone"
+# A repository of one commit, whatever the checkout has and has changed.
+mkdir "$work/clone"
+git ls-files -z | tar -c --null --no-recursion -T - | tar -x -C "$work/clone"
 cd "$work/clone"
+git init -q
+git add -A
+git -c user.name=test -c user.email=test@example.org commit -q -m "A tree"
 scripts/dist.sh "$work/first" >/dev/null
 touch -d 2001-01-01 README.md
 scripts/dist.sh "$work/second" >/dev/null
