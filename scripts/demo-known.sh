@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Finds a cache line that Linux has mended since, on Debian's 6.12, which is older: threads read one
+# Finds a cache line that Linux has fixed since, on Debian's 6.12, which is older: threads read one
 # file, and `struct file` has its reference count on the line that every read needs. Records it,
 # shows where linemate looks first, asks for advice and for the published fix, and writes a page,
 # known.html. `make demo-known` has built everything by then. From the environment: CPUS (16).

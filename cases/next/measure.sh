@@ -20,7 +20,9 @@ measure() {
 	done
 	[ -r /sys/kernel/btf/vmlinux ] || die "this kernel has no BTF (CONFIG_DEBUG_INFO_BTF)"
 	work=$(mktemp -d)
-	trap 'rm -rf "$work"' EXIT
+	# The name is taken now: it is gone when the script ends.
+	# shellcheck disable=SC2064
+	trap "rm -rf '$work'" EXIT
 	gcc -std=gnu11 -O2 -pthread -o "$work/workload" "$source"
 
 	# A member that is a struct without a name has its offset behind the closing brace.

@@ -46,42 +46,47 @@ fn main() -> io::Result<()> {
         "cargo::rustc-env=LINEMATE_ANALYSIS={}",
         digest_of_analysis()?
     );
-    println!("cargo::rustc-env=LINEMATE_VERSION={}", version()?);
+    println!("cargo::rustc-env=LINEMATE_VERSION={}", version());
     Ok(())
 }
 
 /// The package's version; in a release build with the commit, if that is known. Others leave it out, because each commit would
 /// link every test again.
-fn version() -> io::Result<String> {
+fn version() -> String {
     let version = env::var("CARGO_PKG_VERSION").expect("cargo sets CARGO_PKG_VERSION");
     let commit = match env::var("PROFILE").as_deref() {
-        Ok("release") => commit()?,
+        Ok("release") => commit(),
         _ => None,
     };
-    Ok(match commit {
+    match commit {
         Some(commit) => format!("{version} ({commit})"),
         None => version,
-    })
+    }
 }
 
-/// Twelve digits: of the checkout, with `-dirty` if a file was changed; else of the source archive, where git has filled in
-/// `COMMIT`.
-fn commit() -> io::Result<Option<String>> {
+/// Twelve digits: of the source archive, where git has filled in `COMMIT`, else of the checkout.
+fn commit() -> Option<String> {
     const DIGITS: usize = 12;
     println!("cargo::rerun-if-changed=../../COMMIT");
-    let archived = fs::read_to_string("../../COMMIT")?;
-    if !archived.starts_with('$') {
-        return Ok(archived.get(..DIGITS).map(str::to_owned));
+    let archived = fs::read_to_string("../../COMMIT").unwrap_or_default();
+    if archived
+        .bytes()
+        .take(DIGITS)
+        .all(|digit| digit.is_ascii_hexdigit())
+    {
+        return archived.get(..DIGITS).map(str::to_owned);
+    }
+    // Another project's repository around this tree has no commit of it.
+    if !Path::new("../../.git").exists() {
+        return None;
     }
     // It grows with each commit; a worktree's is elsewhere, and then git is asked in every build.
     println!("cargo::rerun-if-changed=../../.git/logs/HEAD");
-    let described = Command::new("git")
-        .args(["describe", "--always", "--dirty", "--exclude=*"])
-        .arg(format!("--abbrev={DIGITS}"))
+    let parsed = Command::new("git")
+        .args(["rev-parse", &format!("--short={DIGITS}"), "HEAD"])
         .output();
-    // Without git or a repository there is no commit to name.
-    let described = described.ok().filter(|output| output.status.success());
-    Ok(described.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()))
+    let parsed = parsed.ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8_lossy(&parsed.stdout).trim().to_owned())
 }
 
 fn compile_selftest() {

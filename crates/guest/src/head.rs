@@ -126,7 +126,7 @@ pub(crate) fn metadata(run: &RunFacts<'_>, known: &KnownKernel) -> Metadata {
         put("kernel_types", switch(false));
     }
     put("whole_boot", switch(run.whole_boot));
-    // Recordings with QEMU's own turns do not say so, as before there were others.
+    // Absent where QEMU ends turns.
     if let Some(turn) = run.turn {
         put("turn", turn.to_string());
     }

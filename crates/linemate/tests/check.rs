@@ -529,7 +529,7 @@ fn rules_become_assertions_for_a_compiler() {
     assert_eq!(
         fails(&[rules, "--emit", "rust"]),
         format!(
-            "linemate: {rules}: no compiler can check any of its 1 rules: give --kernel or --program instead of --emit"
+            "linemate: {rules}: no rule in it can be an assertion: give --kernel or --program instead of --emit"
         )
     );
 }

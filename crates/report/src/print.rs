@@ -184,7 +184,7 @@ pub(crate) fn warn_of_turns(out: &mut Text, metadata: &BTreeMap<String, String>)
     // Writing to a text does not fail.
     let _ = writeln!(
         out,
-        "Long turns: CPUs ran in turns {turn}, so threads of the same work advance unequally and what they do at once can look serial; record again with --turn 1000."
+        "Long turns: CPUs ran in turns {turn}, so threads of the same work advance unequally and what they do at once can look serial; ask a recording with --turn 1000, too (docs/model/programs.md)."
     );
 }
 

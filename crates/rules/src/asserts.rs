@@ -50,6 +50,8 @@ pub fn assertions(
     line: LineSize,
     source: &str,
 ) -> Assertions {
+    // A path may have a newline in it; rules have none.
+    let source = &comment(source);
     let mut found = Assertions {
         text: prologue(language, line, source),
         said: 0,
@@ -266,7 +268,6 @@ fn is_identifier(name: &str) -> bool {
 
 fn prologue(language: AssertionLanguage, line: LineSize, source: &str) -> String {
     let line = line.bytes();
-    let source = comment(source);
     match language {
         AssertionLanguage::C | AssertionLanguage::Cpp => format!(
             "// {source} as static assertions, by `linemate check --emit`. Include it after the types.\n\

@@ -202,8 +202,7 @@ fn emit(
     let found = assertions(&file.rules, language, line.unwrap_or(LineSize::B64), &path);
     if found.said == 0 {
         bail!(
-            "{path}: no compiler can check any of its {} rules: give --kernel or --program instead of --emit",
-            found.unsaid
+            "{path}: no rule in it can be an assertion: give --kernel or --program instead of --emit"
         );
     }
     crate::output::text(&found.text)?;
