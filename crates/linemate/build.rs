@@ -80,8 +80,12 @@ fn commit() -> Option<String> {
     if !Path::new("../../.git").exists() {
         return None;
     }
-    // It grows with each commit; a worktree's is elsewhere, and then git is asked in every build.
-    println!("cargo::rerun-if-changed=../../.git/logs/HEAD");
+    // It grows with each commit. Where it is missing, before the first commit and in a worktree,
+    // to name it would make cargo run this in every build.
+    let log = "../../.git/logs/HEAD";
+    if Path::new(log).exists() {
+        println!("cargo::rerun-if-changed={log}");
+    }
     let parsed = Command::new("git")
         .args(["rev-parse", &format!("--short={DIGITS}"), "HEAD"])
         .output();
