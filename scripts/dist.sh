@@ -4,6 +4,8 @@
 #
 # usage: dist.sh [FOLDER]   (default: target/dist)
 set -euo pipefail
+# Relative to the caller's folder.
+folder=${1:+$(realpath -m -- "$1")}
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 die() {
@@ -11,7 +13,7 @@ die() {
 	exit 2
 }
 
-folder=${1:-target/dist}
+folder=${folder:-target/dist}
 commit=$(git rev-parse --verify HEAD 2>/dev/null) || die "this is no git checkout: an archive is made of a commit"
 [ -z "$(git status --porcelain --untracked-files=no)" ] || die "files were changed: commit or stash them first"
 version=$(git show HEAD:Cargo.toml | sed -n 's/^version = "\(.*\)"$/\1/p;T;q')

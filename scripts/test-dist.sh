@@ -14,7 +14,8 @@ fail() {
 
 # A repository of one commit, whatever the checkout has and has changed.
 mkdir "$work/clone"
-git ls-files -z | tar -c --null --no-recursion -T - | tar -x -C "$work/clone"
+git ls-files -z --deduplicate | while IFS= read -r -d '' file; do [ ! -e "$file" ] || printf '%s\0' "$file"; done |
+	tar -c --null --no-recursion -T - | tar -x -C "$work/clone"
 cd "$work/clone"
 git init -q
 git add -A

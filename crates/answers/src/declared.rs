@@ -24,8 +24,8 @@ pub struct DeclaredDocument {
     pub machine: String,
     /// Bytes of a line, 64 or 128.
     pub line_bytes: u64,
-    /// Cycles of everything in the recording.
-    pub whole_cycles: u64,
+    /// Cycles of everything in the recording; null if no such type is accessed, and nothing was replayed.
+    pub whole_cycles: Option<u64>,
     /// The types that declare groups and are accessed, most cycles first.
     pub types: Vec<DeclaredType>,
     /// Types that declare groups and are not accessed, by name.

@@ -6,12 +6,20 @@ use crate::error::GuestError;
 use crate::observer::BootProgress;
 use crate::text::last_line;
 
-/// The longest line that is read to its end: more than the numbers of 255 CPUs take.
-const LINE_BYTES: usize = 32 << 10;
+/// The longest line that is read to its end: twice what the numbers of 255 CPUs take.
+const LINE_BYTES: usize = 4 << 10;
 
 /// The kernel's words before it starts the other CPUs, and when all are up (`smp_init()`).
 const STARTING: &str = "smp: Bringing up secondary CPUs";
 const STARTED: &str = "smp: Brought up ";
+
+/// What a kernel that hangs says again and again: no sign of progress.
+const COMPLAINTS: [&str; 4] = [
+    "rcu:",
+    "soft lockup",
+    "hard LOCKUP",
+    "blocked for more than",
+];
 
 /// The console of a booting kernel, read as it grows.
 ///
@@ -110,7 +118,9 @@ impl BootConsole {
 
     fn end_line(&mut self) {
         let line = String::from_utf8_lossy(&std::mem::take(&mut self.line)).into_owned();
-        self.lines += 1;
+        if !COMPLAINTS.iter().any(|words| line.contains(words)) {
+            self.lines += 1;
+        }
         if self.starting {
             self.count(&line);
         }
@@ -217,6 +227,20 @@ mod tests {
             error.contains("for 9 s of processor time (console: smp: Bringing up"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_kernel_that_only_complains_hangs() {
+        let second = Duration::from_secs;
+        let mut boot = BootConsole::new(8);
+        for now in 1..=9 {
+            boot.read(b"[ 60.1] rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:\n");
+            let progress = boot.check(second(now), second(9)).unwrap();
+            assert_eq!(progress.is_some(), now == 1, "{now}");
+        }
+        boot.read(b"watchdog: BUG: soft lockup - CPU#1 stuck for 22s!\n");
+        let error = boot.check(second(11), second(9)).unwrap_err().to_string();
+        assert!(error.contains("soft lockup"), "{error}");
     }
 
     #[test]

@@ -240,7 +240,7 @@ impl GuestShape {
         Ok(())
     }
 
-    /// About the bytes of the state after the boot, and rather more: 2 % of memory describes it, and
+    /// About the bytes of the state after the boot, and rather more: 1/64 of memory describes it, and
     /// each CPU has memory of its own. 8 CPUs with 1 GiB take 110 MiB, 128 with 3 GiB 205 MiB.
     pub(crate) fn state_bytes(&self) -> u64 {
         (128 << 20) + self.memory_bytes / 64 + (u64::from(self.cpus) << 20)

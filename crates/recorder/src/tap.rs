@@ -64,7 +64,7 @@ struct Counter {
     /// Instructions in all blocks that the lane's CPUs have entered, minus the whole turns.
     count: AtomicU32,
     turns: AtomicU64,
-    /// The count at which [`Tap::add`] speaks up, at most a turn of the counter.
+    /// The count at which [`Tap::add`] returns true, at most once round the counter.
     limit: AtomicU32,
 }
 
@@ -130,7 +130,7 @@ impl Tap {
         count >= self.counter.limit.load(Ordering::Relaxed)
     }
 
-    /// [`Tap::add`] speaks up again after that many instructions; without a number only for
+    /// [`Tap::add`] returns true again after that many instructions; without a number only for
     /// [`Tap::turn`].
     pub(crate) fn alert(&self, instructions: Option<u32>) {
         let count = self.counter.count.load(Ordering::Relaxed);

@@ -35,7 +35,7 @@ pub fn declared_text(document: &DeclaredDocument, path: &str, top: usize) -> Tex
             shown(&of.type_name),
             of.size,
             cycles(of.cycles as f64),
-            share(of.cycles, document.whole_cycles)
+            share(of.cycles, document.whole_cycles.unwrap_or(0))
         );
         if !of.set_up.is_empty() {
             let names: Vec<String> = of
@@ -90,7 +90,7 @@ fn findings(document: &DeclaredDocument, top: usize) -> Table {
         "most by",
     ]);
     for of in document.findings.iter().take(top) {
-        table.add_row(finding(of, document.whole_cycles));
+        table.add_row(finding(of, document.whole_cycles.unwrap_or(0)));
     }
     table
 }

@@ -1,8 +1,8 @@
 //! Rules as assertions of a language, for a project that checks its own types when it compiles
 //! them: [`assertions`].
 //!
-//! The compiler knows offsets and sizes of named members and nothing else, so some rules cannot be
-//! said: they stay with [`crate::check()`], and the text names them.
+//! The compiler knows offsets and sizes of named members and nothing else, so some rules cannot
+//! be assertions: they stay with [`crate::check()`], and the text names them.
 
 use std::fmt::Write as _;
 
@@ -26,10 +26,10 @@ pub enum AssertionLanguage {
 pub struct Assertions {
     /// To include after the types' definitions; in Rust, in the module that defines them.
     pub text: String,
-    /// How many rules are in it, whole.
-    pub said: usize,
-    /// How many are not, or not whole; comments in the text name them.
-    pub unsaid: usize,
+    /// Rules that the text asserts in full.
+    pub asserted: usize,
+    /// The others: a comment in the text names each.
+    pub left_out: usize,
 }
 
 /// The rules as static assertions, for lines of `line`. `source` is the rules file's name, as
@@ -41,7 +41,7 @@ pub struct Assertions {
 ///
 /// let rules = parse("type conn\napart refs from mask").unwrap();
 /// let c = assertions(&rules, AssertionLanguage::C, LineSize::B64, "conn.rules");
-/// assert_eq!((c.said, c.unsaid), (1, 0));
+/// assert_eq!((c.asserted, c.left_out), (1, 0));
 /// assert!(c.text.contains("\"conn.rules:2: conn, apart refs from mask\""));
 /// ```
 pub fn assertions(
@@ -54,8 +54,8 @@ pub fn assertions(
     let source = &comment(source);
     let mut found = Assertions {
         text: prologue(language, line, source),
-        said: 0,
-        unsaid: 0,
+        asserted: 0,
+        left_out: 0,
     };
     for of_type in &rules.types {
         of_one_type(&mut found, of_type, language, source);
@@ -96,7 +96,7 @@ fn of_one_type(
         );
         match conditions {
             Some(conditions) => {
-                found.said += 1;
+                found.asserted += 1;
                 for condition in conditions {
                     found
                         .text
@@ -104,10 +104,10 @@ fn of_one_type(
                 }
             }
             None => {
-                found.unsaid += 1;
+                found.left_out += 1;
                 let _ = writeln!(
                     found.text,
-                    "// not said here, `linemate check` does: {}",
+                    "// cannot be an assertion, `linemate check` checks it: {}",
                     comment(&title)
                 );
             }
@@ -154,11 +154,15 @@ impl Terms<'_> {
             Statement::Size(Limit::Bytes(bytes)) => {
                 Some(vec![format!("{} <= {bytes}", self.size())])
             }
-            Statement::Size(Limit::Lines(lines)) => Some(vec![format!(
-                "{} <= {lines} * {}",
-                self.size(),
-                self.line()
-            )]),
+            Statement::Size(Limit::Lines(lines)) => {
+                // The compiler multiplies.
+                lines.checked_mul(LineSize::B128.bytes())?;
+                Some(vec![format!(
+                    "{} <= {lines} * {}",
+                    self.size(),
+                    self.line()
+                )])
+            }
             // How few lines the bytes of a group need depends on which members overlap; who else
             // is on a line, and holes, on members without a name here.
             Statement::Group { .. } | Statement::Isolate(_) | Statement::Hole(_) => None,
@@ -210,16 +214,16 @@ impl Terms<'_> {
             Some((_, members)) => members,
             None => std::slice::from_ref(member),
         };
-        let sayable = |member: &RuleMember| !member.optional && self.is_path(&member.path);
+        let named = |member: &RuleMember| !member.optional && self.is_path(&member.path);
         all.iter()
-            .all(sayable)
+            .all(named)
             .then(|| all.iter().map(|m| m.path.clone()).collect())
     }
 
     /// Members of members in both; Rust's `offset_of!` takes no element of an array.
     fn is_path(&self, path: &str) -> bool {
         path.split('.').all(|part| match part.split_once('[') {
-            None => is_identifier(part),
+            None => is_identifier(part) && self.is_name(part),
             Some((name, index)) => {
                 self.language != AssertionLanguage::Rust
                     && is_identifier(name)
@@ -228,6 +232,16 @@ impl Terms<'_> {
                         .is_some_and(|i| !i.is_empty() && i.bytes().all(|b| b.is_ascii_digit()))
             }
         })
+    }
+
+    /// Debug information has a raw identifier's name without `r#`, and `__0` for the first member
+    /// of a tuple.
+    fn is_name(&self, part: &str) -> bool {
+        let tuple = |part: &str| {
+            let number = part.strip_prefix("__");
+            number.is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()))
+        };
+        self.language != AssertionLanguage::Rust || !(KEYWORDS.contains(&part) || tuple(part))
     }
 
     fn call(&self, name: &str, member: &str) -> String {
@@ -257,6 +271,15 @@ impl Terms<'_> {
         }
     }
 }
+
+/// Words that cannot be a member's name in Rust (the reference's strict and reserved keywords).
+const KEYWORDS: [&str; 53] = [
+    "Self", "abstract", "as", "async", "await", "become", "box", "break", "const", "continue",
+    "crate", "do", "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if",
+    "impl", "in", "let", "loop", "macro", "match", "mod", "move", "mut", "override", "priv", "pub",
+    "ref", "return", "self", "static", "struct", "super", "trait", "true", "try", "type", "typeof",
+    "unsafe", "unsized", "use", "virtual", "where", "while", "yield", "_",
+];
 
 fn is_identifier(name: &str) -> bool {
     let mut bytes = name.bytes();

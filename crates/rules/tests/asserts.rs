@@ -178,37 +178,43 @@ fn compilers_refuse_what_breaks_a_rule_and_nothing_else() {
 #[test]
 fn what_a_compiler_cannot_know_is_named() {
     let found = asserts(AssertionLanguage::C);
-    assert_eq!((found.said, found.unsaid), (6, 3));
-    let unsaid: Vec<&str> = found
+    assert_eq!((found.asserted, found.left_out), (6, 3));
+    let left_out: Vec<&str> = found
         .text
         .lines()
-        .filter(|line| line.contains("not said here"))
+        .filter(|line| line.contains("cannot be an assertion"))
         .collect();
     assert_eq!(
-        unsaid,
+        left_out,
         [
-            "// not said here, `linemate check` does: conn.rules:9: conn, isolate refs",
-            "// not said here, `linemate check` does: conn.rules:10: conn, hole at most 8 bytes",
-            "// not said here, `linemate check` does: conn.rules:12: gone, start x",
+            "// cannot be an assertion, `linemate check` checks it: conn.rules:9: conn, isolate refs",
+            "// cannot be an assertion, `linemate check` checks it: conn.rules:10: conn, hole at most 8 bytes",
+            "// cannot be an assertion, `linemate check` checks it: conn.rules:12: gone, start x",
         ]
     );
     // An optional member, an element in Rust, a group over several lines.
     for (rule, language) in [
         ("apart a from b?", AssertionLanguage::C),
         ("apart a[0].b from c", AssertionLanguage::Rust),
+        ("start type", AssertionLanguage::Rust),
+        ("start __0", AssertionLanguage::Rust),
+        (
+            "size at most 18446744073709551615 lines",
+            AssertionLanguage::C,
+        ),
         ("group g { a b }", AssertionLanguage::C),
         ("start \"a); int x\"", AssertionLanguage::C),
     ] {
         let rules = parse(&format!("type t\n{rule}")).unwrap();
         assert_eq!(
-            assertions(&rules, language, LineSize::B64, "r").said,
+            assertions(&rules, language, LineSize::B64, "r").asserted,
             0,
             "{rule}"
         );
     }
     let rules = parse("type t\napart a[0].b from c").unwrap();
     assert_eq!(
-        assertions(&rules, AssertionLanguage::C, LineSize::B64, "r").said,
+        assertions(&rules, AssertionLanguage::C, LineSize::B64, "r").asserted,
         1
     );
 }
@@ -221,6 +227,8 @@ fn a_name_or_reason_cannot_leave_its_comment_or_string() {
         text.lines()
             .all(|line| !line.trim_start().starts_with("//") || !line.ends_with('\\'))
     );
-    assert!(!text.contains("odd\\\n"));
+    // In messages, too, where it would end the string.
+    assert!(text.contains("\"odd??name:3: "), "{text}");
+    assert!(!text.contains("\nname"), "{text}");
     assert!(text.contains("back\\\\slash"));
 }

@@ -172,7 +172,9 @@ impl Visitor for Gather<'_> {
 
 /// The calls that each CPU made, by where on the stack the return address is: the site of a function
 /// is the call that wrote its return address last. It need not be the last call of all: the first time
-/// that a program calls a library's function, the loader looks it up in between.
+/// that a program calls a library's function, the loader looks it up in between. A slot keeps its call
+/// until another one is made there, so a call by code that is not known can get the site of an older
+/// one at the same place of a page.
 #[derive(Debug, Default)]
 pub(crate) struct LastCall(Vec<Option<Box<[Option<GuestAddr>; SLOTS]>>>);
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::gathered::{GroupedType, Member};
 
-/// From which share of a member's accesses on functions of the other direction are most of them.
+/// The least share of a member's accesses that counts as most of them.
 const MOST: f64 = 0.5;
 /// A function is of a direction if that one has this share of what it accesses in groups of either: nine of
 /// ten, because most functions touch something of both.

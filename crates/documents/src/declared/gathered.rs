@@ -120,10 +120,6 @@ impl<'t> GroupedType<'t> {
         Some(Purpose::of(&group.name))
     }
 
-    pub(super) fn costs(&self) -> &'t Costs {
-        &self.of.costs
-    }
-
     pub(super) fn row(&self) -> DeclaredType {
         let groups = self.groups.iter().enumerate();
         DeclaredType {

@@ -6,6 +6,7 @@ mod gathered;
 mod tests;
 
 use linemate_answers::{Costs, DeclaredDocument, DeclaredType, MisplacedMember};
+use linemate_machine::Machine;
 use linemate_recording::Recording;
 use linemate_types::{TypeModel, types_with_groups};
 
@@ -23,12 +24,13 @@ pub struct DeclaringType {
     pub costs: Costs,
 }
 
-/// The document of these types. `absent`: those that are not accessed.
+/// The document of these types, on the machine that their costs are of. `absent`: those that are not accessed.
 #[must_use]
 pub fn declared_document(
     recording: &Recording,
     model: &TypeModel,
     types: &[DeclaringType],
+    machine: &Machine,
     absent: Vec<String>,
 ) -> DeclaredDocument {
     let with_groups = types_with_groups(model);
@@ -45,21 +47,20 @@ pub fn declared_document(
             .cmp(&a.cost())
             .then_with(|| place(a).cmp(&place(b)))
     });
-    let mut types: Vec<DeclaredType> = gathered.iter().map(GroupedType::row).collect();
-    types.sort_by(|a, b| {
+    let mut rows: Vec<DeclaredType> = gathered.iter().map(GroupedType::row).collect();
+    rows.sort_by(|a, b| {
         let by_cost = b.cycles.cmp(&a.cycles);
         by_cost.then_with(|| a.type_name.cmp(&b.type_name))
     });
-    let first = gathered.first().map(GroupedType::costs);
     DeclaredDocument {
         schema: DeclaredDocument::SCHEMA.into(),
         tool: env!("CARGO_PKG_VERSION").to_owned(),
         recording: recording.metadata().clone(),
         checksum: checksum(recording),
-        machine: first.map_or_else(String::new, |costs| costs.machine.clone()),
-        line_bytes: first.map_or(0, |costs| costs.line_bytes),
-        whole_cycles: first.map_or(0, |costs| costs.whole.cycles),
-        types,
+        machine: machine.name.clone(),
+        line_bytes: machine.line.bytes(),
+        whole_cycles: types.first().map(|of| of.costs.whole.cycles),
+        types: rows,
         absent,
         findings,
         free: free.len(),

@@ -200,17 +200,17 @@ fn emit(
     };
     let path = file.path.display().to_string();
     let found = assertions(&file.rules, language, line.unwrap_or(LineSize::B64), &path);
-    if found.said == 0 {
+    if found.asserted == 0 {
         bail!(
             "{path}: no rule in it can be an assertion: give --kernel or --program instead of --emit"
         );
     }
     crate::output::text(&found.text)?;
-    if found.unsaid > 0 {
+    if found.left_out > 0 {
         crate::output::to_stderr(&format!(
             "{} of {} rules cannot be assertions; comments name them, and `linemate check --program` checks them",
-            found.unsaid,
-            found.said + found.unsaid
+            found.left_out,
+            found.asserted + found.left_out
         ));
     }
     Ok(Outcome::Fine)

@@ -2,8 +2,8 @@
 //!
 //! A request that leaves its core holds its line ([`System::serve`](crate::System)): until ownership
 //! has arrived, or for as long as a clean copy is served. Nobody else gets the line meanwhile. A
-//! line is here from its first hand-over on, because before that no core could have waited for
-//! another. What prefetchers request is not here: no CPU waits for it.
+//! line is counted from its first hand-over on, because before that no core could have waited for
+//! another. What prefetchers request is not counted: no CPU waits for it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasherDefault;
@@ -102,7 +102,7 @@ pub(crate) fn changed(
     Some(lines)
 }
 
-/// What groups share, and what each of that many has for itself.
+/// Lines that groups of CPUs share, and each group's own lines.
 pub(crate) fn joined(own: &[HeldLine], together: &[HeldLine], groups: u16) -> Vec<HeldLine> {
     let each = own.iter().map(|line| HeldLine {
         lines: groups,

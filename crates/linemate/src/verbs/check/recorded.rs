@@ -31,7 +31,7 @@ pub(super) fn run(args: &Args, path: &Path) -> anyhow::Result<Outcome> {
         }
     }
     let types = with_costs(&session, accessed, &machine)?;
-    let document = declared_document(&recording, model, &types, absent);
+    let document = declared_document(&recording, model, &types, &machine, absent);
     if args.json {
         output::json(&document)?;
     } else {
