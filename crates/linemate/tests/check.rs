@@ -533,3 +533,41 @@ fn rules_become_assertions_for_a_compiler() {
         )
     );
 }
+
+/// Of every type that declares groups, and of everything.
+#[test]
+fn declared_groups_have_the_cycles_of_the_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let command = ["hackbench", "-g", "1", "-l", "20"];
+    let data = common::record(folder.path(), "6.12", &["--smp", "2"], &command);
+    let json = |arguments: &[&str]| -> Value {
+        let output = linemate(&[arguments, &["--json"]].concat());
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let groups = json(&["check", "--recording", &data]);
+    let cycles = |rows: &Value| -> u64 {
+        let rows = rows.as_array().unwrap().iter();
+        rows.map(|row| row["cycles"].as_u64().unwrap()).sum()
+    };
+    let types = groups["types"].as_array().unwrap();
+    assert!(cycles(&groups["types"]) > 0, "{types:?}");
+    for of in types {
+        let name = of["type"].as_str().unwrap();
+        let machine = ["--machine", "gnr-2s-480", "--top", "1000000"];
+        let report = json(&[&["report", "-i", &data, "--type", name], &machine[..]].concat());
+        let costs = &report["costs"];
+        assert_eq!(of["cycles"], cycles(&costs["fields"]), "{name}");
+        assert_eq!(groups["whole_cycles"], costs["whole"]["cycles"], "{name}");
+    }
+    let text = linemate(&["check", "--recording", &data]).stdout;
+    let text = String::from_utf8(text).unwrap();
+    for of in types {
+        let line = format!(
+            "{}: {} bytes, {} cycles, ",
+            of["type"].as_str().unwrap(),
+            of["size"],
+            of["cycles"]
+        );
+        assert!(text.contains(&line), "{line}\n{text}");
+    }
+}
