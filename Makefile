@@ -47,6 +47,7 @@ install: ## into PREFIX (/usr/local), below DESTDIR: after `make pages`, or wher
 deb: ## a Debian package for the release that this runs on, in target/deb
 	@scripts/setup.sh deb
 	@$(MAKE) --no-print-directory pages
+	@scripts/sbom.py >target/linemate.cdx.json
 	@debian/rules clean binary
 
 dist: ## the source archive, what it depends on and checksums, in target/dist; the same commit gives the same bytes

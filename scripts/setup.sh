@@ -13,7 +13,7 @@
 #   fuzz      what compiles the fuzz targets: the same as build, and a C++ compiler for libFuzzer
 #   page      what builds and tests the page of --html: the same as build, Node, npm and Chromium
 #   sweep     what runs a sweep and reads its tables: the same as demo, Snakemake, and Python's packages of sweep/requirements.txt in target/sweep-venv
-#   deb       what builds the Debian package: the same as build, and debhelper
+#   deb       what builds the Debian package: the same as build, debhelper and Python
 #   packages [GOAL]  everything of GOAL (default: test) that needs root and nothing that lands in a home folder
 #
 # Packages come from this machine's own apt sources. Kernel images are downloaded and unpacked into
@@ -99,6 +99,7 @@ find_missing() {
 		;;
 	deb)
 		want_command dh debhelper
+		want_command python3 python3
 		return
 		;;
 	page)
