@@ -13,19 +13,46 @@
  *   dup     close(dup(0)), getpid, getuid, umask (UnixBench syscall)
  *   switch  hands a byte to a partner and back, through two pipes (context_switch1)
  *   open    even workers open and close one file, odd ones read another
+ *   filefault    reads each page of one file through a private mapping of its own (page_fault2)
+ *   mapping      maps and unmaps a page that it does not touch (mmap1)
+ *   protect      takes and gives the right to write to a page of its own (mprotect1)
+ *   heap         moves the end of the heap up and down (brk1)
+ *   seek         moves in an open file of its own, of one inode (lseek1)
+ *   opening      opens and closes one file (open2)
+ *   opening-own  the same with files of their own in one folder (open1)
+ *   unlink       creates and removes a file of its own in one folder (unlink1)
+ *   readdir      lists one folder (readdir1)
+ *   allocate     allocates and frees a page of a file of its own (fallocate1)
+ *   parent       asks for its parent (getppid1)
+ *   timer        makes, sets and deletes a timer (posix_timers)
+ *   semaphore    takes and gives a semaphore of its own in one set
+ *   queue        sends to itself through a message queue of its own (msgqueue)
+ *   event        adds to and takes from an eventfd of its own (eventfd1)
+ *   wake         wakes nobody at a futex of its own (futex1)
+ *   poll         asks for an eventfd of its own (poll1)
+ *   epoll        the same through an epoll instance of its own (epoll_wait1)
+ *   signal       sends itself a signal (signal1)
  *
  * Where it is weak: nobody computes between two operations, so the object is busier than in any
  * program.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <linux/futex.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/msg.h>
+#include <sys/sem.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "children.h"
@@ -45,6 +72,8 @@ static struct shared *shared;
 static long workers = 8, rounds = 100;
 static char *area;
 static int file;
+/* A set of semaphores, one for each worker. */
+static int semaphores;
 
 static void must(bool well, const char *what)
 {
@@ -191,31 +220,311 @@ static void open_or_read(long worker)
 	}
 }
 
+static void file_fault(long worker)
+{
+	volatile char *pages = mmap(NULL, workers * PAGE, PROT_READ, MAP_PRIVATE, file, 0);
+	long i;
+
+	(void)worker;
+	must(pages != MAP_FAILED, "mmap");
+	for (i = 0; i < rounds; i++) {
+		(void)pages[(i % workers) * PAGE];
+		if (i % workers == workers - 1)
+			must(!madvise((void *)pages, workers * PAGE, MADV_DONTNEED), "madvise");
+	}
+}
+
+static void map_only(long worker)
+{
+	long i;
+
+	(void)worker;
+	for (i = 0; i < rounds; i++)
+		munmap(map_pages(1, MAP_PRIVATE | MAP_ANONYMOUS, -1), PAGE);
+}
+
+static void protect(long worker)
+{
+	char *own = map_pages(1, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	long i;
+
+	(void)worker;
+	for (i = 0; i < rounds; i++) {
+		must(!mprotect(own, PAGE, PROT_READ), "mprotect");
+		must(!mprotect(own, PAGE, PROT_READ | PROT_WRITE), "mprotect");
+	}
+}
+
+/* By the system call: the library's own note of the heap's end is not for several threads. */
+static void heap(long worker)
+{
+	long end = syscall(SYS_brk, 0), i;
+
+	for (i = 0; i < rounds; i++) {
+		syscall(SYS_brk, end + (1 + worker) * PAGE);
+		syscall(SYS_brk, end);
+	}
+}
+
+static void seek(long worker)
+{
+	int own = open(SHARED_FILE, O_RDONLY);
+	long i;
+
+	(void)worker;
+	must(own >= 0, SHARED_FILE);
+	for (i = 0; i < rounds; i++)
+		must(lseek(own, i % 2, SEEK_SET) == i % 2, "lseek");
+}
+
+static void open_same(long worker)
+{
+	long i;
+
+	(void)worker;
+	for (i = 0; i < rounds; i++)
+		close(open(SHARED_FILE, O_RDONLY));
+}
+
+static void open_own(long worker)
+{
+	char path[64];
+	long i;
+
+	snprintf(path, sizeof(path), SHARED_FILE "-%ld", worker);
+	close(make_file(path, 1));
+	for (i = 0; i < rounds; i++)
+		close(open(path, O_RDONLY));
+}
+
+static void remove_own(long worker)
+{
+	char path[64];
+	long i;
+
+	snprintf(path, sizeof(path), SHARED_FILE "-%ld", worker);
+	for (i = 0; i < rounds; i++) {
+		close(make_file(path, 0));
+		must(!unlink(path), path);
+	}
+}
+
+static void list_folder(long worker)
+{
+	long i;
+
+	(void)worker;
+	for (i = 0; i < rounds; i++) {
+		DIR *folder = opendir("/tmp");
+
+		must(folder, "/tmp");
+		while (readdir(folder))
+			;
+		closedir(folder);
+	}
+}
+
+static void allocate(long worker)
+{
+	char path[64];
+	long i;
+	int own;
+
+	snprintf(path, sizeof(path), SHARED_FILE "-%ld", worker);
+	own = make_file(path, 0);
+	for (i = 0; i < rounds; i++) {
+		must(!fallocate(own, 0, 0, PAGE), "fallocate");
+		must(!ftruncate(own, 0), "ftruncate");
+	}
+}
+
+static void parent(long worker)
+{
+	long i;
+
+	(void)worker;
+	for (i = 0; i < rounds; i++)
+		syscall(SYS_getppid);
+}
+
+static void timer(long worker)
+{
+	struct sigevent quiet = { .sigev_notify = SIGEV_NONE };
+	struct itimerspec later = { .it_value.tv_sec = 1000 };
+	timer_t own;
+	long i;
+
+	(void)worker;
+	for (i = 0; i < rounds; i++) {
+		must(!timer_create(CLOCK_MONOTONIC, &quiet, &own), "timer_create");
+		must(!timer_settime(own, 0, &later, NULL), "timer_settime");
+		must(!timer_delete(own), "timer_delete");
+	}
+}
+
+static void semaphores_prepare(void)
+{
+	semaphores = semget(IPC_PRIVATE, workers, IPC_CREAT | 0600);
+	must(semaphores >= 0, "semget");
+}
+
+static void semaphores_end(void)
+{
+	must(!semctl(semaphores, 0, IPC_RMID), "semctl");
+}
+
+static void semaphore(long worker)
+{
+	struct sembuf give = { .sem_num = worker, .sem_op = 1 };
+	struct sembuf take = { .sem_num = worker, .sem_op = -1 };
+	long i;
+
+	for (i = 0; i < rounds; i++) {
+		must(!semop(semaphores, &give, 1), "semop");
+		must(!semop(semaphores, &take, 1), "semop");
+	}
+}
+
+static void queue(long worker)
+{
+	struct {
+		long type;
+		char byte;
+	} message = { 1, 0 };
+	int own = msgget(IPC_PRIVATE, IPC_CREAT | 0600);
+	long i;
+
+	(void)worker;
+	must(own >= 0, "msgget");
+	for (i = 0; i < rounds; i++) {
+		must(!msgsnd(own, &message, 1, 0), "msgsnd");
+		must(msgrcv(own, &message, 1, 0, 0) == 1, "msgrcv");
+	}
+	must(!msgctl(own, IPC_RMID, NULL), "msgctl");
+}
+
+static int event_of_its_own(void)
+{
+	int own = eventfd(1, 0);
+
+	must(own >= 0, "eventfd");
+	return own;
+}
+
+static void event(long worker)
+{
+	int own = event_of_its_own();
+	eventfd_t value;
+	long i;
+
+	(void)worker;
+	for (i = 0; i < rounds; i++) {
+		must(!eventfd_write(own, 1), "write");
+		must(!eventfd_read(own, &value), "read");
+	}
+}
+
+static void wake(long worker)
+{
+	int word = 0;
+	long i;
+
+	(void)worker;
+	for (i = 0; i < rounds; i++)
+		syscall(SYS_futex, &word, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+static void poll_one(long worker)
+{
+	struct pollfd own = { .fd = event_of_its_own(), .events = POLLIN };
+	long i;
+
+	(void)worker;
+	for (i = 0; i < rounds; i++)
+		must(poll(&own, 1, 0) == 1, "poll");
+}
+
+static void epoll_one(long worker)
+{
+	struct epoll_event ready = { .events = EPOLLIN };
+	int own = epoll_create1(0);
+	long i;
+
+	(void)worker;
+	must(own >= 0, "epoll_create1");
+	must(!epoll_ctl(own, EPOLL_CTL_ADD, event_of_its_own(), &ready), "epoll_ctl");
+	for (i = 0; i < rounds; i++)
+		must(epoll_wait(own, &ready, 1, 0) == 1, "epoll_wait");
+}
+
+static void caught(int number)
+{
+	(void)number;
+}
+
+static void signal_prepare(void)
+{
+	must(signal(SIGUSR1, caught) != SIG_ERR, "signal");
+}
+
+static void signal_itself(long worker)
+{
+	long process = getpid(), thread = syscall(SYS_gettid), i;
+
+	(void)worker;
+	for (i = 0; i < rounds; i++)
+		must(!syscall(SYS_tgkill, process, thread, SIGUSR1), "tgkill");
+}
+
 static const struct operation {
 	const char *name;
 	void (*prepare)(void);
 	void (*work)(long worker);
+	void (*end)(void);
 } operations[] = {
-	{ "fault", fault_prepare, fault },
-	{ "map", NULL, map },
-	{ "shared", NULL, map_shared },
-	{ "pread", file_prepare, pread_own },
-	{ "stat", file_prepare, stat_one },
-	{ "dup", NULL, dup_stdin },
-	{ "switch", pipes_prepare, switch_pair },
-	{ "open", file_prepare, open_or_read },
+	{ "fault", fault_prepare, fault, NULL },
+	{ "map", NULL, map, NULL },
+	{ "shared", NULL, map_shared, NULL },
+	{ "pread", file_prepare, pread_own, NULL },
+	{ "stat", file_prepare, stat_one, NULL },
+	{ "dup", NULL, dup_stdin, NULL },
+	{ "switch", pipes_prepare, switch_pair, NULL },
+	{ "open", file_prepare, open_or_read, NULL },
+	{ "filefault", file_prepare, file_fault, NULL },
+	{ "mapping", NULL, map_only, NULL },
+	{ "protect", NULL, protect, NULL },
+	{ "heap", NULL, heap, NULL },
+	{ "seek", file_prepare, seek, NULL },
+	{ "opening", file_prepare, open_same, NULL },
+	{ "opening-own", NULL, open_own, NULL },
+	{ "unlink", NULL, remove_own, NULL },
+	{ "readdir", file_prepare, list_folder, NULL },
+	{ "allocate", NULL, allocate, NULL },
+	{ "parent", NULL, parent, NULL },
+	{ "timer", NULL, timer, NULL },
+	{ "semaphore", semaphores_prepare, semaphore, semaphores_end },
+	{ "queue", NULL, queue, NULL },
+	{ "event", NULL, event, NULL },
+	{ "wake", NULL, wake, NULL },
+	{ "poll", NULL, poll_one, NULL },
+	{ "epoll", NULL, epoll_one, NULL },
+	{ "signal", signal_prepare, signal_itself, NULL },
 };
 
 static const struct operation *operation;
 
 static const struct operation *named(const char *name)
 {
+	const size_t count = sizeof(operations) / sizeof(*operations);
+	char names[1024] = "";
 	size_t i;
 
-	for (i = 0; i < sizeof(operations) / sizeof(*operations); i++)
+	for (i = 0; i < count; i++) {
 		if (!strcmp(operations[i].name, name))
 			return &operations[i];
-	die("%s: fault, map, shared, pread, stat, dup, switch or open", name);
+		strcat(strcat(names, i ? " " : ""), operations[i].name);
+	}
+	die("-o %s: give one of %s", name, names);
 }
 
 static void *work(void *number)
@@ -304,5 +613,7 @@ int main(int argc, char **argv)
 		run_processes();
 	else
 		run_threads();
+	if (operation->end)
+		operation->end();
 	return EXIT_SUCCESS;
 }
