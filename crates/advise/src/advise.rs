@@ -12,6 +12,7 @@ use linemate_layout::origin::BUILT_LINE;
 use linemate_layout::plan::resolve;
 use linemate_layout::{EditFile, EditSubject, Layouts, Plan, Slot};
 use linemate_machine::Machine;
+use linemate_recording::Accesses;
 use linemate_session::{Session, recorded_cpus};
 use linemate_study::WhatIfError;
 use linemate_types::{BitOffset, ByteAlign, ByteSize, LineSize, Symbols, TypeId, TypeModel};
@@ -37,7 +38,7 @@ const CANDIDATES_MAX: usize = 3;
 const CANDIDATES_MIN: usize = 2;
 /// The maximum number of accesses in all replays of the candidates together: bounds the time, but
 /// not the quality of the result below 100 M accesses.
-const REPLAYED_MAX: u64 = 2_400_000_000;
+const REPLAYED_MAX: Accesses = Accesses(2_400_000_000);
 
 /// A type, the machines to search it for, and how.
 #[derive(Clone, Debug)]
@@ -193,7 +194,7 @@ pub fn advise(analyses: &[&Session<'_>], request: &Request) -> Result<Advice, Ad
         let extracted = Trace::extract(scene, model, &[&shape], request.seed, line)?;
         traces.extend(extracted);
     }
-    if traces.iter().any(|t| t.accesses == 0) {
+    if traces.iter().any(|t| t.accesses == Accesses::ZERO) {
         return Err(AdviseError::Absent(request.type_name.clone()));
     }
     let proposer = Proposer::new(analyses, request, &shape, &traces)?;
@@ -295,7 +296,7 @@ impl<'a, 't> Proposer<'a, 't> {
             originals: &objective.originals,
             hot: search.hot(),
         };
-        let accesses: u64 = self.traces.iter().map(|(trace, _)| trace.all).sum();
+        let accesses: Accesses = self.traces.iter().map(|(trace, _)| trace.all).sum();
         // Every candidate is replayed on each machine.
         let accesses = accesses * self.request.machines.len() as u64;
         let count = replayed(accesses, self.request.interleavings).min(most);
@@ -526,8 +527,9 @@ pub(crate) fn limits(
 }
 
 /// How many candidates are replayed.
-fn replayed(accesses: u64, interleavings: usize) -> usize {
-    let replays = REPLAYED_MAX / (accesses.max(1) * interleavings.max(1) as u64);
+fn replayed(accesses: Accesses, interleavings: usize) -> usize {
+    let all = accesses.max(Accesses::ONE) * interleavings.max(1) as u64;
+    let replays = REPLAYED_MAX.0 / all.0;
     // One of the replays is that of the recorded layout.
     (replays.saturating_sub(1) as usize).clamp(CANDIDATES_MIN, CANDIDATES_MAX)
 }

@@ -5,6 +5,7 @@ use linemate_layout::arrange::Slot;
 use linemate_types::{ByteOffset, ByteSize};
 
 use crate::shape::{Metrics, StructShape, UnitLayout};
+use crate::small_cpu_set::SmallCpuSet;
 use crate::trace::Trace;
 
 /// Measures units laid out as `slots` say.
@@ -16,19 +17,21 @@ pub fn footprint<'t>(
 ) -> Footprint {
     let mut placed = UnitLayout::default();
     metrics.place(slots, &mut placed);
-    let (mut holes, mut hole_bytes, mut end) = (0, 0, ByteOffset::ZERO);
+    let (mut holes, mut hole_bytes, mut end) = (0, ByteSize::ZERO, ByteOffset::ZERO);
     let ends = slots.iter().map(|slot| {
         let start = placed.start(slot.unit);
         (start, metrics.end(&placed, slot.unit))
     });
     for (start, next) in ends.chain([(placed.size.end(), placed.size.end())]) {
         let hole = start.after(end).unwrap_or_default();
-        holes += u64::from(hole > ByteSize::ZERO);
-        hole_bytes += hole.0;
+        if hole > ByteSize::ZERO {
+            holes += 1;
+        }
+        hole_bytes += hole;
         end = next;
     }
     let (mut touched, mut alone) = (0, 0);
-    let mut users: Vec<u64> = Vec::new();
+    let mut users: Vec<SmallCpuSet> = Vec::new();
     for object in traces.into_iter().flat_map(|t| &t.objects) {
         users.clear();
         for event in &object.events {
@@ -36,19 +39,18 @@ pub fn footprint<'t>(
             // At most the largest type's size in lines.
             let line = metrics.line_of(&placed, object.residue, unit, event.atom) as usize;
             if line >= users.len() {
-                users.resize(line + 1, 0);
+                users.resize(line + 1, SmallCpuSet::default());
             }
-            // Recordings with more CPUs than `trace::CPUS_MAX` are refused before.
-            users[line] |= 1 << (event.cpu % 64);
+            users[line].insert(event.cpu);
         }
-        touched += users.iter().filter(|u| **u != 0).count() as u64;
-        alone += users.iter().filter(|u| u.count_ones() == 1).count() as u64;
+        touched += users.iter().filter(|users| !users.is_empty()).count() as u64;
+        alone += users.iter().filter(|users| users.len() == 1).count() as u64;
     }
     Footprint {
         bytes: placed.size.0,
         lines: metrics.lines(&placed),
         holes,
-        hole_bytes,
+        hole_bytes: hole_bytes.0,
         touched,
         alone,
     }

@@ -21,6 +21,7 @@ pub mod objective;
 pub mod reasons;
 pub mod search;
 pub mod shape;
+pub mod small_cpu_set;
 pub mod survey;
 pub mod trace;
 

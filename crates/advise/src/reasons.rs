@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 
 use linemate_answers::{GroupReasons, KeptApart, MemberUse};
 use linemate_attribution::FunctionName;
-use linemate_recording::GuestAddr;
+use linemate_recording::{Accesses, GuestAddr};
 use linemate_types::Symbols;
 
 use crate::candidate::Candidate;
 use crate::cost::CostModel;
 use crate::shape::StructShape;
+use crate::small_cpu_set::SmallCpuSet;
 use crate::trace::{Kind, Trace};
 
 /// The maximum number of functions listed for a group, and of members that it is kept from.
@@ -50,17 +51,21 @@ impl Knowledge<'_, '_> {
     /// large part of its accesses to the type.
     fn group_name(
         &self,
-        here: &BTreeMap<&str, u64>,
-        everywhere: &BTreeMap<&str, u64>,
+        here: &BTreeMap<&str, Accesses>,
+        everywhere: &BTreeMap<&str, Accesses>,
         given: &[String],
     ) -> String {
-        let weight = |(name, count): &(&str, u64)| {
-            let all = everywhere.get(name).copied().unwrap_or(*count).max(1);
+        let weight = |(name, count): &(&str, Accesses)| {
+            let all = everywhere
+                .get(name)
+                .copied()
+                .unwrap_or(*count)
+                .max(Accesses::ONE);
             // The accesses here times their share of the function's: `memset` makes many, but not
             // these in particular.
-            u128::from(*count) * u128::from(*count) / u128::from(all)
+            u128::from(count.0) * u128::from(count.0) / u128::from(all.0)
         };
-        let mut functions: Vec<(&str, u64)> = here.iter().map(|(n, c)| (*n, *c)).collect();
+        let mut functions: Vec<(&str, Accesses)> = here.iter().map(|(n, c)| (*n, *c)).collect();
         functions.sort_by_key(|function| (std::cmp::Reverse(weight(function)), function.0));
         let free = |name: &str| {
             let member = self.shape.names.iter().flatten().any(|n| n == name);
@@ -154,24 +159,24 @@ impl Knowledge<'_, '_> {
             ..MemberUse::default()
         };
         for (trace, _) in &self.traces {
-            let (mut readers, mut writers) = (0u64, 0u64);
+            let (mut readers, mut writers) = (SmallCpuSet::default(), SmallCpuSet::default());
             for ((_, _, kind), used) in of_unit(trace, unit) {
                 match kind {
-                    Kind::Load => member.loads += used.count,
-                    Kind::Store => member.stores += used.count,
-                    Kind::Rmw => member.rmws += used.count,
+                    Kind::Load => member.loads += used.count.0,
+                    Kind::Store => member.stores += used.count.0,
+                    Kind::Rmw => member.rmws += used.count.0,
                 }
                 if *kind != Kind::Store {
-                    readers |= used.cpus;
+                    readers.extend(used.cpus);
                 }
                 if kind.writes() {
-                    writers |= used.cpus;
+                    writers.extend(used.cpus);
                 }
             }
             // The maximum over recordings: CPUs of different recordings are not the same CPUs, so
             // their sets are not joined.
-            member.readers = member.readers.max(readers.count_ones());
-            member.writers = member.writers.max(writers.count_ones());
+            member.readers = member.readers.max(readers.len());
+            member.writers = member.writers.max(writers.len());
         }
         member
     }
@@ -179,14 +184,14 @@ impl Knowledge<'_, '_> {
     /// The functions that read, or write, the units most.
     fn functions(&self, units: &[usize], writes: bool) -> Vec<String> {
         let counts = self.counts_of(units.iter().copied(), |kind| kind.writes() == writes);
-        let mut counts: Vec<(&str, u64)> = counts.into_iter().collect();
+        let mut counts: Vec<(&str, Accesses)> = counts.into_iter().collect();
         counts.sort_by_key(|(name, count)| (std::cmp::Reverse(*count), *name));
         let names = counts.into_iter().take(NAMED);
         names.map(|(name, _)| name.to_owned()).collect()
     }
 
     /// All accesses to units, by function.
-    fn counts(&self, units: impl Iterator<Item = usize>) -> BTreeMap<&str, u64> {
+    fn counts(&self, units: impl Iterator<Item = usize>) -> BTreeMap<&str, Accesses> {
         self.counts_of(units, |_| true)
     }
 
@@ -194,9 +199,9 @@ impl Knowledge<'_, '_> {
         &self,
         units: impl Iterator<Item = usize>,
         counts: impl Fn(Kind) -> bool,
-    ) -> BTreeMap<&str, u64> {
+    ) -> BTreeMap<&str, Accesses> {
         let units: Vec<usize> = units.collect();
-        let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut sums: BTreeMap<&str, Accesses> = BTreeMap::new();
         for (trace, symbols) in &self.traces {
             for unit in &units {
                 for ((_, pc, kind), used) in of_unit(trace, *unit) {
@@ -224,7 +229,7 @@ fn of_unit(
     let unit = unit as u16;
     trace
         .uses
-        .range((unit, GuestAddr(0), Kind::Load)..=(unit, GuestAddr(u64::MAX), Kind::Rmw))
+        .range((unit, GuestAddr(0), Kind::Load)..=(unit, GuestAddr::MAX, Kind::Rmw))
 }
 
 fn ratio(members: &[MemberUse]) -> Option<f64> {

@@ -13,6 +13,7 @@ use linemate_experiment::scene::{Scene, Watch};
 use linemate_experiment::{Conditions, Experiment, Seed};
 use linemate_layout::nesting::embeds;
 use linemate_machine::{LineSize, Machine};
+use linemate_recording::{Accesses, Cycles};
 use linemate_replay::{Cause, Counts};
 use linemate_session::Session;
 use linemate_types::{ByteSize, TypeId};
@@ -42,7 +43,7 @@ pub fn survey(
 ) -> Result<Vec<SurveyRow>, AdviseError> {
     let mut scenes = Vec::new();
     let mut sums: BTreeMap<String, CyclesByCause> = BTreeMap::new();
-    let mut whole = 0u64;
+    let mut whole = Cycles::ZERO;
     for analysis in analyses {
         check_cpus(analysis.analysis())?;
         let watch = Watch {
@@ -96,13 +97,13 @@ fn rank(rows: &mut [SurveyRow]) {
     });
 }
 
-fn survey_row(name: String, cycles: CyclesByCause, whole: u64) -> SurveyRow {
+fn survey_row(name: String, cycles: CyclesByCause, whole: Cycles) -> SurveyRow {
     let cost = cycles.all();
-    let part = |cycles: u64| cycles as f64 / cost.max(1) as f64;
+    let part = |cycles: Cycles| cycles.share_of(cost);
     SurveyRow {
         name,
-        cost: cost as f64,
-        share: cost as f64 / whole.max(1) as f64,
+        cost: cost.into(),
+        share: cost.share_of(whole),
         true_sharing: part(cycles.true_sharing),
         false_sharing: part(cycles.false_sharing),
         other_misses: part(cycles.unshared + cycles.capacity),
@@ -139,11 +140,11 @@ fn worth(row: &SurveyRow) -> f64 {
 /// Cycles of accesses that left their core, by cause.
 #[derive(Clone, Copy, Debug, Default)]
 struct CyclesByCause {
-    true_sharing: u64,
-    false_sharing: u64,
-    unshared: u64,
+    true_sharing: Cycles,
+    false_sharing: Cycles,
+    unshared: Cycles,
     /// Of cold and capacity misses.
-    capacity: u64,
+    capacity: Cycles,
 }
 
 impl CyclesByCause {
@@ -164,7 +165,7 @@ impl CyclesByCause {
         self.capacity += other.capacity;
     }
 
-    fn all(&self) -> u64 {
+    fn all(&self) -> Cycles {
         self.true_sharing + self.false_sharing + self.unshared + self.capacity
     }
 }
@@ -230,19 +231,19 @@ impl Recordings<'_> {
     /// How many of the types, at least one, have together at most as many accesses as one may have
     /// events.
     fn at_once(&self, waiting: &[(&mut SurveyRow, StructShape)]) -> usize {
-        let mut sum = 0;
+        let mut sum = Accesses::ZERO;
         let fits = |(_, shape): &&(&mut SurveyRow, StructShape)| {
             sum += self.accesses(shape);
             // All their traces are in memory at once: together they get the memory that one type's
             // may take.
-            sum <= EVENTS_MAX as u64
+            sum <= Accesses(EVENTS_MAX as u64)
         };
         waiting.iter().take_while(fits).count().max(1)
     }
 
     /// Accesses to objects of the type, and to objects with one inside, in all recordings.
-    fn accesses(&self, shape: &StructShape) -> u64 {
-        let of = |(session, scene): (&&Session<'_>, &Scene<'_>)| -> u64 {
+    fn accesses(&self, shape: &StructShape) -> Accesses {
+        let of = |(session, scene): (&&Session<'_>, &Scene<'_>)| -> Accesses {
             let model = session.analysis().model();
             let has = |id: &TypeId| embeds(model, *id, &shape.ids);
             let holds: Vec<bool> = scene
@@ -254,7 +255,7 @@ impl Recordings<'_> {
             // An upper bound of the events: it counts all accesses to the outer object, not only
             // those to the part.
             let inside = counts.filter(|(field, _)| holds[field.subject.index()]);
-            inside.map(|(_, kinds)| kinds.iter().sum::<u64>()).sum()
+            inside.flat_map(|(_, kinds)| kinds).sum()
         };
         self.sessions.iter().zip(self.scenes).map(of).sum()
     }
@@ -304,12 +305,12 @@ mod tests {
     #[test]
     fn an_estimate_is_a_share_of_what_the_fast_model_has() {
         let cycles = CyclesByCause {
-            true_sharing: 300,
-            false_sharing: 200,
-            unshared: 100,
-            capacity: 400,
+            true_sharing: Cycles(300),
+            false_sharing: Cycles(200),
+            unshared: Cycles(100),
+            capacity: Cycles(400),
         };
-        let row = survey_row("file".into(), cycles, 4000);
+        let row = survey_row("file".into(), cycles, Cycles(4000));
         assert_eq!((row.cost, row.share), (1000.0, 0.25));
         assert_eq!((row.other_misses, row.capacity), (0.5, 0.4));
         // Half of 600 cycles: capacity misses are unchanged.

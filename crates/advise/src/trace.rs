@@ -15,13 +15,14 @@ use linemate_experiment::scene::{Scene, Step};
 use linemate_experiment::{ExperimentError, Seed};
 use linemate_layout::nesting::{embeds, enclosing};
 use linemate_machine::LineSize;
-use linemate_recording::{AccessKind, GuestAddr};
+use linemate_recording::{AccessKind, Accesses, GuestAddr};
 use linemate_replay::{Interleaving, SliceHead};
 use linemate_types::{ByteOffset, TypeId, TypeModel};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 use crate::shape::StructShape;
+use crate::small_cpu_set::SmallCpuSet;
 
 /// The most CPUs of a recording: sets of them are words.
 pub const CPUS_MAX: usize = 64;
@@ -85,9 +86,9 @@ pub struct ObjectTrace {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Use {
     /// How many accesses it makes.
-    pub count: u64,
+    pub count: Accesses,
     /// By which CPUs, as a set.
-    pub cpus: u64,
+    pub cpus: SmallCpuSet,
 }
 
 /// By unit, instruction and kind of access.
@@ -101,9 +102,9 @@ pub struct Trace {
     /// How many CPUs were recorded.
     pub cpus: usize,
     /// Accesses to the type in the recording.
-    pub accesses: u64,
+    pub accesses: Accesses,
     /// Accesses in the recording.
-    pub all: u64,
+    pub all: Accesses,
     /// Whether the recording had more events than are stored.
     pub cut: bool,
     /// Who uses what, over all objects.
@@ -300,7 +301,7 @@ impl<'s> TraceInterleaver<'s> {
         let Some(offset) = offset else {
             return;
         };
-        self.trace.accesses += 1;
+        self.trace.accesses += Accesses::ONE;
         let (access, cpu) = (&step.access, step.access.cpu.0 as u8);
         let kind = Kind::of(access.kind);
         // Only by the first atom, so that an access counts once, where the report counts it.
@@ -308,12 +309,12 @@ impl<'s> TraceInterleaver<'s> {
             let unit = self.shape.atoms[usize::from(atom)].unit;
             let key = (unit, access.pc, kind);
             let sum = self.by_instruction.entry(key).or_default();
-            sum.count += 1;
-            sum.cpus |= 1 << (cpu % 64);
+            sum.count += Accesses::ONE;
+            sum.cpus.insert(cpu);
         }
         self.order.push((at, cpu, self.hits.len() as u32));
         self.hits.push(Hit {
-            base: GuestAddr(access.addr.0.wrapping_sub(u64::from(offset))),
+            base: access.addr.wrapping_sub(offset),
             offset,
             size: access.size,
             kind,

@@ -16,7 +16,7 @@ use linemate_experiment::{Conditions, Seed};
 use linemate_layout::plan::resolve;
 use linemate_layout::{EditSubject, Layouts};
 use linemate_machine::{Machine, find};
-use linemate_recording::{AccessKind, Recording};
+use linemate_recording::{AccessKind, Accesses, Recording};
 use linemate_session::Session;
 use linemate_study::{Run, Study};
 use linemate_testkit::calls;
@@ -134,20 +134,20 @@ fn extracted(session: &Session<'_>) -> (StructShape, Trace) {
 #[test]
 fn accesses_that_no_layout_changes_are_left_out() {
     let all = trace(&contended());
-    assert_eq!((all.accesses, all.all), (4 * ROUNDS, 4 * ROUNDS));
+    assert_eq!([all.accesses, all.all], [Accesses(4 * ROUNDS); 2]);
     assert_eq!(all.objects.len(), 1);
     let kept = all.events() as u64;
     assert_eq!(kept, 4 * ROUNDS, "each one may find its line gone");
     let alone = trace(&alone());
-    assert_eq!(alone.accesses, 2 * ROUNDS);
+    assert_eq!(alone.accesses, Accesses(2 * ROUNDS));
     assert_eq!(alone.events(), 2, "the first store and the first load");
-    let stores: u64 = alone
+    let stores: Accesses = alone
         .uses
         .iter()
         .filter(|((.., kind), _)| kind.writes())
         .map(|(_, used)| used.count)
         .sum();
-    assert_eq!(stores, ROUNDS, "reasons count all");
+    assert_eq!(stores, Accesses(ROUNDS), "reasons count all");
 }
 
 #[test]

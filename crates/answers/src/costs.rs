@@ -326,9 +326,9 @@ pub struct UnderCost {
     /// How often it came onto a stack that it was not on.
     pub entered: u64,
     /// Cycles while it is on the stack.
-    pub cycles: Cycles,
+    pub cycles: CycleSum,
     /// All cycles of the recording.
-    pub all_cycles: Cycles,
+    pub all_cycles: CycleSum,
     /// How well the calls and returns of the recording match.
     pub balance: Balance,
 }
@@ -336,18 +336,25 @@ pub struct UnderCost {
 /// Cycles of a part of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Cycles {
+pub struct CycleSum {
     /// Instructions of all replayed CPUs: one cycle each, which is also what a hit in L1 takes.
     pub instructions: u64,
     /// Cycles that accesses take beyond a hit in L1.
     pub stalls: u64,
 }
 
-impl Cycles {
+impl CycleSum {
     /// All of them.
     #[must_use]
     pub fn sum(self) -> u64 {
         self.instructions + self.stalls
+    }
+}
+
+impl From<CycleSum> for f64 {
+    /// All of them; exact up to 2^53.
+    fn from(cycles: CycleSum) -> f64 {
+        cycles.sum() as f64
     }
 }
 

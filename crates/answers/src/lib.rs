@@ -50,7 +50,7 @@ pub use check::{
     RulePosition, SkippedRule,
 };
 pub use costs::{
-    Balance, Causes, Cost, Costs, CostsDocument, CpuPlace, Cycles, HotPlace, MachineCosts,
+    Balance, Causes, Cost, Costs, CostsDocument, CpuPlace, CycleSum, HotPlace, MachineCosts,
     PairCost, Potential, UnderCost,
 };
 pub use declared::{DeclaredDocument, DeclaredType, GroupUse, MisplacedMember, Misplacement};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use linemate_recording::{Access, Call, Marker, Return, TimeGrid, Visitor};
+use linemate_recording::{Access, Call, GuestAddr, Marker, Return, TimeGrid, Visitor};
 use rustc_hash::FxHashMap;
 
 use crate::couse::{CoUseCollector, CoUses, FieldTables};
@@ -19,7 +19,7 @@ pub type Users = Vec<u32>;
 /// The objects of types: by [`crate::SubjectId`], then the first byte of the type in the object,
 /// with their users. Addresses identify objects: one that is freed and whose place is reused counts
 /// as the same.
-pub type Objects = Vec<BTreeMap<u64, Users>>;
+pub type Objects = Vec<BTreeMap<GuestAddr, Users>>;
 
 /// What the second pass counts.
 #[derive(Clone, Debug, Default)]
@@ -71,7 +71,7 @@ pub(crate) struct Counter<'n> {
     names: &'n Names,
     tally: Tally,
     co_uses: CoUseCollector<'n>,
-    objects: Vec<FxHashMap<u64, Users>>,
+    objects: Vec<FxHashMap<GuestAddr, Users>>,
     times: TimeCounter,
     calls: Vec<u64>,
     handovers: Handovers,
@@ -141,7 +141,7 @@ impl Visitor for Counter<'_> {
         }
         self.co_uses.access(access, &at);
         self.times.access(access, &key, row);
-        let base = access.addr.0.wrapping_sub(u64::from(at.offset));
+        let base = access.addr.wrapping_sub(at.offset);
         let users = self.objects[subject].entry(base).or_default();
         let cpu = usize::from(access.cpu.0);
         if cpu >= users.len() {

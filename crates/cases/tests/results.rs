@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use linemate_answers::{
-    CaseResults, CellCost, Change, Cost, Costs, CostsDocument, Cycles, EventCount, FieldMap,
+    CaseResults, CellCost, Change, Cost, Costs, CostsDocument, CycleSum, EventCount, FieldMap,
     Figure, Figures, GroupRow, Inputs, LedgerView, LineCost, LlcMisses, Measure, MeasuredRow,
     Potential, Report, Spread, TypeSize, TypeTimes, TypeView, UnderChange, UnderCost, Verdict,
     View, WhatIf, WhatIfDocument,
@@ -399,7 +399,7 @@ predicted = { edit = "apart", machine = "m1", function = "f", figure = "share-un
 
 /// A report on a function that has this many of 100,000 cycles.
 fn under(cycles: u64) -> Value {
-    let cycles_of = |instructions| Cycles {
+    let cycles_of = |instructions| CycleSum {
         instructions,
         stalls: 100,
     };

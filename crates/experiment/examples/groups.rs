@@ -234,5 +234,5 @@ fn misses(session: &Session<'_>, machine: &Machine) -> Result<()> {
 }
 
 fn load_misses(counts: &Counts) -> u64 {
-    counts.llc_misses[AccessKind::Load as usize]
+    counts.llc_misses[AccessKind::Load as usize].0
 }

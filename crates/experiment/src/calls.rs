@@ -20,13 +20,14 @@ use std::ops::Range;
 use linemate_answers::Balance;
 use linemate_code::{Transfer, Transfers};
 use linemate_recording::{Access, AccessKind, CpuId, GuestAddr, VirtualTime};
+use linemate_types::ByteSize;
 use rustc_hash::FxHashMap;
 
 /// Bytes of a return address.
 const SLOT: u8 = 8;
 /// Bytes of a kernel stack on x86-64, which is also its alignment. Where stacks have more (KASAN), or are not aligned (of interrupts),
 /// frames that no return ends stay for longer.
-const STACK_BYTES: u64 = 16 << 10;
+const STACK_BYTES: ByteSize = ByteSize(16 << 10);
 /// The most frames of a task: twice as many as fit its stack and an interrupt's, if each has a return address and nothing else.
 const FRAMES_MAX: usize = 8192;
 
@@ -225,7 +226,7 @@ fn push(frames: &mut Vec<Frame>, frame: Frame) {
 
 /// Ends the frames at or below an address on its stack, and all that were begun after one of them.
 fn end_below(frames: &mut Vec<Frame>, slot: GuestAddr) {
-    let stack = |slot: GuestAddr| slot.0 / STACK_BYTES;
+    let stack = |slot: GuestAddr| slot.0 / STACK_BYTES.0;
     let mut ends = frames.len();
     for (at, frame) in frames.iter().enumerate().rev() {
         // Frames of another stack (the task's, below an interrupt's) say nothing about this one.
@@ -480,7 +481,7 @@ mod tests {
         let bench = bench();
         let mut stacks = CallStacks::new(&bench.transfers, &bench.code, 1);
         for stack in 0..3 * FRAMES_MAX as u64 {
-            stacks.access(&access(OTHER + CALL, TOP + stack * STACK_BYTES));
+            stacks.access(&access(OTHER + CALL, TOP + stack * STACK_BYTES.0));
         }
         assert!(stacks.running[0].len() <= FRAMES_MAX);
     }

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use linemate_machine::LineSize;
-use linemate_recording::GuestAddr;
+use linemate_recording::{Accesses, GuestAddr};
 use linemate_replay::{
     AsRecorded, Drift, NoClones, Outcome, Partial, Replay, ReplayError, Timeline, TimelineReader,
 };
@@ -23,7 +23,7 @@ use linemate_session::rounds::Rounds;
 use linemate_session::shelf::{self, Part};
 use linemate_session::step::Step;
 use linemate_session::stream::{FollowedPacker, Reader, Stream, Tables, Wanted};
-use linemate_types::ByteSize;
+use linemate_types::{ByteOffset, ByteSize};
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
@@ -62,7 +62,7 @@ fn last_byte(first: GuestAddr, size: ByteSize) -> GuestAddr {
 
 /// Bytes of an access; one of none counts as of one.
 fn size_of_access(step: &Step) -> ByteSize {
-    ByteSize(u64::from(step.access.size.max(1)))
+    ByteSize::from(step.access.size.max(1))
 }
 
 /// Lines that edits may change.
@@ -237,8 +237,8 @@ impl<'a> Experiment<'a> {
             .all(|(moved, ty)| !moved || ty.is_some());
         let counts = self.scene.counts();
         let touched = counts.filter(|(field, _)| moved[field.subject.index()]);
-        let touched: u64 = touched.map(|(_, kinds)| kinds.iter().sum::<u64>()).sum();
-        let few = (touched as f64) < SHARE_MAX * self.scene.accesses as f64;
+        let touched: Accesses = touched.flat_map(|(_, kinds)| kinds).sum();
+        let few = f64::from(touched) < SHARE_MAX * f64::from(self.scene.accesses);
         (typed && few).then_some(moved)
     }
 
@@ -440,7 +440,7 @@ impl<'a> Experiment<'a> {
         for (subject, objects) in self.scene.objects.iter().enumerate() {
             let moved = lines.moved.get(subject) == Some(&true);
             if let Some(size) = self.followed_size(subject).filter(|_| moved) {
-                let bases = objects.keys().copied().map(GuestAddr);
+                let bases = objects.keys().copied();
                 bases.for_each(|base| lines.add_bytes(base, size));
             }
         }
@@ -475,8 +475,10 @@ impl<'a> Experiment<'a> {
         let mut beyond = vec![false; lines.moved.len()];
         for row in self.scene.session.rows() {
             let subject = row.subject.index();
-            let end = ByteSize(u64::from(row.offset) + u64::from(row.size.max(1)));
-            let inside = self.followed_size(subject).is_some_and(|size| end <= size);
+            let end = ByteOffset::from(row.offset) + row.size.max(1).into();
+            let inside = self
+                .followed_size(subject)
+                .is_some_and(|size| end <= size.end());
             beyond[subject] |= lines.moved[subject] && !inside;
         }
         beyond

@@ -18,13 +18,13 @@
 use linemate_attribution::{Analysis, Bucket, FieldRef, SubjectId};
 use linemate_layout::nesting::{embeds, enclosing};
 use linemate_layout::pointer::PointerChase;
-use linemate_recording::{Access, AccessKind, GuestAddr};
+use linemate_recording::{Access, AccessKind, Accesses, GuestAddr};
 use linemate_types::{ByteOffset, ByteSize, TypeId, TypeModel};
 use rustc_hash::FxHashMap;
 
 /// How many accesses after a pointer's load its array is searched for: between them are, at most,
 /// an index and a spill.
-const REACH: u64 = 8;
+const REACH: Accesses = Accesses(8);
 
 /// What pointers lead to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -120,7 +120,7 @@ type Owner = (usize, GuestAddr);
 #[derive(Debug, Default)]
 pub(crate) struct Votes {
     /// (chase, owner) to (array, its subject) to how often.
-    uses: FxHashMap<Owner, FxHashMap<(GuestAddr, SubjectId), u64>>,
+    uses: FxHashMap<Owner, FxHashMap<(GuestAddr, SubjectId), Accesses>>,
     /// (chase, owner) of which the pointer was loaded.
     owners: rustc_hash::FxHashSet<Owner>,
 }
@@ -138,7 +138,7 @@ impl Votes {
 
     /// Owners and arrays that are each other's most frequent.
     pub(crate) fn mutual_arrays(&self, chases: usize) -> Vec<Arrays> {
-        let mut of_array: FxHashMap<(GuestAddr, SubjectId), FxHashMap<Owner, u64>> =
+        let mut of_array: FxHashMap<(GuestAddr, SubjectId), FxHashMap<Owner, Accesses>> =
             FxHashMap::default();
         for (owner, arrays) in &self.uses {
             for (array, count) in arrays {
@@ -163,7 +163,7 @@ impl Votes {
 }
 
 /// What comes up most, if it does so alone.
-fn most<K: Copy + PartialEq>(counts: &FxHashMap<K, u64>) -> Option<K> {
+fn most<K: Copy + PartialEq>(counts: &FxHashMap<K, Accesses>) -> Option<K> {
     let (key, top) = counts.iter().max_by_key(|(_, count)| **count)?;
     // A tie decides nothing: tables have no order that a winner could be taken by.
     let alone = counts.values().filter(|count| *count == top).count() == 1;
@@ -175,14 +175,14 @@ fn most<K: Copy + PartialEq>(counts: &FxHashMap<K, u64>) -> Option<K> {
 struct Loaded {
     pointer: Pointer,
     owner: GuestAddr,
-    at: u64,
+    at: Accesses,
 }
 
 /// Follows one CPU after the other through a chunk.
 #[derive(Debug, Default)]
 pub(crate) struct Follower {
     /// By CPU: its accesses so far, and pointers loaded not long ago.
-    cpus: Vec<(u64, Vec<Loaded>)>,
+    cpus: Vec<(Accesses, Vec<Loaded>)>,
     pub(crate) votes: Votes,
 }
 
@@ -201,7 +201,7 @@ impl Follower {
         let Some((now, loaded)) = self.cpus.get_mut(usize::from(access.cpu.0)) else {
             return;
         };
-        *now += 1;
+        *now += Accesses::ONE;
         let now = *now;
         if let Some(pointers) = places.pointers.get(&field) {
             // A part of a pointer, or a store to it, leads nowhere.
@@ -226,11 +226,11 @@ impl Votes {
         places: &Places,
         pointers: &[Pointer],
         addr: GuestAddr,
-        now: u64,
+        now: Accesses,
         loaded: &mut Vec<Loaded>,
     ) {
         for pointer in pointers {
-            let owner = GuestAddr(addr.0.wrapping_sub(pointer.into.0));
+            let owner = addr.wrapping_sub(pointer.into);
             // Loaded once more, it is still one pointer.
             loaded.retain(|l| (l.owner, l.pointer) != (owner, *pointer));
             if pointer.into == places.chases[pointer.chase].0 {
@@ -246,10 +246,10 @@ impl Votes {
 
     /// An object that can be an array was accessed after `loaded`.
     fn follow(&mut self, places: &Places, access: &Access, field: FieldRef, loaded: &[Loaded]) {
-        let offset = field.byte().0;
-        let array = GuestAddr(access.addr.0.wrapping_sub(offset));
+        let offset = field.byte();
+        let array = access.addr.wrapping_sub(offset);
         for (chase, (pointer, element)) in places.chases.iter().enumerate() {
-            if u64::from(access.size) != element.0 || offset % element.0 != 0 {
+            if ByteSize::from(access.size) != *element || offset.0 % element.0 != 0 {
                 continue;
             }
             let mut of_chase = loaded.iter().filter(|l| l.pointer.chase == chase);
@@ -258,7 +258,7 @@ impl Votes {
             };
             if one.pointer.into == *pointer {
                 let uses = self.uses.entry((chase, one.owner)).or_default();
-                *uses.entry((array, field.subject)).or_default() += 1;
+                *uses.entry((array, field.subject)).or_default() += Accesses::ONE;
             }
         }
     }

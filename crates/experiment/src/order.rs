@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use linemate_attribution::{Analysis, Located, Names, visit_chunks};
 use linemate_recording::{
-    Access, Call, Error as RecordingError, GuestAddr, Marker, Return, Visitor,
+    Access, Accesses, Call, Error as RecordingError, GuestAddr, Marker, Return, Visitor,
 };
 use linemate_types::TypeId;
 use rustc_hash::FxHashMap;
@@ -16,7 +16,7 @@ use crate::follow::{Arrays, Follower, Places, Votes};
 use crate::watch::{TypePair, Watch};
 
 /// How often an object of one type and one of another were touched one directly after the other by one CPU.
-pub type Neighbours = BTreeMap<(GuestAddr, GuestAddr), u64>;
+pub type Neighbours = BTreeMap<(GuestAddr, GuestAddr), Accesses>;
 
 /// What the pass finds.
 #[derive(Debug, Default)]
@@ -87,7 +87,7 @@ struct Watcher<'s> {
     follower: Follower,
     /// By question and CPU: the last object of either side.
     last: Vec<Vec<[Option<GuestAddr>; 2]>>,
-    neighbours: Vec<FxHashMap<(GuestAddr, GuestAddr), u64>>,
+    neighbours: Vec<FxHashMap<(GuestAddr, GuestAddr), Accesses>>,
 }
 
 impl Watcher<'_> {
@@ -107,7 +107,7 @@ impl Watcher<'_> {
                             } else {
                                 (other, base)
                             };
-                            *self.neighbours[question].entry(pair).or_default() += 1;
+                            *self.neighbours[question].entry(pair).or_default() += Accesses::ONE;
                         }
                     }
                     last[side] = Some(base);
@@ -123,7 +123,7 @@ impl Visitor for Watcher<'_> {
         let at = self.names.locate(access);
         let places = self.places;
         self.follower.access(places, access, at.field());
-        let base = GuestAddr(access.addr.0.wrapping_sub(u64::from(at.offset)));
+        let base = access.addr.wrapping_sub(at.offset);
         self.neighbours(usize::from(access.cpu.0), &at, base);
     }
     fn call(&mut self, _: &Call) {}

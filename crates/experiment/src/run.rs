@@ -192,13 +192,13 @@ impl<'a> Experiment<'a> {
         if let Some(supply) = &outcomes.supply {
             let parts = supply.source.parts(self.scene.accesses);
             // Progress was announced for all batches; those that were not needed count as done.
-            let spared = parts * supply.waves * self.passes();
+            let spared = parts * (supply.waves * self.passes()) as u64;
             self.scene.session.progress().advance(spared);
         }
     }
 
     /// How often a recording is replayed for a figure.
-    fn passes(&self) -> u64 {
+    fn passes(&self) -> usize {
         if self.conditions.cold { 1 } else { 2 }
     }
 
@@ -305,7 +305,7 @@ impl<'a> Experiment<'a> {
         let names = analysis.names()?;
         let name = |access: &Access| self.scene.step(names, access);
         let progress = self.scene.session.progress();
-        progress.begin(progress::Step::Replaying, self.scene.accesses);
+        progress.begin(progress::Step::Replaying, self.scene.accesses.0);
         steps::for_each(analysis.recording(), &name, |block| {
             progress.advance(block.size() as u64);
             for (turn, steps) in block.parts() {
@@ -431,7 +431,8 @@ impl<'a> Experiment<'a> {
             of_variant: batches.replays / variants.max(1),
         };
         let supply = Supply::new(source, moved, &of, self.memory);
-        let steps = supply.source.parts(of.accesses) * supply.waves * self.passes();
+        let steps = supply.source.parts(of.accesses);
+        let steps = steps * (supply.waves * self.passes()) as u64;
         let progress = self.scene.session.progress();
         progress.begin(progress::Step::Replaying, steps);
         Ok(supply)

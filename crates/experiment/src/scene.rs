@@ -11,7 +11,7 @@ use linemate_attribution::{Analysis, Bucket, FieldRef, FunctionName, Names, Subj
 use linemate_layout::nesting::{embeds, enclosing};
 use linemate_layout::pointer::PointerChase;
 use linemate_machine::LineSize;
-use linemate_recording::{Access, GuestAddr};
+use linemate_recording::{Access, Accesses, GuestAddr};
 use linemate_replay::{KeyId, Outcome, SiteId};
 use linemate_session::ownership::{Ownership, is_on_stack};
 use linemate_session::rounds::Rounds;
@@ -104,9 +104,9 @@ pub struct Scene<'a> {
     /// where no lines are known. Else empty.
     pub sources: Vec<String>,
     /// How many accesses the recording has.
-    pub accesses: u64,
+    pub accesses: Accesses,
     /// Loads, stores and RMWs as recorded.
-    counts: BTreeMap<FieldRef, [u64; 3]>,
+    counts: BTreeMap<FieldRef, [Accesses; 3]>,
     subject_keys: Vec<Option<KeyId>>,
     fields: FxHashMap<FieldRef, KeyId>,
     functions: FxHashMap<GuestAddr, SiteId>,
@@ -115,10 +115,10 @@ pub struct Scene<'a> {
 impl<'a> Scene<'a> {
     /// Accesses of programs that no cache of their domain served in a replay of this scene: loads, stores, RMWs. The kernel's are the rest.
     #[must_use]
-    pub fn llc_misses_of_programs(&self, outcome: &Outcome) -> [u64; 3] {
+    pub fn llc_misses_of_programs(&self, outcome: &Outcome) -> [Accesses; 3] {
         let sites = self.sites.iter().zip(&outcome.sites);
         let programs = sites.filter(|(site, _)| site.user);
-        programs.fold([0; 3], |mut sum, (_, counts)| {
+        programs.fold([Accesses::ZERO; 3], |mut sum, (_, counts)| {
             let kinds = sum.iter_mut().zip(counts.llc_misses);
             kinds.for_each(|(sum, part)| *sum += part);
             sum
@@ -149,7 +149,7 @@ impl<'a> Scene<'a> {
             keys: Vec::new(),
             sites: Vec::new(),
             sources: Vec::new(),
-            accesses: session.counted().tally.ledger().total(),
+            accesses: Accesses(session.counted().tally.ledger().total()),
             counts: counts(session, types),
             subject_keys: Vec::new(),
             fields: FxHashMap::default(),
@@ -334,12 +334,12 @@ impl<'a> Scene<'a> {
     }
 
     /// How often bytes were accessed as recorded: loads, stores and RMWs; of subjects without a type all at 0.
-    pub fn counts(&self) -> impl Iterator<Item = (FieldRef, [u64; 3])> {
+    pub fn counts(&self) -> impl Iterator<Item = (FieldRef, [Accesses; 3])> {
         self.counts.iter().map(|(field, kinds)| (*field, *kinds))
     }
 
     /// Accesses to these types, or to what embeds them, on programs' stacks, where edits do not move them.
-    pub fn accesses_on_stacks(&self, ids: &[TypeId]) -> u64 {
+    pub fn accesses_on_stacks(&self, ids: &[TypeId]) -> Accesses {
         let (model, subjects) = (
             self.session.analysis().model(),
             self.session.analysis().subjects(),
@@ -348,16 +348,16 @@ impl<'a> Scene<'a> {
             let at = field.subject.index();
             is_on_stack(&subjects[at]) && self.types[at].is_some_and(|id| embeds(model, id, ids))
         });
-        on_stack.map(|(_, kinds)| kinds.iter().sum::<u64>()).sum()
+        on_stack.flat_map(|(_, kinds)| kinds).sum()
     }
 
     /// Accesses to the watched types.
-    pub fn watched_accesses(&self) -> u64 {
+    pub fn watched_accesses(&self) -> Accesses {
         let watched = self.counts.iter().filter(|(field, _)| {
             let key = self.keys.get(self.counted_key(**field).0 as usize);
             key.is_some_and(|key| key.watched.is_some())
         });
-        watched.map(|(_, kinds)| kinds.iter().sum::<u64>()).sum()
+        watched.flat_map(|(_, kinds)| kinds).sum()
     }
 
     /// The keys that belong to watched types, by their numbers.
@@ -446,15 +446,15 @@ impl<'a> Scene<'a> {
 }
 
 /// By subject and offset; without a type there are no fields to distinguish.
-fn counts(session: &Session<'_>, types: &[Option<TypeId>]) -> BTreeMap<FieldRef, [u64; 3]> {
-    let mut counts: BTreeMap<FieldRef, [u64; 3]> = BTreeMap::new();
+fn counts(session: &Session<'_>, types: &[Option<TypeId>]) -> BTreeMap<FieldRef, [Accesses; 3]> {
+    let mut counts: BTreeMap<FieldRef, [Accesses; 3]> = BTreeMap::new();
     for (key, count) in session.counted().tally.rows() {
         let typed = types[key.subject.index()].is_some();
         let field = FieldRef {
             subject: key.subject,
             offset: if typed { key.offset } else { 0 },
         };
-        counts.entry(field).or_default()[key.kind as usize] += count.count;
+        counts.entry(field).or_default()[key.kind as usize] += Accesses(count.count);
     }
     counts
 }

@@ -4,6 +4,7 @@
 use std::convert::Infallible;
 
 use linemate_answers::{CacheSets, SetCounts, SetMeans, TypeSets};
+use linemate_machine::LineSize;
 use linemate_recording::GuestAddr;
 use linemate_replay::{Fate, Placed, Reach, SetsReached, sets_reached};
 use rustc_hash::FxHashSet;
@@ -19,17 +20,17 @@ struct UsedLines {
 }
 
 impl UsedLines {
-    fn add(&mut self, cpu: usize, placed: Placed, size: u8, line_bytes: u64) {
+    fn add(&mut self, cpu: usize, placed: Placed, size: u8, line: LineSize) {
         if placed.fate != Fate::Cached {
             return;
         }
         if cpu >= self.by_cpu.len() {
             self.by_cpu.resize_with(cpu + 1, FxHashSet::default);
         }
-        let last = placed.addr.0.wrapping_add(u64::from(size.max(1)) - 1);
+        let last = placed.addr.wrapping_add(u32::from(size.max(1)) - 1);
         // An access has 64 bytes at most, so it is in one line or in two.
-        for byte in [placed.addr.0, last] {
-            self.by_cpu[cpu].insert(GuestAddr(byte - byte % line_bytes));
+        for byte in [placed.addr, last] {
+            self.by_cpu[cpu].insert(byte.line(line));
         }
     }
 
@@ -104,7 +105,6 @@ impl Experiment<'_> {
         }
         let mut lines = vec![vec![UsedLines::default(); variants.len()]; types];
         let mut memories = vec![Memory::default(); variants.len()];
-        let bytes = self.machine.line.bytes();
         if only.contains(&true) {
             scene.rounds(self.machine.line, &only, |rounds| {
                 let slices = rounds.iter().flatten();
@@ -118,7 +118,7 @@ impl Experiment<'_> {
                     let sides = variants.iter().zip(&mut memories).zip(lines);
                     for ((variant, memory), lines) in sides {
                         let Ok(()) = variant.apply(step, memory, |item, placed| {
-                            lines.add(cpu, placed, item.size, bytes);
+                            lines.add(cpu, placed, item.size, self.machine.line);
                             Ok::<(), Infallible>(())
                         });
                     }

@@ -8,8 +8,10 @@ use std::fs;
 use std::path::Path;
 
 use linemate_machine::LineSize;
+use linemate_recording::Accesses;
 
 use linemate_session::stream::{Stream, Tables};
+use linemate_types::ByteSize;
 
 /// How many simulated CPUs are held in memory at a time: each has its caches, some 10 to 100 KiB when used.
 const SIMULATED_CPUS_MAX: usize = 4096;
@@ -25,8 +27,8 @@ const BYTES_LEAST: usize = 768 << 20;
 
 /// What a replay takes at least, and for each thousand accesses that it gets. From the peaks of what-ifs with four and with eight replays, of
 /// 11 and of 38 million accesses on gnr-2s-480: 50 and 77 MB.
-const REPLAY_BYTES: u64 = 45_000_000;
-const REPLAY_BYTES_PER_1000: u64 = 850;
+const REPLAY_BYTES: ByteSize = ByteSize(45_000_000);
+const REPLAY_BYTES_PER_1000: ByteSize = ByteSize(850);
 
 /// Where accesses come from.
 pub(crate) enum StepSource<'s> {
@@ -38,15 +40,15 @@ pub(crate) enum StepSource<'s> {
 
 impl StepSource<'_> {
     /// How many parts of it are reported as progress, given the recording's accesses.
-    pub(crate) fn parts(&self, accesses: u64) -> u64 {
+    pub(crate) fn parts(&self, accesses: Accesses) -> u64 {
         match self {
             StepSource::Stream { stream, .. } => stream.blocks() as u64,
-            StepSource::Recording { .. } => accesses,
+            StepSource::Recording { .. } => accesses.0,
         }
     }
 
     /// How many accesses a replay gets of it, given the recording's.
-    fn accesses(&self, accesses: u64) -> u64 {
+    fn accesses(&self, accesses: Accesses) -> Accesses {
         match self {
             StepSource::Stream { stream, .. } => accesses.saturating_sub(stream.left_out()),
             StepSource::Recording { .. } => accesses,
@@ -62,7 +64,7 @@ pub(crate) struct Supply<'s> {
     /// How many replays are begun at a time.
     pub(crate) at_once: usize,
     /// How many batches of as many are still to come at most.
-    pub(crate) waves: u64,
+    pub(crate) waves: usize,
     /// Bytes of all replays together.
     memory: usize,
     /// How many count at a time, at most: of more CPUs than were recorded each holds a tape of
@@ -83,7 +85,7 @@ impl<'s> Supply<'s> {
             source,
             moved,
             at_once,
-            waves: (replays.batches * replays.in_batch.div_ceil(at_once)) as u64,
+            waves: replays.batches * replays.in_batch.div_ceil(at_once),
             memory,
             counted_at_once: (replays.cpus.1 > 1).then(rayon::current_num_threads),
         }
@@ -138,7 +140,7 @@ impl Batches {
 /// The replays that a question is made of.
 pub(crate) struct Replays {
     /// How many accesses the recording has.
-    pub(crate) accesses: u64,
+    pub(crate) accesses: Accesses,
     /// The recording's CPUs, and how many each represents.
     pub(crate) cpus: (usize, usize),
     /// The most batches that can be needed.
@@ -151,9 +153,9 @@ pub(crate) struct Replays {
 
 impl Replays {
     /// How many to begin at a time, each of that many accesses.
-    fn at_once(&self, accesses: u64) -> usize {
-        let bytes = REPLAY_BYTES + accesses / 1000 * REPLAY_BYTES_PER_1000;
-        let by_memory = usize::try_from(BYTES_LEAST as u64 / bytes).unwrap_or(REPLAYS_MAX);
+    fn at_once(&self, accesses: Accesses) -> usize {
+        let bytes = REPLAY_BYTES + REPLAY_BYTES_PER_1000 * (accesses.0 / 1000);
+        let by_memory = usize::try_from(bytes.0).map_or(0, |bytes| BYTES_LEAST / bytes);
         let by_cpus = match self.cpus {
             (recorded, 1) => SIMULATED_CPUS_MAX / recorded,
             _ => SCALED_AT_ONCE,
@@ -215,7 +217,7 @@ mod tests {
 
     fn supply(memory: usize) -> Supply<'static> {
         let replays = Replays {
-            accesses: 1000,
+            accesses: Accesses(1000),
             cpus: (8, 1),
             batches: 1,
             in_batch: 8,
@@ -252,15 +254,15 @@ mod tests {
     #[test]
     fn variants_are_not_parted_without_need() {
         let replays = |in_batch, of_variant| Replays {
-            accesses: 1000,
+            accesses: Accesses(1000),
             cpus: (8, 1),
             batches: 1,
             in_batch,
             of_variant,
         };
-        assert_eq!(replays(20, 4).at_once(1000), 12);
-        assert_eq!(replays(20, 5).at_once(1000), 10);
-        let many = replays(8, 4).at_once(200_000_000);
+        assert_eq!(replays(20, 4).at_once(Accesses(1000)), 12);
+        assert_eq!(replays(20, 5).at_once(Accesses(1000)), 10);
+        let many = replays(8, 4).at_once(Accesses(200_000_000));
         assert_eq!(many, 3, "805 million bytes hold three of 215");
     }
 

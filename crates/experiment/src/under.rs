@@ -6,12 +6,12 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use linemate_answers::{Balance, Cycles};
+use linemate_answers::{Balance, CycleSum};
 use linemate_code::{Transfers, transfers};
 use linemate_machine::Machine;
 use linemate_recording::{
-    Access, Call, CpuId, Decoder, Error as RecordingError, GuestAddr, Mark, Marker, Recording,
-    Return, Role, VirtualTime, Visitor,
+    Access, Call, CpuId, Cycles, Decoder, Error as RecordingError, GuestAddr, Instructions, Mark,
+    Marker, Recording, Return, Role, VirtualTime, Visitor,
 };
 use linemate_replay::{Counts, Outcome};
 use linemate_session::shelf::{self, Digest, Part};
@@ -56,13 +56,13 @@ pub struct Under {
     /// How often it came onto a stack that it was not on.
     pub entered: u64,
     /// Instructions while it is on the stack that their CPU uses.
-    pub instructions: u64,
+    pub instructions: Instructions,
     /// Instructions of all CPUs' turns; where turns are not marked, from a turn's first event to its last.
-    pub all_instructions: u64,
+    pub all_instructions: Instructions,
     /// How well calls and returns fit.
     pub balance: Balance,
     /// By CPU, ascending: the time of the first access under it and of the last one, again and again.
-    spans: Vec<Vec<(u64, u64)>>,
+    spans: Vec<Vec<(VirtualTime, VirtualTime)>>,
     /// What distinguishes it from other questions.
     pub(crate) question: Digest,
 }
@@ -105,19 +105,19 @@ impl Under {
     }
 
     /// When the function is on the stack that a CPU uses: the times of the first access under it and of the last one, ascending.
-    pub fn spans(&self, cpu: CpuId) -> &[(u64, u64)] {
+    pub fn spans(&self, cpu: CpuId) -> &[(VirtualTime, VirtualTime)] {
         self.spans
             .get(usize::from(cpu.0))
             .map_or(&[], Vec::as_slice)
     }
 
     /// Its cycles, given the counts of its accesses.
-    pub fn cycles(&self, machine: &Machine, cpus: Cpus, counts: &Counts) -> Cycles {
+    pub fn cycles(&self, machine: &Machine, cpus: Cpus, counts: &Counts) -> CycleSum {
         cycles(self.instructions, machine, cpus, counts)
     }
 
     /// Those of the whole recording, given the counts of all accesses.
-    pub fn all_cycles(&self, machine: &Machine, cpus: Cpus, counts: &Counts) -> Cycles {
+    pub fn all_cycles(&self, machine: &Machine, cpus: Cpus, counts: &Counts) -> CycleSum {
         cycles(self.all_instructions, machine, cpus, counts)
     }
 
@@ -126,20 +126,20 @@ impl Under {
     pub(crate) fn covers(&self, access: &Access) -> bool {
         let spans = self.spans(access.cpu);
         // Spans do not overlap and ascend: a CPU is in one of them or in none.
-        let at = spans.partition_point(|(_, last)| *last < access.time.0);
+        let at = spans.partition_point(|(_, last)| *last < access.time);
         spans
             .get(at)
-            .is_some_and(|(first, _)| *first <= access.time.0)
+            .is_some_and(|(first, _)| *first <= access.time)
     }
 }
 
 /// Cycles of that many instructions of each recorded CPU's copies and of what they accessed.
-fn cycles(instructions: u64, machine: &Machine, cpus: Cpus, counts: &Counts) -> Cycles {
-    let hits = counts.accesses() * u64::from(machine.latency.l1);
-    Cycles {
-        instructions: instructions * u64::from(cpus.copies),
+fn cycles(instructions: Instructions, machine: &Machine, cpus: Cpus, counts: &Counts) -> CycleSum {
+    let hits = counts.accesses().cycles(Cycles(machine.latency.l1.into()));
+    CycleSum {
+        instructions: (instructions * u64::from(cpus.copies)).0,
         // An L1 hit is in the instruction's own cycle; what is beyond is stall, as in the replay.
-        stalls: counts.cycles() - hits,
+        stalls: (counts.cycles() - hits).0,
     }
 }
 
@@ -234,7 +234,7 @@ fn find(
             ..Under::default()
         },
         open: vec![false; cpus],
-        pending: vec![0; cpus],
+        pending: vec![Instructions::ZERO; cpus],
         running: None,
     };
     let mut decoder = Decoder::new();
@@ -253,7 +253,7 @@ struct Watcher<'c> {
     /// By CPU: whether its last access was under the function.
     open: Vec<bool>,
     /// By CPU: instructions of which it is not known yet whether they were under the function.
-    pending: Vec<u64>,
+    pending: Vec<Instructions>,
     /// The CPU that runs, and until when its instructions are counted.
     running: Option<(CpuId, VirtualTime)>,
 }
@@ -264,7 +264,7 @@ impl Watcher<'_> {
     fn run(&mut self, until: VirtualTime) {
         if let Some((cpu, since)) = &mut self.running {
             if let Some(pending) = self.pending.get_mut(usize::from(cpu.0)) {
-                *pending += until.0.saturating_sub(since.0);
+                *pending += until.since(*since);
             }
             *since = until;
         }
@@ -320,8 +320,8 @@ impl Visitor for Watcher<'_> {
             return;
         };
         match (under, spans.last_mut().filter(|_| *open)) {
-            (true, Some((_, last))) => *last = time.0,
-            (true, None) => spans.push((time.0, time.0)),
+            (true, Some((_, last))) => *last = time,
+            (true, None) => spans.push((time, time)),
             (false, _) => {}
         }
         *open = under;

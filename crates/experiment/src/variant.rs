@@ -115,7 +115,7 @@ impl Variant {
             if layout.map.is_none() && resize.align == ByteAlign::ONE {
                 continue;
             }
-            let bases = scene.objects[subject].keys().copied().map(GuestAddr);
+            let bases = scene.objects[subject].keys().copied();
             let bases: Vec<GuestAddr> = bases.collect();
             let moved = relocate(&bases, resize, &mut area);
             variant.relocated += moved.len();
@@ -275,8 +275,8 @@ impl Variant {
             }
             item.kind = access.kind;
         }
-        let offset = u64::from(step.offset);
-        let old = GuestAddr(step.access.addr.0.wrapping_sub(offset));
+        let offset = ByteOffset::from(step.offset);
+        let old = step.access.addr.wrapping_sub(offset);
         if edit.gone.contains(&old) {
             placed.fate = Fate::Removed;
             return emit(&item, placed);
@@ -287,16 +287,16 @@ impl Variant {
             base = *copy;
             placed.sharing = Sharing::OfCpu(step.access.cpu);
         }
-        let bytes = ByteSize(item.size.into());
+        let bytes = ByteSize::from(item.size);
         let Some(map) = &edit.map else {
-            return self.emit(GuestAddr(base.0.wrapping_add(offset)), &item, placed, emit);
+            return self.emit(base.wrapping_add(offset), &item, placed, emit);
         };
-        let at = map.at(ByteOffset(offset));
+        let at = map.at(offset);
         // Most accesses are to one member, which moves as a whole; only others are taken apart.
         if let (To::Byte(new), true) = (at.to, at.run >= bytes) {
-            return self.emit(GuestAddr(base.0.wrapping_add(new.0)), &item, placed, emit);
+            return self.emit(base.wrapping_add(new), &item, placed, emit);
         }
-        let parts = map.parts(ByteOffset(offset), bytes);
+        let parts = map.parts(offset, bytes);
         if parts.is_empty() {
             placed.fate = Fate::Removed;
             return emit(&item, placed);
@@ -304,7 +304,7 @@ impl Variant {
         for part in parts {
             // No part is longer than the access, which is at most 64 bytes.
             item.size = part.bytes.0.clamp(1, bytes.0) as u8;
-            let addr = GuestAddr(base.0.wrapping_add(part.offset.0));
+            let addr = base.wrapping_add(part.offset);
             self.emit(addr, &item, placed, &mut emit)?;
         }
         Ok(())
@@ -321,15 +321,15 @@ impl Variant {
         placed.addr = self.frames.place(addr);
         // Pages of per-CPU memory are in frames that are not adjacent, so what crosses one is two
         // accesses.
-        let before = PAGE - addr.0 % PAGE;
-        let there = self.frames.place(GuestAddr(addr.0.wrapping_add(before)));
-        let together = placed.addr.0.wrapping_add(before) == there.0;
-        if u64::from(item.size) <= before || together {
+        let before = ByteSize(PAGE - addr.0 % PAGE);
+        let there = self.frames.place(addr.wrapping_add(before));
+        let together = placed.addr.wrapping_add(before) == there;
+        if ByteSize::from(item.size) <= before || together {
             return emit(item, placed);
         }
         let mut part = Item {
             // Less than the access's size.
-            size: before as u8,
+            size: before.0 as u8,
             ..*item
         };
         emit(&part, placed)?;

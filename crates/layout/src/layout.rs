@@ -36,7 +36,7 @@ pub struct Layout {
 impl Layout {
     /// How many lines an object touches that starts at a line's start.
     pub fn lines(&self, line: LineSize) -> u64 {
-        self.size.0.div_ceil(line.bytes())
+        self.size.lines(line)
     }
 
     /// The offset in this layout of the byte at `offset` of the recorded layout; `None` if its

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use common::{kernel, linemate, record, story, workload};
 use linemate_answers::{CostsDocument, WhatIfDocument};
 use linemate_experiment::Under;
-use linemate_recording::{CpuId, Event, GuestAddr, Recording};
+use linemate_recording::{CpuId, Event, GuestAddr, Recording, VirtualTime};
 use linemate_session::Session;
 use linemate_testkit::calls::{NAMES, image, tree};
 use linemate_testkit::elf;
@@ -267,8 +267,8 @@ fn stacks_agree_with_the_calls_that_the_recorder_watched() {
             assert!(under.entered.abs_diff(count) <= 1, "{}", function.name);
             for call in &calls {
                 let spans = under.spans(call.cpu);
-                let at = spans.partition_point(|(_, last)| *last < call.entry);
-                let (first, last) = spans[at];
+                let at = spans.partition_point(|(_, last)| last.0 < call.entry);
+                let (VirtualTime(first), VirtualTime(last)) = spans[at];
                 let begins = first >= call.entry || call.entry == call.ret;
                 assert!(
                     begins && last <= call.ret,

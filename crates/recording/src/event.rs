@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use linemate_units::{CpuId, GuestAddr};
+use linemate_units::{CpuId, GuestAddr, Instructions};
 use serde::{Deserialize, Serialize};
 
 /// Guest instructions retired by **all** CPUs since recording started.
@@ -13,8 +13,16 @@ use serde::{Deserialize, Serialize};
 /// In deterministic mode QEMU runs the CPUs in turn, so this is one clock for the whole guest: it
 /// never goes back along the stream. In parallel mode it is the CPU's own count and only monotonic
 /// per CPU.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct VirtualTime(pub u64);
+
+impl VirtualTime {
+    /// The instructions since then; none if that is later.
+    #[inline]
+    pub fn since(self, start: VirtualTime) -> Instructions {
+        Instructions(self.0.saturating_sub(start.0))
+    }
+}
 
 /// Index of a function in the recording's function table ([`crate::FunctionTable`]).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

@@ -36,7 +36,7 @@ pub use event::*;
 pub use format::{Version, is_recording};
 pub use function::*;
 pub use grid::TimeGrid;
-pub use linemate_units::{CpuId, GuestAddr, PAGE};
+pub use linemate_units::{Accesses, CpuId, Cycles, GuestAddr, Instructions, PAGE};
 pub use payload::{Metadata, Moment};
 pub use programs::{
     CodeRange, FIRST_CODE_PAGE, MAX_CODE_PAGES, ProgramFile, ProgramFiles, code_page_digest,

@@ -65,20 +65,20 @@ impl Cost {
     fn add_counts(&mut self, counts: &Counts) {
         for cause in Cause::ALL {
             let tally = counts.cause(cause);
-            self.misses += tally.count;
-            self.cycles += tally.cycles;
+            self.misses += tally.count.0;
+            self.cycles += tally.cycles.0;
             match cause {
                 Cause::TrueSharing => {
-                    self.true_sharing_misses += tally.count;
-                    self.true_cycles += tally.cycles;
+                    self.true_sharing_misses += tally.count.0;
+                    self.true_cycles += tally.cycles.0;
                 }
                 Cause::FalseSharing => {
-                    self.false_sharing_misses += tally.count;
-                    self.false_cycles += tally.cycles;
+                    self.false_sharing_misses += tally.count.0;
+                    self.false_cycles += tally.cycles.0;
                 }
                 Cause::Capacity => {
-                    self.capacity_misses += tally.count;
-                    self.capacity_cycles += tally.cycles;
+                    self.capacity_misses += tally.count.0;
+                    self.capacity_cycles += tally.cycles.0;
                 }
                 // Only in the sums of all misses; no remedy is about them.
                 Cause::Cold | Cause::Unshared => {}
@@ -144,7 +144,7 @@ impl MeasuredCosts {
             meetings: classes.follower.finish(),
             ..MeasuredCosts::default()
         };
-        costs.whole.accesses = outcome.accesses;
+        costs.whole.accesses = outcome.accesses.0;
         costs.whole.add_counts(&outcome.totals);
         for ((row, site), accesses) in classes.sites.into_iter().zip(classes.accesses) {
             let mut cost = Cost {

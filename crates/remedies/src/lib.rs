@@ -120,7 +120,7 @@ pub fn find(session: &Session<'_>, options: &RemedyOptions) -> Result<RemedyList
         recorded_cpus: cpus.recorded,
         seed: options.seed,
         interleavings: options.interleavings,
-        accesses: scene.accesses,
+        accesses: scene.accesses.0,
         whole: stake(&costs.whole),
         remedies,
         left_out,

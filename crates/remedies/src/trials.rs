@@ -62,7 +62,7 @@ fn gain(effect: Effect) -> Gain {
         types: effect.types,
         misses: effect.misses,
         whole: effect.whole,
-        skipped: effect.skipped,
+        skipped: effect.skipped.0,
     }
 }
 

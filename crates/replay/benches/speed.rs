@@ -22,7 +22,7 @@ use std::io::Write;
 use std::time::Instant;
 
 use linemate_machine::{Machine, Mechanism, find};
-use linemate_recording::{Access, AccessKind, CpuId, GuestAddr, VirtualTime};
+use linemate_recording::{Access, AccessKind, Accesses, CpuId, GuestAddr, VirtualTime};
 use linemate_replay::{
     Clones, Config, Interleaving, KeyId, Outcome, Placed, Replay, Sharing, SiteId,
 };
@@ -228,14 +228,14 @@ fn main() -> std::io::Result<()> {
             "{name}: {done} accesses in {seconds:.2} s, of which {cpu:.2} s on a processor: \
              {:.1} M accesses per processor second, {:.1} M per second, peak {} MiB; {} left their core, {} HITM, \
              {} cycles",
-            done as f64 / cpu / 1e6,
-            done as f64 / seconds / 1e6,
+            f64::from(done) / cpu / 1e6,
+            f64::from(done) / seconds / 1e6,
             peak_mib(),
             outcome
                 .sites
                 .iter()
                 .map(linemate_replay::Counts::accesses)
-                .sum::<u64>(),
+                .sum::<Accesses>(),
             outcome.totals.hitm().count,
             outcome.cycles,
         )?;

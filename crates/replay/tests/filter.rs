@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use linemate_machine::{L1Stride, L2Streamer, LineSize, Machine, Overlap, find};
-use linemate_recording::{Access, AccessKind, CpuId, GuestAddr, VirtualTime};
+use linemate_recording::{Access, AccessKind, Accesses, CpuId, Cycles, GuestAddr, VirtualTime};
 use linemate_replay::{
     AsRecorded, Begins, Clones, Config, Dependence, Dependences, Fate, FetchedAhead, Filter,
     Interleaving, Item, KeyId, Outcome, Placed, Replay, Seen, Sharing, SiteId, SliceHead, Slicer,
@@ -153,8 +153,8 @@ fn filtered_pass(
                     replay.add(&item, *placed).unwrap();
                     rest = &rest[1..];
                 } else {
-                    let mut kinds = [0; 3];
-                    kinds[access.kind as usize] = 1;
+                    let mut kinds = [Accesses::ZERO; 3];
+                    kinds[access.kind as usize] = Accesses::ONE;
                     replay.add_hits(placed.key, kinds).unwrap();
                     replay.add_site_hits(placed.site, kinds).unwrap();
                 }
@@ -344,7 +344,7 @@ proptest! {
 #[test]
 fn prefetchers_fetch_and_misses_overlap_on_such_recordings() {
     let mut runner = TestRunner::deterministic();
-    let (mut sum, mut overlapped) = (FetchedAhead::default(), 0);
+    let (mut sum, mut overlapped) = (FetchedAhead::default(), Cycles::ZERO);
     for _ in 0..200 {
         let steps = recordings().new_tree(&mut runner).unwrap().current();
         let mut machine = with_prefetchers(small(false, LineSize::B64), (true, true));
@@ -360,7 +360,10 @@ fn prefetchers_fetch_and_misses_overlap_on_such_recordings() {
         sum.late += fetched.late;
     }
     assert!(
-        sum.l2_streamer > 1000 && sum.l1_stride > 100 && sum.late > 100 && overlapped > 100_000,
+        sum.l2_streamer > 1000
+            && sum.l1_stride > 100
+            && sum.late > 100
+            && overlapped > Cycles(100_000),
         "{sum:?} {overlapped}"
     );
 }

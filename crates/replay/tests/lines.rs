@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use linemate_machine::{Machine, find};
-use linemate_recording::{Access, AccessKind, TimeGrid};
+use linemate_recording::{Access, AccessKind, Accesses, Cycles, Instructions, TimeGrid};
 use linemate_replay::{
     AsRecorded, Config, Counts, Fate, Interleaving, KeyId, LineView, MachinePlaces, NoClones,
     Outcome, Placed, Placement, Replay, SiteId, Source, Tally, Transfer, TransferTime,
@@ -49,7 +49,10 @@ fn device_registers_are_not_shared_memory() {
         ..AsRecorded.place(access)
     };
     let outcome = run(device, &accesses);
-    assert_eq!((outcome.accesses, outcome.uncached), (4, 4));
+    assert_eq!(
+        (outcome.accesses, outcome.uncached),
+        (Accesses(4), Accesses(4))
+    );
     assert_eq!(
         (outcome.totals, outcome.pairs.len()),
         (Counts::default(), 0)
@@ -96,7 +99,10 @@ fn lines_hold_what_keys_and_sites_hold_to_the_last_cycle() {
     };
     let outcome = run(place, &accesses);
     let left = outcome.totals.left_core();
-    assert!(outcome.totals.source(Source::L1).count > 50, "some hit");
+    assert!(
+        outcome.totals.source(Source::L1).count > Accesses(50),
+        "some hit"
+    );
     assert!(outcome.lines.len() > 3 && outcome.uncontested.len() > 3);
     assert_eq!(by_line(&outcome), left);
     let mut sites = Tally::default();
@@ -104,25 +110,37 @@ fn lines_hold_what_keys_and_sites_hold_to_the_last_cycle() {
         sites.merge(site.left_core());
     }
     assert_eq!(sites, left);
-    let hitm: u64 = outcome.lines.iter().map(LineView::hitm).sum();
+    let hitm: Accesses = outcome.lines.iter().map(LineView::hitm).sum();
     assert_eq!(hitm, outcome.totals.hitm().count);
     let cells = || outcome.lines.iter().flat_map(|line| &line.cells);
     let count = |source| outcome.totals.source(source).count;
     let distances = [Source::HitmDomain, Source::HitmSocket, Source::HitmRemote];
     for (at, source) in distances.into_iter().enumerate() {
         assert_eq!(
-            cells().map(|cell| cell.hitm[at]).sum::<u64>(),
+            cells().map(|cell| cell.hitm[at]).sum::<Accesses>(),
             count(source)
         );
     }
     let forwards = count(Source::ForwardSocket) + count(Source::ForwardRemote);
-    assert_eq!(cells().map(|cell| cell.forwards).sum::<u64>(), forwards);
+    assert_eq!(
+        cells().map(|cell| cell.forwards).sum::<Accesses>(),
+        forwards
+    );
     let upgrades = count(Source::Upgrade);
-    assert!(upgrades > 0);
-    assert_eq!(cells().map(|cell| cell.upgrades).sum::<u64>(), upgrades);
+    assert!(upgrades > Accesses(0));
+    assert_eq!(
+        cells().map(|cell| cell.upgrades).sum::<Accesses>(),
+        upgrades
+    );
     let transfers = &outcome.transfers;
-    assert_eq!(transfers.pairs.iter().map(|p| p.count).sum::<u64>(), hitm);
-    assert_eq!(transfers.times.iter().map(|t| t.count).sum::<u64>(), hitm);
+    assert_eq!(
+        transfers.pairs.iter().map(|p| p.count).sum::<Accesses>(),
+        hitm
+    );
+    assert_eq!(
+        transfers.times.iter().map(|t| t.count).sum::<Accesses>(),
+        hitm
+    );
 }
 
 #[test]
@@ -157,14 +175,17 @@ fn a_transfer_is_known_by_place_by_who_and_by_when() {
     assert_eq!(outcome.transfers.places, MachinePlaces::Cpu);
     assert_eq!(
         outcome.transfers.pairs,
-        [pair(2, 16, (0, 1), 4), pair(0x200, 0, (1, 0), 1)]
+        [
+            pair(2, 16, (0, 1), Accesses(4)),
+            pair(0x200, 0, (1, 0), Accesses(1))
+        ]
     );
     assert_eq!(
         outcome.transfers.times,
         [
-            time(2, 16, (1, 0), 3),
-            time(2, 16, (1, 1), 1),
-            time(0x200, 0, (0, 1), 1)
+            time(2, 16, (1, 0), Accesses(3)),
+            time(2, 16, (1, 1), Accesses(1)),
+            time(0x200, 0, (0, 1), Accesses(1))
         ]
     );
 }
@@ -187,7 +208,10 @@ fn many_cpus_are_distinguished_by_the_domains_of_their_caches() {
     assert_eq!(transfers.places, MachinePlaces::Domain);
     assert_ne!(domain(0), domain(39));
     let pair = transfers.pairs[0];
-    assert_eq!((pair.from, pair.to, pair.count), (domain(0), domain(39), 1));
+    assert_eq!(
+        (pair.from, pair.to, pair.count),
+        (domain(0), domain(39), Accesses(1))
+    );
 }
 
 #[test]
@@ -210,11 +234,14 @@ fn a_line_is_held_from_its_first_hand_over_on_and_waiting_is_apart() {
     assert_eq!((line.addr.0, line.instance, line.lines), (A, 0, 1));
     let (hitm, waited) = (outcome.keys[0].hitm(), outcome.keys[0].waited);
     assert!(
-        waited > 0,
+        waited > Cycles(0),
         "the second store comes while the first is served"
     );
-    assert_eq!((line.requests.count, hitm.count), (9, 9));
+    assert_eq!(
+        (line.requests.count, hitm.count),
+        (Accesses(9), Accesses(9))
+    );
     assert_eq!(line.requests.cycles, hitm.cycles - waited);
     // From each slice's first access to its last.
-    assert_eq!(outcome.instructions, [4, 4]);
+    assert_eq!(outcome.instructions, [4, 4].map(Instructions));
 }

@@ -11,7 +11,9 @@ use std::sync::Arc;
 
 use common::machine;
 use linemate_machine::{L1Stride, L2Streamer, LogicalCpu, Machine, Overlap};
-use linemate_recording::{Access, AccessKind, CpuId, GuestAddr, PAGE, VirtualTime};
+use linemate_recording::{
+    Access, AccessKind, Accesses, CpuId, Cycles, GuestAddr, PAGE, VirtualTime,
+};
 use linemate_replay::{
     AsRecorded, Cause, Config, Dependence, Dependences, Interleaving, NoClones, Outcome, Replay,
     Source, Tally,
@@ -133,7 +135,10 @@ fn run(machine: &Machine, from: From<'_>, ops: &[Op]) -> Outcome {
 }
 
 fn tally(count: u64, cycles: u64) -> Tally {
-    Tally { count, cycles }
+    Tally {
+        count: Accesses(count),
+        cycles: Cycles(cycles),
+    }
 }
 
 /// Lines that follow each other in no direction: one of each page, with the distance between them growing.
@@ -168,9 +173,9 @@ fn a_pointer_chase_costs_its_latencies() {
         let outcome = run(&machine, &[(1, &[1])], &ops);
         let memory = outcome.totals.source(Source::DramLocal);
         assert_eq!(memory, tally(100, 100 * MEMORY));
-        assert_eq!(outcome.overlapped, 0);
+        assert_eq!(outcome.overlapped, Cycles(0));
         // The first load is at instruction 0.
-        assert_eq!(outcome.cycles, 99 * 2 + 100 * (MEMORY - 4));
+        assert_eq!(outcome.cycles, Cycles(99 * 2 + 100 * (MEMORY - 4)));
     }
 }
 
@@ -182,13 +187,13 @@ fn an_independent_gather_costs_its_longest_misses() {
         let waves = n.div_ceil(u64::from(outstanding));
         assert_eq!(
             outcome.cycles,
-            (n - 1) * 2 + waves * (MEMORY - 4),
+            Cycles((n - 1) * 2 + waves * (MEMORY - 4)),
             "{n} with {outstanding} at a time"
         );
         let memory = outcome.totals.source(Source::DramLocal);
-        assert_eq!(memory.count, n);
-        assert_eq!(memory.cycles, n * 4 + waves * (MEMORY - 4));
-        assert_eq!(outcome.overlapped, (n - waves) * (MEMORY - 4));
+        assert_eq!(memory.count, Accesses(n));
+        assert_eq!(memory.cycles, Cycles(n * 4 + waves * (MEMORY - 4)));
+        assert_eq!(outcome.overlapped, Cycles((n - waves) * (MEMORY - 4)));
         // Without the mechanism, or without knowing where addresses come from, each one costs its
         // full latency.
         let all = n * MEMORY;
@@ -204,11 +209,11 @@ fn the_window_bounds_what_overlaps() {
     // 10 instructions apart: a window of 40 has a miss and the three after it.
     let ops = loads(&scattered(40), 10);
     let outcome = run(&overlap(40, 64), &[(1, &[])], &ops);
-    assert_eq!(outcome.overlapped, 30 * (MEMORY - 4));
+    assert_eq!(outcome.overlapped, Cycles(30 * (MEMORY - 4)));
     let outcome = run(&overlap(41, 64), &[(1, &[])], &ops);
-    assert_eq!(outcome.overlapped, 32 * (MEMORY - 4));
+    assert_eq!(outcome.overlapped, Cycles(32 * (MEMORY - 4)));
     let outcome = run(&overlap(10, 64), &[(1, &[])], &ops);
-    assert_eq!(outcome.overlapped, 0);
+    assert_eq!(outcome.overlapped, Cycles(0));
 }
 
 #[test]
@@ -221,11 +226,11 @@ fn two_chases_side_by_side_cost_one() {
         .collect();
     let from: From<'_> = &[(1, &[1]), (2, &[2])];
     let outcome = run(&overlap(512, 12), from, &ops);
-    assert_eq!(outcome.overlapped, 50 * (MEMORY - 4));
+    assert_eq!(outcome.overlapped, Cycles(50 * (MEMORY - 4)));
     // The same two, but the second one's addresses come from the first one's loads as well.
     let from: From<'_> = &[(1, &[1]), (2, &[1, 2])];
     let outcome = run(&overlap(512, 12), from, &ops);
-    assert_eq!(outcome.overlapped, 49 * (MEMORY - 4));
+    assert_eq!(outcome.overlapped, Cycles(49 * (MEMORY - 4)));
 }
 
 #[test]
@@ -248,11 +253,11 @@ fn arguments_come_from_outside_of_the_function() {
     let run = |dependences| run_with(&overlap(512, 30), cpus.clone(), dependences, &[&ops]);
     // The caller's chase costs its ten latencies, and the last pair of fields one more.
     let outcome = run(dependences.clone());
-    assert_eq!(outcome.overlapped, (30 - 11) * (MEMORY - 4));
+    assert_eq!(outcome.overlapped, Cycles((30 - 11) * (MEMORY - 4)));
     // If the second field's address comes from the first field as well, it costs one more.
     dependences.insert(GuestAddr(11), of(&[10], function()));
     let outcome = run(dependences);
-    assert_eq!(outcome.overlapped, (30 - 12) * (MEMORY - 4));
+    assert_eq!(outcome.overlapped, Cycles((30 - 12) * (MEMORY - 4)));
 }
 
 #[test]
@@ -266,7 +271,7 @@ fn a_shorter_miss_after_a_longer_one_is_free() {
     let from: From<'_> = &[(1, &[]), (2, &[]), (3, &[])];
     let outcome = run(&overlap(512, 12), from, &ops);
     assert_eq!(outcome.totals.source(Source::L2), tally(1, 4));
-    assert_eq!(outcome.overlapped, 10);
+    assert_eq!(outcome.overlapped, Cycles(10));
 }
 
 #[test]
@@ -279,7 +284,7 @@ fn an_atomic_overlaps_with_nothing() {
     ];
     let from: From<'_> = &[(1, &[]), (2, &[])];
     let outcome = run(&overlap(512, 12), from, &ops);
-    assert_eq!(outcome.overlapped, 0);
+    assert_eq!(outcome.overlapped, Cycles(0));
     // The same for one that hits in L1.
     let ops = [
         Op(2, AccessKind::Rmw, addrs[1], 1),
@@ -288,12 +293,12 @@ fn an_atomic_overlaps_with_nothing() {
         load(1, addrs[2], 1),
     ];
     let outcome = run(&overlap(512, 12), from, &ops);
-    assert_eq!(outcome.overlapped, 0);
-    assert_eq!(outcome.totals.source(Source::L1).count, 1);
+    assert_eq!(outcome.overlapped, Cycles(0));
+    assert_eq!(outcome.totals.source(Source::L1).count, Accesses(1));
     // A store is: it overlaps with what is before and after it.
     let ops = ops.map(|Op(pc, _, addr, gap)| Op(pc, AccessKind::Store, addr, gap));
     let outcome = run(&overlap(512, 12), from, &ops);
-    assert_eq!(outcome.overlapped, 2 * (MEMORY - 4));
+    assert_eq!(outcome.overlapped, Cycles(2 * (MEMORY - 4)));
 }
 
 #[test]
@@ -306,8 +311,8 @@ fn threads_of_a_core_share_its_window() {
         run_on(&overlap(512, 8), cpus, from, &[&first, &second])
     };
     // CPU 8 is the second thread of core 0, CPU 1 is another core of the domain.
-    assert_eq!(on([0, 1]).overlapped, 2 * 7 * (MEMORY - 4));
-    assert_eq!(on([0, 8]).overlapped, 2 * 6 * (MEMORY - 4));
+    assert_eq!(on([0, 1]).overlapped, Cycles(2 * 7 * (MEMORY - 4)));
+    assert_eq!(on([0, 8]).overlapped, Cycles(2 * 6 * (MEMORY - 4)));
 }
 
 #[test]
@@ -355,7 +360,7 @@ fn what_comes_late_is_waited_for() {
         tally(5, 3 * MEMORY + 280 + 14)
     );
     // Nobody had them before: late or not, they are cold.
-    assert_eq!(outcome.totals.cause(Cause::Cold).count, 5);
+    assert_eq!(outcome.totals.cause(Cause::Cold).count, Accesses(5));
     assert_eq!(outcome.fetched_ahead.late, 2);
 }
 
@@ -370,8 +375,8 @@ fn a_stream_is_forgotten_for_others() {
         let outcome = run(&streamer(3, 2, 20), &[], &loads(&walk(pages), 1000));
         outcome.totals.source(Source::DramLocal).count
     };
-    assert_eq!(missed(4), 4 * 3);
-    assert_eq!(missed(5), 5 * 20);
+    assert_eq!(missed(4), Accesses(4 * 3));
+    assert_eq!(missed(5), Accesses(5 * 20));
 }
 
 #[test]
@@ -419,6 +424,6 @@ fn no_prefetcher_takes_a_line_away() {
     let own = [Op(2, AccessKind::Store, BASE + 4 * LINE, 1)];
     let cpus = vec![LogicalCpu(0), LogicalCpu(1)];
     let outcome = run_on(&streamer(2, 2, 20), cpus, &[], &[&own, &walk]);
-    assert_eq!(outcome.totals.source(Source::HitmDomain).count, 1);
-    assert_eq!(outcome.totals.source(Source::L2).count, 3);
+    assert_eq!(outcome.totals.source(Source::HitmDomain).count, Accesses(1));
+    assert_eq!(outcome.totals.source(Source::L2).count, Accesses(3));
 }

@@ -75,7 +75,7 @@ fn replayed(row: &[u64]) -> [u64; 4] {
             .unwrap();
     }
     let totals = replay.finish().0.totals;
-    [Source::L1, Source::L2, Source::Llc, Source::DramLocal].map(|s| totals.source(s).count)
+    [Source::L1, Source::L2, Source::Llc, Source::DramLocal].map(|s| totals.source(s).count.0)
 }
 
 #[test]

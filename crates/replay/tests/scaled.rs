@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use linemate_machine::{LogicalCpu, Machine, find};
-use linemate_recording::{Access, AccessKind, CpuId, GuestAddr, VirtualTime};
+use linemate_recording::{Access, AccessKind, Accesses, CpuId, GuestAddr, VirtualTime};
 use linemate_replay::{
     Accounts, Code, Config, Copies, Fate, Interleaving, KeyId, Mixing, NoClones, Outcome, Placed,
     Replay, Retention, Scaled, Scaling, Sharing, SiteId, Tape, join,
@@ -203,7 +203,7 @@ fn waiting_for_a_lock_is_the_machine_repairmans() {
             let recorded = one_lock(rounds, think, hold);
             let scaling = Scaling::new(copies);
             let found = scaled(&machine, &recorded, Retention::Shared, code(), scaling, 3);
-            let throughput = f64::from(copies) * rounds as f64 / found.cycles as f64;
+            let throughput = f64::from(copies) * rounds as f64 / f64::from(found.cycles);
             let expected = repairman(copies.into(), think + 1.0, hold + 1.0);
             let error = throughput / expected - 1.0;
             assert!(
@@ -254,14 +254,14 @@ fn a_line_that_all_write_is_a_server() {
             1,
         );
         let transfers = f64::from(copies) * rounds as f64;
-        let used = transfers * 200.0 / found.cycles as f64;
+        let used = transfers * 200.0 / f64::from(found.cycles);
         assert!(
             (used / busy - 1.0).abs() < 0.05,
             "{copies}: {used} for {busy}"
         );
         if copies == 480 {
             // Each waits for all others but those who think: 480 x 200 - 10,000.
-            let wait = found.totals.cycles() as f64 / transfers;
+            let wait = f64::from(found.totals.cycles()) / transfers;
             assert!(
                 (wait / (480.0 * 200.0 - 10_000.0) - 1.0).abs() < 0.05,
                 "{wait}"
@@ -312,10 +312,10 @@ fn every_access_is_made_once_by_each_group() {
         let scaling = Scaling::new(copies);
         let found = scaled(&machine, &recorded, Retention::Shared, code(), scaling, 1);
         let expected = recorded.accesses.len() as u64 * u64::from(copies);
-        assert_eq!(found.totals.accesses(), expected);
-        assert_eq!(found.accesses, expected);
-        let keys: u64 = found.keys.iter().map(|counts| counts.accesses()).sum();
-        assert_eq!(keys, expected);
+        assert_eq!(found.totals.accesses(), Accesses(expected));
+        assert_eq!(found.accesses, Accesses(expected));
+        let keys: Accesses = found.keys.iter().map(|counts| counts.accesses()).sum();
+        assert_eq!(keys, Accesses(expected));
         let again = scaled(&machine, &recorded, Retention::Shared, code(), scaling, 1);
         assert!(again == found, "not the same twice");
         let other = scaled(&machine, &recorded, Retention::Shared, code(), scaling, 2);
@@ -341,7 +341,7 @@ fn two_levels_are_as_good_as_one() {
                         scaling,
                         interleaving,
                     );
-                    found.totals.left_core().cycles as f64
+                    f64::from(found.totals.left_core().cycles)
                 };
                 (1..5).map(of).sum::<f64>()
             };
@@ -375,7 +375,7 @@ fn groups_meet_where_mixing_lets_them() {
         };
         let found = scaled(&machine, &recorded, Retention::Shared, code(), scaling, 1);
         use linemate_replay::Source::{HitmDomain, HitmRemote, HitmSocket};
-        let count = |source| found.totals.source(source).count as f64;
+        let count = |source| f64::from(found.totals.source(source).count);
         let all = count(HitmDomain) + count(HitmSocket) + count(HitmRemote);
         assert!(all > 10_000.0, "{mixing:?}: {all}");
         [HitmDomain, HitmSocket, HitmRemote].map(|source| count(source) / all)
@@ -427,8 +427,8 @@ fn what_grows_is_made_as_often_as_it_grows() {
         );
         // Of key 0 all but the lock's acquisitions are of that site.
         let acquired = once.keys[0].rmws;
-        let plain = (once.keys[0].accesses() - acquired) as f64 * f64::from(factor);
-        let found = (grown.keys[0].accesses() - acquired) as f64;
+        let plain = f64::from(once.keys[0].accesses() - acquired) * f64::from(factor);
+        let found = f64::from(grown.keys[0].accesses() - acquired);
         assert!(
             (found - plain).abs() <= 0.05 * plain,
             "{factor}: {found} for {plain}"
@@ -459,5 +459,5 @@ fn a_lock_that_is_not_let_go_is_reported() {
         1,
     );
     assert!(found.scaled.unwrap().unreleased > 0);
-    assert_eq!(found.totals.rmws, 200 * 16);
+    assert_eq!(found.totals.rmws, Accesses(200 * 16));
 }

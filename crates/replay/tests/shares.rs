@@ -7,7 +7,7 @@ mod common;
 
 use common::machine;
 use linemate_machine::LogicalCpu;
-use linemate_recording::{Access, AccessKind};
+use linemate_recording::{Access, AccessKind, Accesses};
 use linemate_replay::{AsRecorded, Clones, Config, Interleaving, NoClones, Replay, Source};
 use linemate_testkit::accesses::access;
 
@@ -27,7 +27,7 @@ fn read(time: u64, cpu: u16, addr: u64) -> Access {
 }
 
 /// Accesses that memory served when CPUs at these places go through that many lines each, twice.
-fn from_memory(places: &[u16], lines: u64, share: bool) -> u64 {
+fn from_memory(places: &[u16], lines: u64, share: bool) -> Accesses {
     let machine = machine(&[("size = 512\nways = 8", "size = 32768\nways = 8")]);
     let config = Config {
         cpus: Some(places.iter().map(|place| LogicalCpu(*place)).collect()),
@@ -53,17 +53,17 @@ fn from_memory(places: &[u16], lines: u64, share: bool) -> u64 {
 #[test]
 fn a_share_of_a_cache_holds_as_much_less() {
     // 512 lines, of which a quarter for each of the domain's CPUs 0, 1, 8 and 9.
-    assert_eq!(from_memory(&[0], 400, false), 400);
-    assert_eq!(from_memory(&[0], 400, true), 800);
-    assert_eq!(from_memory(&[0], 48, true), 48);
-    assert_eq!(from_memory(&[0, 1, 8, 9], 48, true), 4 * 48);
+    assert_eq!(from_memory(&[0], 400, false), Accesses(400));
+    assert_eq!(from_memory(&[0], 400, true), Accesses(800));
+    assert_eq!(from_memory(&[0], 48, true), Accesses(48));
+    assert_eq!(from_memory(&[0, 1, 8, 9], 48, true), Accesses(4 * 48));
     // One CPU each in two domains: each has a quarter of its own.
-    assert_eq!(from_memory(&[0, 2], 48, true), 2 * 48);
-    assert_eq!(from_memory(&[0, 2], 400, true), 2 * 800);
+    assert_eq!(from_memory(&[0, 2], 48, true), Accesses(2 * 48));
+    assert_eq!(from_memory(&[0, 2], 400, true), Accesses(2 * 800));
 }
 
 /// How many accesses leave their core when these CPUs go through lines twice, each through its own (`apart`) or all through the same.
-fn leaving(logical: &[u16], lines: u64, apart: bool, share: bool) -> u64 {
+fn leaving(logical: &[u16], lines: u64, apart: bool, share: bool) -> Accesses {
     // L2: 4 ways of one set; L1: 2. The last-level cache has room for everything.
     let machine = machine(&[("size = 512\nways = 8", "size = 65536\nways = 64")]);
     let config = Config {
@@ -92,22 +92,22 @@ fn leaving(logical: &[u16], lines: u64, apart: bool, share: bool) -> u64 {
 #[test]
 fn threads_of_a_core_share_its_caches() {
     // CPU 8 is the second thread of CPU 0's core, CPU 1 is another core. What one thread brought the other has.
-    assert_eq!(leaving(&[0, 1], 4, false, false), 2 * 4);
-    assert_eq!(leaving(&[0, 8], 4, false, false), 4);
+    assert_eq!(leaving(&[0, 1], 4, false, false), Accesses(2 * 4));
+    assert_eq!(leaving(&[0, 8], 4, false, false), Accesses(4));
     // Four lines stay in four ways, not four of each thread.
-    assert_eq!(leaving(&[0], 4, true, false), 4);
-    assert_eq!(leaving(&[0, 1], 4, true, false), 2 * 4);
-    assert_eq!(leaving(&[0, 8], 4, true, false), 2 * 2 * 4);
-    assert_eq!(leaving(&[0, 8], 2, true, false), 2 * 2);
+    assert_eq!(leaving(&[0], 4, true, false), Accesses(4));
+    assert_eq!(leaving(&[0, 1], 4, true, false), Accesses(2 * 4));
+    assert_eq!(leaving(&[0, 8], 4, true, false), Accesses(2 * 2 * 4));
+    assert_eq!(leaving(&[0, 8], 2, true, false), Accesses(2 * 2));
 }
 
 #[test]
 fn a_share_leaves_a_thread_its_part_of_the_core() {
     // Half of the ways: two lines stay, four do not.
-    assert_eq!(leaving(&[0], 4, true, true), 2 * 4);
-    assert_eq!(leaving(&[0], 2, true, true), 2);
-    assert_eq!(leaving(&[0, 1], 4, true, true), 2 * 2 * 4);
+    assert_eq!(leaving(&[0], 4, true, true), Accesses(2 * 4));
+    assert_eq!(leaving(&[0], 2, true, true), Accesses(2));
+    assert_eq!(leaving(&[0, 1], 4, true, true), Accesses(2 * 2 * 4));
     // Where both threads are replayed, nothing is taken from them.
-    assert_eq!(leaving(&[0, 8], 2, true, true), 2 * 2);
-    assert_eq!(leaving(&[0, 8], 4, false, true), 4);
+    assert_eq!(leaving(&[0, 8], 2, true, true), Accesses(2 * 2));
+    assert_eq!(leaving(&[0, 8], 4, false, true), Accesses(4));
 }

@@ -6,7 +6,7 @@ mod common;
 
 use common::machine;
 use linemate_machine::Machine;
-use linemate_recording::{Access, AccessKind};
+use linemate_recording::{Access, AccessKind, Accesses};
 use linemate_replay::{
     AsRecorded, Cause, Config, Counts, Interleaving, NoClones, Outcome, Replay, Source, WarmUp,
 };
@@ -62,17 +62,17 @@ fn what_fits_the_caches_costs_nothing_and_what_does_not_is_capacity() {
     // 2 lines in L1, 4 more in L2, 8 in the LLC: one set each, in the order of use.
     let machine = machine(&[]);
     let fits = warm(&machine, 1, &walk(2)).totals;
-    assert_eq!(fits.source(Source::L1).count, 2);
-    assert_eq!(fits.left_core().count, 0);
+    assert_eq!(fits.source(Source::L1).count, Accesses(2));
+    assert_eq!(fits.left_core().count, Accesses(0));
     let llc = warm(&machine, 1, &walk(8)).totals;
-    assert_eq!(llc.source(Source::Llc).count, 8);
-    assert_eq!(llc.cause(Cause::Capacity).count, 8);
+    assert_eq!(llc.source(Source::Llc).count, Accesses(8));
+    assert_eq!(llc.cause(Cause::Capacity).count, Accesses(8));
     let memory = warm(&machine, 1, &walk(40)).totals;
-    assert_eq!(memory.source(Source::DramLocal).count, 40);
-    assert_eq!(memory.cause(Cause::Capacity).count, 40);
+    assert_eq!(memory.source(Source::DramLocal).count, Accesses(40));
+    assert_eq!(memory.cause(Cause::Capacity).count, Accesses(40));
     for lines in [2, 8, 40] {
         let cold = cold(&machine, 1, &walk(lines)).totals;
-        assert_eq!(cold.cause(Cause::Cold).count, lines);
+        assert_eq!(cold.cause(Cause::Cold).count, Accesses(lines));
     }
 }
 
@@ -80,16 +80,19 @@ fn what_fits_the_caches_costs_nothing_and_what_does_not_is_capacity() {
 fn every_turn_of_a_word_counts() {
     let machine = machine(&[]);
     let first = cold(&machine, 2, &turns(100));
-    assert_eq!(first.totals.cause(Cause::TrueSharing).count, 98);
+    assert_eq!(first.totals.cause(Cause::TrueSharing).count, Accesses(98));
     let second = warm(&machine, 2, &turns(100));
-    assert_eq!(second.totals.cause(Cause::TrueSharing).count, 100);
-    assert_eq!(second.totals.hitm().count, 100);
-    let exchanged: u64 = second.pairs.iter().map(|pair| pair.tally.count).sum();
-    assert_eq!(exchanged, 100);
-    let inside: u64 = second.lines.iter().map(|line| line.hitm()).sum();
-    assert_eq!(inside, 100);
+    assert_eq!(second.totals.cause(Cause::TrueSharing).count, Accesses(100));
+    assert_eq!(second.totals.hitm().count, Accesses(100));
+    let exchanged: Accesses = second.pairs.iter().map(|pair| pair.tally.count).sum();
+    assert_eq!(exchanged, Accesses(100));
+    let inside: Accesses = second.lines.iter().map(|line| line.hitm()).sum();
+    assert_eq!(inside, Accesses(100));
     assert!(second.uncontested.is_empty());
-    assert_eq!((second.accesses, second.rounds), (100, first.rounds));
+    assert_eq!(
+        (second.accesses, second.rounds),
+        (Accesses(100), first.rounds)
+    );
 }
 
 /// A miss whose class is open at the end of the warm-up belongs to the warm-up.
@@ -108,9 +111,9 @@ fn a_miss_before_counting_is_not_counted_after() {
     // Now the word that was written is read: the miss before would be true sharing.
     push(&mut replay, &[word(0, 1, AccessKind::Load, 8)]);
     let totals = replay.finish().0.totals;
-    assert_eq!(totals.accesses(), 1);
-    assert_eq!(totals.source(Source::L1).count, 1);
-    assert_eq!(totals.left_core().count, 0);
+    assert_eq!(totals.accesses(), Accesses(1));
+    assert_eq!(totals.source(Source::L1).count, Accesses(1));
+    assert_eq!(totals.left_core().count, Accesses(0));
 }
 
 #[test]
@@ -153,15 +156,15 @@ fn misses_of_the_last_level_cache_are_distinguished_by_kind() {
         .map(|line| access(line, 0, kind(line), A + line * 64, 8))
         .collect();
     let outcome = warm(&machine, 1, &accesses);
-    assert_eq!(outcome.totals.llc_misses, [24, 12, 4]);
+    assert_eq!(outcome.totals.llc_misses, [24, 12, 4].map(Accesses));
     let by_key = outcome.keys.iter().map(|key| key.llc_misses);
-    let sum = by_key.fold([0; 3], |a: [u64; 3], b| {
+    let sum = by_key.fold([Accesses::ZERO; 3], |a, b| {
         [a[0] + b[0], a[1] + b[1], a[2] + b[2]]
     });
     assert_eq!(sum, outcome.totals.llc_misses);
     // A hit in the last-level cache is none, nor is a modified copy next door.
-    let near = |counts: &Counts| counts.llc_misses.iter().sum::<u64>();
-    assert_eq!(near(&warm(&machine, 1, &walk(8)).totals), 0);
+    let near = |counts: &Counts| counts.llc_misses.iter().sum::<Accesses>();
+    assert_eq!(near(&warm(&machine, 1, &walk(8)).totals), Accesses(0));
 }
 
 #[test]

@@ -7,7 +7,7 @@ mod common;
 
 use common::machine;
 use linemate_machine::{LogicalCpu, Machine};
-use linemate_recording::{Access, AccessKind, CpuId, GuestAddr};
+use linemate_recording::{Access, AccessKind, Accesses, CpuId, Cycles, GuestAddr};
 use linemate_replay::{
     AsRecorded, COPIES_MAX, Cause, Clones, Config, Counts, Fate, Interleaving, KeyId, NoClones,
     Outcome, Pair, Placed, Placement, Replay, ReplayError, Sharing, SiteId, Source, Tally,
@@ -61,7 +61,10 @@ fn run(cpus: usize, accesses: &[Access]) -> Outcome {
 }
 
 fn tally(count: u64, cycles: u64) -> Tally {
-    Tally { count, cycles }
+    Tally {
+        count: Accesses(count),
+        cycles: Cycles(cycles),
+    }
 }
 
 /// A stream with private, shared and fought-over lines on every CPU.
@@ -101,9 +104,9 @@ fn slices_of_a_round_run_side_by_side() {
     assert_eq!(outcome.rounds, 1);
     assert_eq!(outcome.totals.source(Source::DramLocal), tally(1, 300));
     assert_eq!(outcome.totals.source(Source::HitmRemote), tally(1, 700));
-    assert_eq!(outcome.totals.waited, 300);
+    assert_eq!(outcome.totals.waited, Cycles(300));
     // A stall is the time beyond an L1 hit.
-    assert_eq!(outcome.cycles, 696);
+    assert_eq!(outcome.cycles, Cycles(696));
 }
 
 #[test]
@@ -115,7 +118,7 @@ fn a_cpu_that_comes_up_again_starts_a_round_at_the_end_of_the_last_one() {
         outcome.totals.source(Source::HitmRemote),
         tally(2, 700 + 404)
     );
-    assert_eq!(outcome.cycles, 696 + 400);
+    assert_eq!(outcome.cycles, Cycles(696 + 400));
 }
 
 #[test]
@@ -144,7 +147,7 @@ fn stalls_push_only_the_cpu_that_stalls() {
             read(501, 1, b),
         ],
     );
-    assert_eq!(late.totals.source(Source::L1).count, 1);
+    assert_eq!(late.totals.source(Source::L1).count, Accesses(1));
     assert_eq!(late.totals.source(Source::ForwardRemote), tally(1, 400));
 }
 
@@ -170,8 +173,8 @@ fn an_access_across_two_lines_counts_once_as_its_slower_piece() {
         1,
         &[read(0, 0, A), access(1, 0, AccessKind::Load, A + 60, 8)],
     );
-    assert_eq!(outcome.totals.accesses(), 2);
-    assert_eq!(outcome.totals.split, 1);
+    assert_eq!(outcome.totals.accesses(), Accesses(2));
+    assert_eq!(outcome.totals.split, Accesses(1));
     assert_eq!(outcome.totals.source(Source::DramLocal), tally(2, 600));
     // Two equally slow ones, in the second round: the first decides. CPU 1 has modified the first line, the
     // second one it has clean; both take 400 from the other socket.
@@ -186,9 +189,12 @@ fn an_access_across_two_lines_counts_once_as_its_slower_piece() {
             access(10, 0, AccessKind::Load, A + 60, 8),
         ],
     );
-    assert_eq!((outcome.rounds, outcome.totals.split), (2, 1));
+    assert_eq!((outcome.rounds, outcome.totals.split), (2, Accesses(1)));
     assert_eq!(outcome.totals.hitm(), tally(1, 400));
-    assert_eq!(outcome.totals.source(Source::ForwardRemote).count, 0);
+    assert_eq!(
+        outcome.totals.source(Source::ForwardRemote).count,
+        Accesses(0)
+    );
     // Both in L1: once as that.
     let outcome = run(
         1,
@@ -199,7 +205,7 @@ fn an_access_across_two_lines_counts_once_as_its_slower_piece() {
         ],
     );
     assert_eq!(outcome.totals.source(Source::L1), tally(1, 4));
-    assert_eq!(outcome.totals.split, 1);
+    assert_eq!(outcome.totals.split, Accesses(1));
 }
 
 #[test]
@@ -214,9 +220,9 @@ fn the_other_piece_of_a_split_access_leaves_no_miss_behind() {
             access(2, 0, AccessKind::Load, both, 8),
         ],
     );
-    assert_eq!(outcome.totals.accesses(), 3);
-    assert_eq!(outcome.totals.cause(Cause::TrueSharing).count, 1);
-    assert_eq!(outcome.totals.cause(Cause::Cold).count, 2);
+    assert_eq!(outcome.totals.accesses(), Accesses(3));
+    assert_eq!(outcome.totals.cause(Cause::TrueSharing).count, Accesses(1));
+    assert_eq!(outcome.totals.cause(Cause::Cold).count, Accesses(2));
 }
 
 #[test]
@@ -230,9 +236,12 @@ fn skipped_accesses_vanish_from_the_counts_alone() {
         ..AsRecorded.place(access)
     };
     let outcome = run_on(&roomy(), &config(2), skip, 1, &accesses);
-    assert_eq!((outcome.accesses, outcome.skipped), (3, 1));
-    assert_eq!(outcome.totals.accesses(), 2);
-    assert_eq!(outcome.totals.source(Source::L1).count, 1);
+    assert_eq!(
+        (outcome.accesses, outcome.skipped),
+        (Accesses(3), Accesses(1))
+    );
+    assert_eq!(outcome.totals.accesses(), Accesses(2));
+    assert_eq!(outcome.totals.source(Source::L1).count, Accesses(1));
     // CPU 1's empty slice still separates CPU 0's two.
     assert_eq!(outcome.rounds, 2);
 }
@@ -257,11 +266,14 @@ fn keys_sites_pairs_and_lines_account_for_the_same_things() {
     let [zero, one] = &outcome.keys[..] else {
         panic!("two keys")
     };
-    assert_eq!((zero.stores, zero.loads, zero.accesses()), (1, 2, 3));
-    assert_eq!((one.stores, one.loads), (1, 1));
-    assert_eq!(zero.cause(Cause::Cold).count, 1);
-    assert_eq!(one.cause(Cause::Cold).count, 1);
-    let false_sharing: u64 = outcome
+    assert_eq!(
+        [zero.stores, zero.loads, zero.accesses()],
+        [1, 2, 3].map(Accesses)
+    );
+    assert_eq!([one.stores, one.loads], [1, 1].map(Accesses));
+    assert_eq!(zero.cause(Cause::Cold).count, Accesses(1));
+    assert_eq!(one.cause(Cause::Cold).count, Accesses(1));
+    let false_sharing: Accesses = outcome
         .keys
         .iter()
         .map(|key| key.cause(Cause::FalseSharing).count)
@@ -280,9 +292,12 @@ fn keys_sites_pairs_and_lines_account_for_the_same_things() {
         sum.merge(site);
     }
     assert_eq!(sum, outcome.totals);
-    assert!(outcome.totals.source(Source::L1).count > 0, "hits, too");
+    assert!(
+        outcome.totals.source(Source::L1).count > Accesses(0),
+        "hits, too"
+    );
     // Pairs hold the modified lines that changed hands; the CPUs are spread over the sockets.
-    let hitm: u64 = outcome.pairs.iter().map(|pair| pair.tally.count).sum();
+    let hitm: Accesses = outcome.pairs.iter().map(|pair| pair.tally.count).sum();
     assert_eq!(hitm, outcome.totals.hitm().count);
     assert!(
         outcome
@@ -319,8 +334,20 @@ fn the_view_of_a_line_has_offsets_instructions_and_costs() {
     assert_eq!(
         cells,
         [
-            (0, 0x100, tally(1, 403), tally(0, 0), [0, 0, 1]),
-            (8, 0x101, tally(0, 0), tally(1, 700), [0, 0, 1]),
+            (
+                0,
+                0x100,
+                tally(1, 403),
+                tally(0, 0),
+                [0, 0, 1].map(Accesses)
+            ),
+            (
+                8,
+                0x101,
+                tally(0, 0),
+                tally(1, 700),
+                [0, 0, 1].map(Accesses)
+            ),
         ]
     );
     assert_eq!(
@@ -353,13 +380,13 @@ fn cloned_cpus_have_their_own_per_cpu_memory_and_share_the_rest() {
     let own = A + 4096;
     let accesses = [write(0, 0, own), write(1, 0, A)];
     let outcome = run_on(&roomy(), &config(1), place, 4, &accesses);
-    assert_eq!(outcome.accesses, 2);
-    assert_eq!(outcome.totals.accesses(), 8);
+    assert_eq!(outcome.accesses, Accesses(2));
+    assert_eq!(outcome.totals.accesses(), Accesses(8));
     // Four private lines from memory; the shared one from memory once, then from hand to hand.
-    assert_eq!(outcome.totals.cause(Cause::Cold).count, 8);
-    assert_eq!(outcome.totals.hitm().count, 3);
+    assert_eq!(outcome.totals.cause(Cause::Cold).count, Accesses(8));
+    assert_eq!(outcome.totals.hitm().count, Accesses(3));
     let dram = outcome.totals.source(Source::DramLocal).count;
-    assert_eq!(dram, 5);
+    assert_eq!(dram, Accesses(5));
 }
 
 #[test]
@@ -443,7 +470,7 @@ fn what_cannot_be_is_refused_with_its_value() {
 fn nothing_recorded_gives_nothing() {
     let outcome = run(2, &[]);
     assert_eq!(outcome.totals, Counts::default());
-    assert_eq!((outcome.cycles, outcome.accesses), (0, 0));
+    assert_eq!((outcome.cycles, outcome.accesses), (Cycles(0), Accesses(0)));
 }
 
 #[test]
@@ -457,7 +484,7 @@ fn hostile_times_and_addresses_do_no_harm() {
             access(5, 1, AccessKind::Load, u64::MAX - 63, 64),
         ],
     );
-    assert_eq!(outcome.totals.accesses(), 4);
+    assert_eq!(outcome.totals.accesses(), Accesses(4));
 }
 
 /// A CPU that runs alone for very long is replayed in bounded memory: rounds close.
@@ -466,10 +493,10 @@ fn a_lone_cpu_does_not_make_an_endless_round() {
     let accesses: Vec<Access> = (0..200_000).map(|time| read(time, 0, A)).collect();
     let outcome = run(1, &accesses);
     assert_eq!(outcome.rounds, 200_000_u64.div_ceil(1 << 16));
-    assert_eq!(outcome.totals.source(Source::L1).count, 199_999);
+    assert_eq!(outcome.totals.source(Source::L1).count, Accesses(199_999));
     // Instructions 0 to 199,999, the first one stalled for 296. A round starts when the last access of the
     // one before is done: one instruction is lost at each of the three seams.
-    assert_eq!(outcome.cycles, 199_999 + 296 - 3);
+    assert_eq!(outcome.cycles, Cycles(199_999 + 296 - 3));
 }
 
 #[test]
@@ -482,28 +509,28 @@ fn totals_equal_the_number_of_accesses() {
             let outcome = run_on(&machine, &config(8), AsRecorded, copies, &accesses);
             assert_eq!(
                 outcome.totals.accesses(),
-                3000 * u64::from(copies),
+                Accesses(3000 * u64::from(copies)),
                 "seed {seed}"
             );
-            let sources: u64 = Source::ALL
+            let sources: Accesses = Source::ALL
                 .iter()
                 .map(|&s| outcome.totals.source(s).count)
                 .sum();
             assert_eq!(sources, outcome.totals.accesses(), "seed {seed}");
-            let causes: u64 = Cause::ALL
+            let causes: Accesses = Cause::ALL
                 .iter()
                 .map(|&c| outcome.totals.cause(c).count)
                 .sum();
-            let private: u64 = [Source::L1, Source::L2]
+            let private: Accesses = [Source::L1, Source::L2]
                 .iter()
                 .map(|&s| outcome.totals.source(s).count)
                 .sum();
             assert_eq!(private + causes, outcome.totals.accesses(), "seed {seed}");
-            let by_cause: u64 = Cause::ALL
+            let by_cause: Cycles = Cause::ALL
                 .iter()
                 .map(|&c| outcome.totals.cause(c).cycles)
                 .sum();
-            let by_private: u64 = [Source::L1, Source::L2]
+            let by_private: Cycles = [Source::L1, Source::L2]
                 .iter()
                 .map(|&s| outcome.totals.source(s).cycles)
                 .sum();
@@ -526,18 +553,18 @@ fn one_cpu_has_no_sharing() {
             1,
             &mixed(seed, 1, 3000),
         );
-        assert_eq!(outcome.totals.cause(Cause::TrueSharing).count, 0);
-        assert_eq!(outcome.totals.cause(Cause::FalseSharing).count, 0);
-        assert_eq!(outcome.totals.cause(Cause::Unshared).count, 0);
-        assert_eq!(outcome.totals.hitm().count, 0);
-        assert_eq!(outcome.totals.source(Source::Upgrade).count, 0);
+        assert_eq!(outcome.totals.cause(Cause::TrueSharing).count, Accesses(0));
+        assert_eq!(outcome.totals.cause(Cause::FalseSharing).count, Accesses(0));
+        assert_eq!(outcome.totals.cause(Cause::Unshared).count, Accesses(0));
+        assert_eq!(outcome.totals.hitm().count, Accesses(0));
+        assert_eq!(outcome.totals.source(Source::Upgrade).count, Accesses(0));
         assert_eq!(
             (
                 outcome.totals.waited,
                 outcome.pairs.len(),
                 outcome.lines.len()
             ),
-            (0, 0, 0)
+            (Cycles(0), 0, 0)
         );
     }
 }
@@ -549,9 +576,9 @@ fn all_threads_of_one_core_have_no_sharing() {
         ..config(2)
     };
     let outcome = run_on(&machine(&[]), &config, AsRecorded, 1, &mixed(5, 2, 3000));
-    assert_eq!(outcome.totals.cause(Cause::TrueSharing).count, 0);
-    assert_eq!(outcome.totals.cause(Cause::FalseSharing).count, 0);
-    assert_eq!(outcome.totals.hitm().count, 0);
+    assert_eq!(outcome.totals.cause(Cause::TrueSharing).count, Accesses(0));
+    assert_eq!(outcome.totals.cause(Cause::FalseSharing).count, Accesses(0));
+    assert_eq!(outcome.totals.hitm().count, Accesses(0));
 }
 
 #[test]
@@ -611,34 +638,47 @@ fn separating_what_is_falsely_shared_removes_false_sharing() {
         .map(|turn| write(turn, (turn % 2) as u16, A + turn % 2 * 8))
         .collect();
     let together = run(2, &accesses);
-    assert_eq!(together.totals.cause(Cause::FalseSharing).count, 998);
+    assert_eq!(
+        together.totals.cause(Cause::FalseSharing).count,
+        Accesses(998)
+    );
     let apart = |access: &Access| Placed {
         addr: GuestAddr(A + (access.addr.0 - A) * 8),
         ..AsRecorded.place(access)
     };
     let apart = run_on(&roomy(), &config(2), apart, 1, &accesses);
-    assert_eq!(apart.totals.cause(Cause::FalseSharing).count, 0);
-    assert_eq!(apart.totals.source(Source::L1).count, 998);
+    assert_eq!(apart.totals.cause(Cause::FalseSharing).count, Accesses(0));
+    assert_eq!(apart.totals.source(Source::L1).count, Accesses(998));
 }
 
 #[test]
 fn what_is_left_out_is_counted_all_the_same() {
     let mut replay = Replay::new(&roomy(), &config(2), AsRecorded, Clones { copies: 2 }).unwrap();
     for _ in 0..2 {
-        replay.add_uncached(3);
-        replay.add_hits(KeyId(1), [4, 2, 1]).unwrap();
-        replay.add_site_hits(SiteId(2), [4, 2, 1]).unwrap();
+        replay.add_uncached(Accesses(3));
+        replay
+            .add_hits(KeyId(1), [Accesses(4), Accesses(2), Accesses(1)])
+            .unwrap();
+        replay
+            .add_site_hits(SiteId(2), [Accesses(4), Accesses(2), Accesses(1)])
+            .unwrap();
     }
     replay.push(&read(0, 0, A)).unwrap();
     let (outcome, _) = replay.finish();
     // Accesses are the recording's; hits and misses those of both copies.
-    assert_eq!((outcome.accesses, outcome.uncached), (6 + 14 + 1, 6));
+    assert_eq!(
+        [outcome.accesses, outcome.uncached],
+        [6 + 14 + 1, 6].map(Accesses)
+    );
     let hits = &outcome.keys[1];
-    assert_eq!((hits.loads, hits.stores, hits.rmws), (16, 8, 4));
+    assert_eq!(
+        [hits.loads, hits.stores, hits.rmws],
+        [16, 8, 4].map(Accesses)
+    );
     // An RMW takes 20 cycles more than the hit.
     assert_eq!(hits.source(Source::L1), tally(28, 28 * 4 + 4 * 20));
     assert_eq!(outcome.sites[2], *hits, "by site, too");
-    assert_eq!(outcome.totals.accesses(), 28 + 2);
+    assert_eq!(outcome.totals.accesses(), Accesses(28 + 2));
 }
 
 #[test]

@@ -103,7 +103,7 @@ impl Ownership {
             // stay in their group.
             SubjectSharing::PerCpu => self.unit(addr).map_or(Sharing::Cloned, Sharing::OfCpu),
             SubjectSharing::ByObject(cloned) => {
-                let base = GuestAddr(addr.0.wrapping_sub(u64::from(offset)));
+                let base = addr.wrapping_sub(offset);
                 match cloned.contains(&base) {
                     true => Sharing::Cloned,
                     false => Sharing::Shared,
@@ -147,7 +147,11 @@ pub fn is_on_stack(subject: &Subject) -> bool {
 }
 
 /// `plenty`: there are as many objects of its type as CPUs.
-fn of_subject(subject: &Subject, plenty: bool, objects: &BTreeMap<u64, Users>) -> SubjectSharing {
+fn of_subject(
+    subject: &Subject,
+    plenty: bool,
+    objects: &BTreeMap<GuestAddr, Users>,
+) -> SubjectSharing {
     match subject.bucket {
         Bucket::Device => SubjectSharing::Device,
         Bucket::GlobalTyped
@@ -158,7 +162,7 @@ fn of_subject(subject: &Subject, plenty: bool, objects: &BTreeMap<u64, Users>) -
         // The kernel's own objects, of which there are fewer than CPUs, are one for all; what one
         // CPU mostly uses belongs to that CPU.
         Bucket::Field if !subject.percpu && !plenty => {
-            let own = |(base, users): (&u64, &Users)| majority(users).map(|_| GuestAddr(*base));
+            let own = |(base, users): (&GuestAddr, &Users)| majority(users).map(|_| *base);
             SubjectSharing::ByObject(objects.iter().filter_map(own).collect())
         }
         Bucket::PercpuTyped | Bucket::PercpuNamed | Bucket::UnknownPercpu => SubjectSharing::PerCpu,

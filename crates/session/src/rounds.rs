@@ -1,7 +1,7 @@
 //! The steps of a recording, cut into rounds, without those that no replay needs.
 
 use linemate_machine::LineSize;
-use linemate_recording::{AccessKind, CpuId, VirtualTime};
+use linemate_recording::{AccessKind, Accesses, CpuId, VirtualTime};
 use linemate_replay::{
     Begins, Fate, Filter, Kept, KeyId, Later, ReplayError, Seen, SiteId, SliceHead, Slicer,
 };
@@ -74,45 +74,45 @@ pub struct LeftOut {
     /// The same by site.
     pub sites: Hits,
     /// Accesses to device registers, which no cache holds.
-    pub uncached: u64,
+    pub uncached: Accesses,
 }
 
 impl LeftOut {
-    pub fn add(&mut self, key: KeyId, site: SiteId, kind: AccessKind, count: u64) {
+    pub fn add(&mut self, key: KeyId, site: SiteId, kind: AccessKind, count: Accesses) {
         self.keys.add(key.0, kind, count);
         self.sites.add(site.0, kind, count);
     }
 
     /// The keys that have hits, with them.
     #[inline]
-    pub fn by_key(&self) -> impl Iterator<Item = (KeyId, [u64; 3])> {
+    pub fn by_key(&self) -> impl Iterator<Item = (KeyId, [Accesses; 3])> {
         self.keys.iter().map(|(key, kinds)| (KeyId(key), kinds))
     }
 
     /// The sites that have hits, with them.
     #[inline]
-    pub fn by_site(&self) -> impl Iterator<Item = (SiteId, [u64; 3])> {
+    pub fn by_site(&self) -> impl Iterator<Item = (SiteId, [Accesses; 3])> {
         self.sites.iter().map(|(site, kinds)| (SiteId(site), kinds))
     }
 }
 
 /// Loads, stores and RMWs by number.
 #[derive(Clone, Debug, Default)]
-pub struct Hits(Vec<[u64; 3]>);
+pub struct Hits(Vec<[Accesses; 3]>);
 
 impl Hits {
-    fn add(&mut self, number: u32, kind: AccessKind, count: u64) {
+    fn add(&mut self, number: u32, kind: AccessKind, count: Accesses) {
         let number = number as usize;
         if number >= self.0.len() {
-            self.0.resize(number + 1, [0; 3]);
+            self.0.resize(number + 1, [Accesses::ZERO; 3]);
         }
         self.0[number][kind as usize] += count;
     }
 
     /// The numbers that have any.
-    fn iter(&self) -> impl Iterator<Item = (u32, [u64; 3])> {
+    fn iter(&self) -> impl Iterator<Item = (u32, [Accesses; 3])> {
         let all = (0u32..).zip(self.0.iter().copied());
-        all.filter(|(_, kinds)| *kinds != [0; 3])
+        all.filter(|(_, kinds)| *kinds != [Accesses::ZERO; 3])
     }
 }
 
@@ -210,7 +210,7 @@ impl<'s> Cutter<'s> {
             head.extend(cut.offset, cached);
             if !cached {
                 // It takes part in its slice's time (`extend` above) and in nothing else.
-                self.left_out.uncached += 1;
+                self.left_out.uncached += Accesses::ONE;
                 continue;
             }
             *end += 1;
@@ -268,7 +268,8 @@ impl<'s> Cutter<'s> {
                 if kept.is_none() && !self.stays[step.subject.0 as usize] {
                     // Counted when it is dropped, because replays need the sums of the question's
                     // keys, not the accesses.
-                    self.left_out.add(step.key, step.site, step.access.kind, 1);
+                    let kind = step.access.kind;
+                    self.left_out.add(step.key, step.site, kind, Accesses::ONE);
                     continue;
                 }
                 out.steps.push(Step {

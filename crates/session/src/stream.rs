@@ -14,7 +14,7 @@ mod unpack;
 use linemate_attribution::tally::Key;
 use linemate_attribution::{Analysis, Tally};
 use linemate_machine::LineSize;
-use linemate_recording::Access;
+use linemate_recording::{Access, Accesses};
 use linemate_replay::Fate;
 
 use crate::error::SessionError;
@@ -98,8 +98,8 @@ pub fn make(named: &Named<'_>, line: LineSize) -> Result<Stream, SessionError> {
     let rows = named.tally.rows();
     let counts = rows.iter().map(|(key, count)| match cached(key) {
         // Devices' accesses are in `uncached`, not among the rows' hits.
-        true => count.count,
-        false => 0,
+        true => Accesses(count.count),
+        false => Accesses::ZERO,
     });
     packer.finish(counts, uncached)
 }

@@ -10,6 +10,7 @@
 
 use linemate_answers::WorkTime;
 use linemate_machine::Machine;
+use linemate_recording::{Cycles, Instructions};
 use linemate_replay::Outcome;
 use linemate_stats::paired;
 
@@ -83,8 +84,8 @@ impl Network {
 
 /// How many CPUs share the work: (sum of x)^2 / (sum of x^2) over their instructions x, which is
 /// their number if all do the same, and 1 if one does everything.
-fn customers(instructions: &[u64]) -> usize {
-    let values = || instructions.iter().map(|of| *of as f64);
+fn customers(instructions: &[Instructions]) -> usize {
+    let values = || instructions.iter().map(|of| f64::from(*of));
     let (sum, squares) = (
         values().sum::<f64>(),
         values().map(|of| of * of).sum::<f64>(),
@@ -112,14 +113,14 @@ pub(crate) struct Worked {
 impl Worked {
     pub(crate) fn new(outcome: &Outcome, machine: &Machine) -> Worked {
         let totals = &outcome.totals;
-        let instructions: u64 = outcome.instructions.iter().sum();
+        let instructions: Instructions = outcome.instructions.iter().sum();
         // A hit in L1 is in its instruction's own cycle.
-        let hits = totals.accesses() * u64::from(machine.latency.l1);
+        let hits = totals.accesses().cycles(Cycles(machine.latency.l1.into()));
         let stalls = totals.cycles().saturating_sub(hits + totals.waited);
         let cpus = customers(&outcome.instructions);
         let share = 1.0 / cpus.max(1) as f64;
         let station = |line: &linemate_replay::HeldLine| Station {
-            demand: line.requests.cycles as f64 * share,
+            demand: f64::from(line.requests.cycles) * share,
             lines: f64::from(line.lines),
         };
         let stations: Vec<Station> = outcome.held.iter().map(station).collect();
@@ -127,7 +128,7 @@ impl Worked {
         let network = Network {
             customers: cpus,
             // Never below 0, though misses that overlap hold several lines at a time.
-            think: ((instructions + stalls) as f64 * share - held).max(0.0),
+            think: (f64::from(instructions.cycles() + stalls) * share - held).max(0.0),
             stations,
         };
         let pass = network.solve();
@@ -138,7 +139,7 @@ impl Worked {
             waiting: all(pass.waiting),
             bound: all(pass.bound),
             busiest: pass.busiest,
-            instructions: instructions as f64,
+            instructions: instructions.into(),
         }
     }
 }
@@ -243,10 +244,10 @@ mod tests {
 
     #[test]
     fn cpus_count_by_their_share_of_the_work() {
-        assert_eq!(customers(&[100; 8]), 8);
-        assert_eq!(customers(&[100, 1, 1, 1]), 1);
-        assert_eq!(customers(&[100, 100, 3, 0]), 2);
-        assert_eq!(customers(&[0, 0]), 0);
-        assert_eq!(customers(&[]), 0);
+        assert_eq!(customers(&[100; 8].map(Instructions)), 8);
+        assert_eq!(customers(&[100, 1, 1, 1].map(Instructions)), 1);
+        assert_eq!(customers(&[100, 100, 3, 0].map(Instructions)), 2);
+        assert_eq!(customers(&[0, 0].map(Instructions)), 0);
+        assert_eq!(customers(&[].map(Instructions)), 0);
     }
 }

@@ -15,6 +15,7 @@ use linemate_experiment::{Experiment, ExperimentError, Interleavings, Seed};
 use linemate_layout::edit::EditFile;
 use linemate_layout::nesting::embeds;
 use linemate_layout::plan::{ObjectRule, Plan};
+use linemate_recording::{Accesses, Cycles};
 use linemate_replay::Outcome;
 use linemate_stats::{all_narrow, paired};
 use linemate_types::{LineSize, TypeId, TypeModel};
@@ -37,7 +38,7 @@ pub struct Effect {
     /// Cycles of accesses that left their core while the experiment's function was on the stack, if it has one.
     pub under: Option<Measure>,
     /// Recorded accesses that did not happen, under the first interleaving.
-    pub skipped: u64,
+    pub skipped: Accesses,
 }
 
 /// Replays the layout without edits and with each of `edits`. Gives by edits what they change, or why they cannot be applied to the recording.
@@ -160,7 +161,7 @@ pub(crate) struct Comparison<'c, 'a> {
 }
 
 /// A figure of a replay, given the number of the variant that it is compared for.
-pub(crate) type Figure<'f, T> = &'f dyn Fn(&T, usize) -> u64;
+pub(crate) type Figure<'f, T> = &'f dyn Fn(&T, usize) -> Cycles;
 
 impl Comparison<'_, '_> {
     /// What `keep` takes from each outcome, by variant, then by seed. Each variant is replayed until its `figures` are narrow.
@@ -171,7 +172,7 @@ impl Comparison<'_, '_> {
     ) -> Result<Vec<Vec<T>>, ExperimentError> {
         let enough = |without: &[T], with: &[T], number: usize| {
             let narrow = |figure: &Figure<'_, T>| {
-                all_narrow(without, with, &[&|kept| figure(kept, number) as f64])
+                all_narrow(without, with, &[&|kept| figure(kept, number).into()])
             };
             self.until_narrow && figures.iter().all(narrow)
         };
@@ -180,31 +181,31 @@ impl Comparison<'_, '_> {
 }
 
 /// The change of a figure from one variant's replays to another's.
-pub(crate) fn measure<T>(without: &[T], with: &[T], figure: impl Fn(&T) -> u64) -> Measure {
-    let series = |kept: &[T]| {
-        kept.iter()
-            .map(|kept| figure(kept) as f64)
-            .collect::<Vec<f64>>()
-    };
+pub(crate) fn measure<T, F: Into<f64>>(
+    without: &[T],
+    with: &[T],
+    figure: impl Fn(&T) -> F,
+) -> Measure {
+    let series = |kept: &[T]| -> Vec<f64> { kept.iter().map(|kept| figure(kept).into()).collect() };
     paired(&series(without), &series(with))
 }
 
 /// Misses of the types that edits concern.
 #[derive(Clone, Copy, Debug, Default)]
 struct Misses {
-    cycles: u64,
-    count: u64,
+    cycles: Cycles,
+    count: Accesses,
 }
 
 /// What is kept of a replay: its counts by key are thousands of times larger.
 struct Figures {
     /// By variant: of the keys that it is measured by.
     concerned: Vec<Misses>,
-    whole: u64,
-    duration: u64,
+    whole: Cycles,
+    duration: Cycles,
     /// While the experiment's function was on the stack.
-    under: Option<u64>,
-    skipped: u64,
+    under: Option<Cycles>,
+    skipped: Accesses,
 }
 
 impl Figures {
@@ -243,6 +244,8 @@ fn effect(without: &[Figures], with: &[Figures], number: usize) -> Effect {
             .first()
             .and_then(|figures| figures.under)
             .map(|_| measure(without, with, |f| f.under.unwrap_or_default())),
-        skipped: with.first().map_or(0, |figures| figures.skipped),
+        skipped: with
+            .first()
+            .map_or(Accesses::ZERO, |figures| figures.skipped),
     }
 }

@@ -156,12 +156,12 @@ fn report(
         recorded_cpus: cpus.recorded,
         seed: run.seed.0,
         interleavings: 1,
-        accesses: scene.accesses,
-        device_accesses: outcome.uncached,
+        accesses: scene.accesses.0,
+        device_accesses: outcome.uncached.0,
         warm_up: outcome.warm_up.map(border::warm_up),
         mechanisms: run.machine.mechanisms(),
-        overlapped: outcome.overlapped,
-        duration: outcome.cycles,
+        overlapped: outcome.overlapped.0,
+        duration: outcome.cycles.0,
         potential: potential_of(
             asked
                 .as_ref()
@@ -263,8 +263,8 @@ fn pairs(experiment: &Experiment<'_>, outcome: &Outcome) -> Vec<PairCost> {
         .map(|pair| PairCost {
             from: place(pair.from),
             to: place(pair.to),
-            hitm: pair.tally.count,
-            cycles: pair.tally.cycles,
+            hitm: pair.tally.count.0,
+            cycles: pair.tally.cycles.0,
         })
         .collect();
     pairs.sort_by_key(|pair| (std::cmp::Reverse(pair.cycles), pair.from, pair.to));

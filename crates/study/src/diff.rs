@@ -91,7 +91,7 @@ pub fn fields(
     Ok(DiffSide {
         bytes,
         cpus: cpus.replayed(),
-        accesses: scene.accesses,
+        accesses: scene.accesses.0,
         event,
         fields,
     })
@@ -108,20 +108,20 @@ fn add_figures(figures: &mut DiffFigures, other: &DiffFigures) {
 
 fn add_cost(figures: &mut DiffFigures, costs: &Counts) {
     let left = costs.left_core();
-    figures.misses += left.count;
-    figures.cycles += left.cycles;
+    figures.misses += left.count.0;
+    figures.cycles += left.cycles.0;
     for cause in [Cause::TrueSharing, Cause::FalseSharing] {
         let tally = costs.cause(cause);
-        figures.sharing_misses += tally.count;
-        figures.sharing_cycles += tally.cycles;
+        figures.sharing_misses += tally.count.0;
+        figures.sharing_cycles += tally.cycles.0;
     }
 }
 
 /// The accesses of a replay's counts.
 fn replayed(counts: &Counts) -> DiffFigures {
     DiffFigures {
-        loads: counts.loads,
-        stores: counts.stores + counts.rmws,
+        loads: counts.loads.0,
+        stores: (counts.stores + counts.rmws).0,
         ..DiffFigures::default()
     }
 }
@@ -131,8 +131,8 @@ fn count(scene: &Scene<'_>) -> Vec<DiffFigures> {
     let mut counts = vec![DiffFigures::default(); scene.keys.len()];
     for (field, [loads, stores, rmws]) in scene.counts() {
         if let Some(figures) = counts.get_mut(scene.key(field).0 as usize) {
-            figures.loads += loads;
-            figures.stores += stores + rmws;
+            figures.loads += loads.0;
+            figures.stores += (stores + rmws).0;
         }
     }
     counts

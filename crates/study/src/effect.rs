@@ -4,6 +4,7 @@
 //! means; differences are paired (see [`linemate_stats`]).
 
 use std::collections::BTreeMap;
+use std::iter::Sum;
 
 use linemate_answers::{
     Ablation, LlcMisses, Measure, MeasuredRow, Potential, SetsChange, TypeSize, UnderChange,
@@ -14,9 +15,9 @@ use linemate_experiment::under::Under;
 use linemate_experiment::variant::Variant;
 use linemate_experiment::{Conditions, Cpus, Seed};
 use linemate_machine::Machine;
-use linemate_recording::AccessKind;
+use linemate_recording::{AccessKind, Accesses, Cycles};
 use linemate_replay::{Cause, Counts, Outcome, Source};
-use linemate_types::{LineSize, TypeId, TypeModel};
+use linemate_types::{ByteSize, LineSize, TypeId, TypeModel};
 
 use crate::border;
 use crate::closed_queue::{Worked, work_time};
@@ -79,14 +80,14 @@ pub(crate) struct Facts<'f> {
     pub(crate) cpus: Cpus,
     pub(crate) line: LineSize,
     /// Sizes of the reported types: without edits, with all.
-    pub(crate) layouts: Vec<Vec<u64>>,
+    pub(crate) layouts: Vec<Vec<ByteSize>>,
     /// The sets that the reported types' lines reach.
     pub(crate) sets: Vec<SetsChange>,
     pub(crate) variants: &'f [(VariantKind, Result<Variant, String>)],
     /// The reported types' keys, by their numbers in the scene.
     pub(crate) watched: Vec<usize>,
     /// Accesses to the edited types on programs' stacks.
-    pub(crate) on_stacks: u64,
+    pub(crate) on_stacks: Accesses,
     /// By variant that could be built, then by interleaving; of the keys those of `watched`, in its order.
     pub(crate) outcomes: Vec<Vec<Outcome>>,
     /// The time of each, in the same order.
@@ -96,21 +97,21 @@ pub(crate) struct Facts<'f> {
 }
 
 /// Cycles of accesses that left their core.
-pub(crate) fn cost(counts: &Counts) -> u64 {
+pub(crate) fn cost(counts: &Counts) -> Cycles {
     counts.left_core().cycles
 }
 
 /// The cost of the reported types, whose keys alone an outcome has.
-pub(crate) fn types_cost(outcome: &Outcome) -> u64 {
-    sum(outcome, &cost)
+pub(crate) fn types_cost(outcome: &Outcome) -> Cycles {
+    sum(outcome, cost)
 }
 
-fn left(counts: &Counts) -> u64 {
+fn left(counts: &Counts) -> Accesses {
     counts.left_core().count
 }
 
 /// Accesses that missed the last-level cache of their domain.
-fn missed(counts: &Counts) -> u64 {
+fn missed(counts: &Counts) -> Accesses {
     counts.llc_misses.iter().sum()
 }
 
@@ -143,29 +144,28 @@ impl Facts<'_> {
         let (machine, cpus) = (&self.run.machine, self.cpus);
         let of = |kind| self.of_variant(counts, kind);
         let (without, with) = (of(VariantKind::Without), of(VariantKind::All));
-        let measure = |figure: &dyn Fn(&Counts) -> u64| measure(without, with, figure);
         let pair = (VariantKind::Without, VariantKind::All);
         Some(UnderChange {
             function: under.function.clone(),
             entered: under.entered,
-            cost: measure(&cost),
-            llc_misses: measure(&missed),
-            cycles: measure(&|counts| under.cycles(machine, cpus, counts).sum()),
-            all_cycles: self.measure(pair, &|o| under.all_cycles(machine, cpus, &o.totals).sum()),
+            cost: measure(without, with, cost),
+            llc_misses: measure(without, with, missed),
+            cycles: measure(without, with, |counts| under.cycles(machine, cpus, counts)),
+            all_cycles: self.measure(pair, |o| under.all_cycles(machine, cpus, &o.totals)),
         })
     }
 
-    fn measure(
+    fn measure<F: Into<f64>>(
         &self,
         pair: (VariantKind, VariantKind),
-        figure: &dyn Fn(&Outcome) -> u64,
+        figure: impl Fn(&Outcome) -> F,
     ) -> Measure {
         measure(self.of(pair.0), self.of(pair.1), figure)
     }
 
     /// The cost of the reported types.
     fn types(&self, pair: (VariantKind, VariantKind)) -> Measure {
-        self.measure(pair, &|o| sum(o, &cost))
+        self.measure(pair, |o| sum(o, cost))
     }
 
     fn llc_misses(&self) -> LlcMisses {
@@ -179,15 +179,15 @@ impl Facts<'_> {
             misses.iter_mut().zip(user).for_each(|(all, of)| *all -= of);
             misses
         };
-        let kernel = |kind| self.measure(pair, &|o| of_kernel(o)[kind as usize]);
+        let kernel = |kind| self.measure(pair, |o| of_kernel(o)[kind as usize]);
         LlcMisses {
-            types: self.measure(pair, &|o| sum(o, &missed)),
-            whole: self.measure(pair, &|o| missed(&o.totals)),
-            kernel: self.measure(pair, &|o| of_kernel(o).iter().sum()),
+            types: self.measure(pair, |o| sum(o, missed)),
+            whole: self.measure(pair, |o| missed(&o.totals)),
+            kernel: self.measure(pair, |o| of_kernel(o).iter().sum::<Accesses>()),
             kernel_loads: kernel(AccessKind::Load),
             kernel_stores: kernel(AccessKind::Store),
             kernel_rmws: kernel(AccessKind::Rmw),
-            user_loads: self.measure(pair, &|o| of_user(o)[AccessKind::Load as usize]),
+            user_loads: self.measure(pair, |o| of_user(o)[AccessKind::Load as usize]),
         }
     }
 
@@ -195,8 +195,8 @@ impl Facts<'_> {
         let pair = (VariantKind::Without, VariantKind::All);
         let row = |(name, figure): (String, OutcomeFigure)| MeasuredRow {
             name,
-            count: self.measure(pair, &|o| figure(o).0),
-            cycles: self.measure(pair, &|o| figure(o).1),
+            count: self.measure(pair, |o| figure(o).0),
+            cycles: self.measure(pair, |o| figure(o).1),
         };
         let mut rows: Vec<MeasuredRow> = names.map(row).collect();
         // Fields that neither side misses have nothing to compare; most of a type's are such.
@@ -220,7 +220,7 @@ impl Facts<'_> {
             let figure: OutcomeFigure = Box::new(move |o| {
                 o.keys
                     .get(number)
-                    .map_or((0, 0), |counts| (left(counts), cost(counts)))
+                    .map_or_else(Default::default, |counts| (left(counts), cost(counts)))
             });
             (name, figure)
         });
@@ -237,7 +237,7 @@ impl Facts<'_> {
         let names = sites.into_iter().map(|(name, numbers)| {
             let figure: OutcomeFigure = Box::new(move |o| {
                 let counts = numbers.iter().filter_map(|number| o.sites.get(*number));
-                counts.fold((0, 0), |(count, cycles), of| {
+                counts.fold(Default::default(), |(count, cycles), of| {
                     (count + left(of), cycles + cost(of))
                 })
             });
@@ -251,8 +251,8 @@ impl Facts<'_> {
     fn causes(&self) -> Vec<MeasuredRow> {
         let names = Cause::ALL.into_iter().map(|cause| {
             let figure: OutcomeFigure = Box::new(move |o| {
-                let count = sum(o, &|c| c.cause(cause).count);
-                (count, sum(o, &|c| c.cause(cause).cycles))
+                let count = sum(o, |c| c.cause(cause).count);
+                (count, sum(o, |c| c.cause(cause).cycles))
             });
             (cause.name().to_owned(), figure)
         });
@@ -262,8 +262,8 @@ impl Facts<'_> {
     fn sources(&self) -> Vec<MeasuredRow> {
         let names = Source::ALL.into_iter().map(|source| {
             let figure: OutcomeFigure = Box::new(move |o| {
-                let count = sum(o, &|c| c.source(source).count);
-                (count, sum(o, &|c| c.source(source).cycles))
+                let count = sum(o, |c| c.source(source).count);
+                (count, sum(o, |c| c.source(source).cycles))
             });
             (source.name().to_owned(), figure)
         });
@@ -278,13 +278,13 @@ impl Facts<'_> {
     }
 
     fn sizes(&self) -> Vec<TypeSize> {
-        let lines = |bytes: u64| bytes.div_ceil(self.line.bytes());
+        let lines = |bytes: ByteSize| bytes.lines(self.line);
         let of = |kind: usize, number: usize| {
             self.layouts
                 .get(kind)
                 .and_then(|l| l.get(number))
                 .copied()
-                .unwrap_or(0)
+                .unwrap_or_default()
         };
         let size = |(number, (name, ids)): (usize, &(String, Vec<TypeId>))| TypeSize {
             name: name.clone(),
@@ -292,8 +292,8 @@ impl Facts<'_> {
                 .first()
                 .and_then(|id| self.model.size_of(*id))
                 .unwrap_or(0),
-            without_bytes: of(0, number),
-            with_bytes: of(1, number),
+            without_bytes: of(0, number).0,
+            with_bytes: of(1, number).0,
             without_lines: lines(of(0, number)),
             with_lines: lines(of(1, number)),
         };
@@ -332,10 +332,10 @@ impl Facts<'_> {
 }
 
 /// Count and cycles of an outcome.
-type OutcomeFigure = Box<dyn Fn(&Outcome) -> (u64, u64)>;
+type OutcomeFigure = Box<dyn Fn(&Outcome) -> (Accesses, Cycles)>;
 
 /// Over the reported types.
-fn sum(outcome: &Outcome, figure: &dyn Fn(&Counts) -> u64) -> u64 {
+fn sum<F: Sum>(outcome: &Outcome, figure: impl Fn(&Counts) -> F) -> F {
     outcome.keys.iter().map(figure).sum()
 }
 
@@ -369,12 +369,12 @@ pub(crate) fn whatif(facts: &Facts<'_>) -> WhatIf {
         interleavings: facts.outcomes.first().map_or(0, Vec::len),
         interleavings_max: run.interleavings,
         by_difference: facts.by_difference(),
-        accesses: facts.scene.accesses,
+        accesses: facts.scene.accesses.0,
         potential: facts.potential(&causes, types.without),
         sizes: facts.sizes(),
         sets: facts.sets.clone(),
         types,
-        whole: facts.measure(pair, &|o| cost(&o.totals)),
+        whole: facts.measure(pair, |o| cost(&o.totals)),
         llc_misses: facts.llc_misses(),
         llc_share: run.conditions.llc_share,
         warm_up: facts
@@ -383,7 +383,7 @@ pub(crate) fn whatif(facts: &Facts<'_>) -> WhatIf {
             .and_then(|o| o.warm_up)
             .map(border::warm_up),
         mechanisms: run.machine.mechanisms(),
-        duration: facts.measure(pair, &|o| o.cycles),
+        duration: facts.measure(pair, |o| o.cycles),
         time: facts.time(),
         causes,
         sources: facts.sources(),
@@ -391,11 +391,14 @@ pub(crate) fn whatif(facts: &Facts<'_>) -> WhatIf {
         functions: facts.functions(),
         ablation: facts.ablation(),
         relocated: all.map_or(0, |variant| variant.relocated),
-        types_accesses: facts.scene.watched_accesses(),
-        on_stacks: facts.on_stacks,
+        types_accesses: facts.scene.watched_accesses().0,
+        on_stacks: facts.on_stacks.0,
         paired: all.map_or_else(Vec::new, |variant| variant.paired.clone()),
         followed: all.map_or_else(Vec::new, |variant| variant.followed.clone()),
-        skipped: facts.of(VariantKind::All).first().map_or(0, |o| o.skipped),
+        skipped: facts
+            .of(VariantKind::All)
+            .first()
+            .map_or(0, |o| o.skipped.0),
         under: facts.under(),
     }
 }

@@ -16,7 +16,7 @@ use linemate_layout::plan::{
 use linemate_recording::Error as RecordingError;
 use linemate_replay::{Counts, Outcome};
 use linemate_session::{EventError, Session, recorded_cpus};
-use linemate_types::{LineSize, TypeId, TypeModel};
+use linemate_types::{ByteSize, LineSize, TypeId, TypeModel};
 
 use crate::closed_queue::Worked;
 use crate::compare::{Comparison, Edited, Figure};
@@ -86,7 +86,7 @@ struct Built {
     /// With why they are not possible.
     variants: Vec<(VariantKind, Result<Variant, String>)>,
     /// Sizes of the reported types: without edits, with all.
-    layouts: Vec<Vec<u64>>,
+    layouts: Vec<Vec<ByteSize>>,
 }
 
 /// A recording and edits, checked, with what the recording holds of what they touch.
@@ -340,7 +340,7 @@ impl<'a> Study<'a> {
         kind: VariantKind,
         line: LineSize,
         seed: Seed,
-    ) -> Result<(Variant, Vec<u64>), WhatIfError> {
+    ) -> Result<(Variant, Vec<ByteSize>), WhatIfError> {
         let edits = self.edits.filtered(|number| match kind {
             VariantKind::Without => false,
             VariantKind::All => true,
@@ -352,7 +352,7 @@ impl<'a> Study<'a> {
         let size = |plan: &mut Plan<'_>, ids: &[TypeId]| {
             ids.first()
                 .and_then(|id| plan.layouts.of(*id).ok())
-                .map_or(0, |layout| layout.size.0)
+                .map_or(ByteSize::ZERO, |layout| layout.size)
         };
         let sizes = self
             .types

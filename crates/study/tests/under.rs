@@ -404,8 +404,8 @@ proptest! {
                 continue;
             };
             let under = under(&session, NAMES[function]);
-            prop_assert_eq!(under.instructions, of.instructions, "instructions of {}", function);
-            prop_assert_eq!(under.all_instructions, truth.instructions);
+            prop_assert_eq!(under.instructions.0, of.instructions, "instructions of {}", function);
+            prop_assert_eq!(under.all_instructions.0, truth.instructions);
             prop_assert_eq!(under.entered, of.entered, "entries of {}", function);
             prop_assert_eq!(under.balance.returns, under.balance.matched);
             let costs = costs_under(&session, None, run(&machine, None), &under).unwrap();

@@ -1,9 +1,9 @@
 //! Bytes and bits: counts and positions.
 
 use std::fmt;
-use std::iter::Sum;
-use std::ops::{Add, AddAssign, Mul, Sub};
+use std::ops::{Add, AddAssign, Sub};
 
+use crate::counts::quantity;
 use crate::line::{LineIndex, LineSize};
 
 /// Bytes from the start of the outermost type.
@@ -45,6 +45,20 @@ impl ByteOffset {
     }
 }
 
+impl From<u32> for ByteOffset {
+    #[inline]
+    fn from(bytes: u32) -> ByteOffset {
+        ByteOffset(bytes.into())
+    }
+}
+
+impl From<ByteSize> for ByteOffset {
+    #[inline]
+    fn from(from_start: ByteSize) -> ByteOffset {
+        from_start.end()
+    }
+}
+
 impl Add<ByteSize> for ByteOffset {
     type Output = ByteOffset;
 
@@ -82,12 +96,16 @@ impl fmt::Display for ByteOffset {
 pub struct ByteSize(pub u64);
 
 impl ByteSize {
-    pub const ZERO: ByteSize = ByteSize(0);
-
     /// The end of something of this size that starts at 0.
     #[inline]
     pub fn end(self) -> ByteOffset {
         ByteOffset(self.0)
+    }
+
+    /// How many lines something of this size has that starts at a line's start.
+    #[inline]
+    pub fn lines(self, size: LineSize) -> u64 {
+        self.0.div_ceil(size.bytes())
     }
 
     /// The size rounded up to a multiple of `align`.
@@ -101,57 +119,14 @@ impl ByteSize {
     pub fn is_aligned(self, align: ByteAlign) -> bool {
         self.0 & (align.0 - 1) == 0
     }
+}
 
-    /// The rest without `other`; 0 if `other` is larger.
+quantity!(ByteSize);
+
+impl From<u8> for ByteSize {
     #[inline]
-    pub fn saturating_sub(self, other: ByteSize) -> ByteSize {
-        ByteSize(self.0.saturating_sub(other.0))
-    }
-}
-
-impl Add for ByteSize {
-    type Output = ByteSize;
-
-    #[inline]
-    fn add(self, other: ByteSize) -> ByteSize {
-        ByteSize(self.0 + other.0)
-    }
-}
-
-impl AddAssign for ByteSize {
-    #[inline]
-    fn add_assign(&mut self, other: ByteSize) {
-        self.0 += other.0;
-    }
-}
-
-impl Sub for ByteSize {
-    type Output = ByteSize;
-
-    #[inline]
-    fn sub(self, other: ByteSize) -> ByteSize {
-        ByteSize(self.0 - other.0)
-    }
-}
-
-impl Mul<u64> for ByteSize {
-    type Output = ByteSize;
-
-    #[inline]
-    fn mul(self, count: u64) -> ByteSize {
-        ByteSize(self.0 * count)
-    }
-}
-
-impl Sum for ByteSize {
-    fn sum<I: Iterator<Item = ByteSize>>(sizes: I) -> ByteSize {
-        ByteSize(sizes.map(|size| size.0).sum())
-    }
-}
-
-impl fmt::Display for ByteSize {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)
+    fn from(bytes: u8) -> ByteSize {
+        ByteSize(bytes.into())
     }
 }
 

@@ -4,6 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::bytes::ByteOffset;
+use crate::line::LineSize;
+
 /// Bytes of a page: the smallest that an x86-64 or arm64 kernel maps, and what every recorded
 /// kernel uses.
 pub const PAGE: u64 = 4096;
@@ -12,6 +15,32 @@ pub const PAGE: u64 = 4096;
 /// that one byte of memory has one address whichever mapping an access uses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct GuestAddr(pub u64);
+
+impl GuestAddr {
+    /// The last one.
+    pub const MAX: GuestAddr = GuestAddr(u64::MAX);
+
+    /// The address that many bytes on. It wraps around: a recording may have any address.
+    #[inline]
+    #[must_use]
+    pub fn wrapping_add(self, offset: impl Into<ByteOffset>) -> GuestAddr {
+        GuestAddr(self.0.wrapping_add(offset.into().0))
+    }
+
+    /// Where what has this address at `offset` begins. It wraps around, too.
+    #[inline]
+    #[must_use]
+    pub fn wrapping_sub(self, offset: impl Into<ByteOffset>) -> GuestAddr {
+        GuestAddr(self.0.wrapping_sub(offset.into().0))
+    }
+
+    /// The first byte of its line.
+    #[inline]
+    #[must_use]
+    pub fn line(self, size: LineSize) -> GuestAddr {
+        GuestAddr(self.0 & !(size.bytes() - 1))
+    }
+}
 
 /// An address as in an ELF file: where the linker put it, before the program is loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use linemate_answers::Paired;
 use linemate_layout::plan::{ObjectRule, Plan};
-use linemate_recording::{CpuId, GuestAddr};
+use linemate_recording::{Accesses, CpuId, GuestAddr};
 use linemate_session::ownership::majority;
 use linemate_types::{ByteAlign, TypeId, TypeModel};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -51,11 +51,8 @@ impl Variant {
     /// Gives each CPU a copy of each object, in its own per-CPU memory.
     fn copy(&mut self, scene: &Scene<'_>, ids: &[TypeId], size: Resize, area: &mut Area) {
         let objects = || {
-            subjects_of(scene, ids).flat_map(|s| {
-                scene.objects[s]
-                    .keys()
-                    .map(move |base| (s, GuestAddr(*base)))
-            })
+            subjects_of(scene, ids)
+                .flat_map(|s| scene.objects[s].keys().map(move |base| (s, *base)))
         };
         let stride = size.new.align_up(size.align);
         let bytes = times(stride, objects().count());
@@ -84,7 +81,7 @@ impl Variant {
         );
         // What was allocated after the second (statistics after an entity) comes along.
         let bases: BTreeSet<GuestAddr> = subjects_of(scene, b)
-            .flat_map(|subject| scene.objects[subject].keys().copied().map(GuestAddr))
+            .flat_map(|subject| scene.objects[subject].keys().copied())
             .collect();
         second.new += slot(bases.into_iter(), second.old) - second.old;
         let (firsts, seconds) = colocate(&pairs, first, second, area);
@@ -112,7 +109,7 @@ impl Variant {
     fn relocate(&mut self, scene: &Scene<'_>, ids: &[TypeId], moved: Moves) {
         let moved: FxHashMap<GuestAddr, GuestAddr> = moved.into_iter().collect();
         for subject in subjects_of(scene, ids) {
-            for base in scene.objects[subject].keys().copied().map(GuestAddr) {
+            for base in scene.objects[subject].keys().copied() {
                 if let Some(new) = moved.get(&base) {
                     self.edit(subject).moved.insert(base, *new);
                     self.relocated += 1;
@@ -134,7 +131,7 @@ fn owned(scene: &Scene<'_>, ids: &[TypeId]) -> Vec<Owned> {
     let owned = objects.filter_map(|(base, users)| {
         Some(Owned {
             owner: majority(users)?,
-            base: GuestAddr(*base),
+            base: *base,
         })
     });
     owned.collect()
@@ -143,7 +140,7 @@ fn owned(scene: &Scene<'_>, ids: &[TypeId]) -> Vec<Owned> {
 /// The most frequent neighbours first, each object once.
 fn pair_up(scene: &Scene<'_>, types: &TypePair) -> Vec<ObjectPair> {
     let counted = scene.neighbours.iter().find(|(pair, _)| pair == types);
-    let mut candidates: Vec<(u64, GuestAddr, GuestAddr)> = counted
+    let mut candidates: Vec<(Accesses, GuestAddr, GuestAddr)> = counted
         .iter()
         .flat_map(|(_, counted)| counted)
         .map(|((a, b), count)| (*count, *a, *b))
@@ -159,7 +156,7 @@ fn pair_up(scene: &Scene<'_>, types: &TypePair) -> Vec<ObjectPair> {
         }
         taken_a.insert(first);
         taken_b.insert(second);
-        let users = subjects_of(scene, &types.first).find_map(|s| scene.objects[s].get(&first.0));
+        let users = subjects_of(scene, &types.first).find_map(|s| scene.objects[s].get(&first));
         pairs.push(ObjectPair {
             owner: users.and_then(|users| majority(users)),
             first,

@@ -62,8 +62,8 @@ impl Neighbours {
             let size = analysis.schema().size(ty);
             owned.extend(objects.iter().filter_map(|(base, users)| {
                 Some(Owned {
-                    start: *base,
-                    end: base.checked_add(size)?,
+                    start: base.0,
+                    end: base.0.checked_add(size)?,
                     ty,
                     // An object that no CPU mostly uses is shared itself: separating it from its
                     // neighbour does not end its own contention.

@@ -97,7 +97,7 @@ fn owned(
         }
         for (base, users) in objects {
             if let Some(cpu) = linemate_session::majority(users) {
-                owned.entry((ty, cpu)).or_default().push(GuestAddr(*base));
+                owned.entry((ty, cpu)).or_default().push(*base);
             }
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use linemate_attribution::Analysis;
 use linemate_attribution::schema::TypeIndex;
 use linemate_experiment::scene::{Neighbours, TypePair};
-use linemate_recording::GuestAddr;
+use linemate_recording::{Accesses, GuestAddr};
 
 use crate::costs::MeasuredCosts;
 use crate::fields::{FieldId, Fields};
@@ -112,7 +112,9 @@ impl Answer {
     /// The partners as a scene counts neighbours.
     pub(crate) fn neighbours(&self) -> (TypePair, Neighbours) {
         let pairs = self.partners.pairs.iter();
-        let pair = |((a, b), count): (&(u64, u64), &u64)| ((GuestAddr(*a), GuestAddr(*b)), *count);
+        let pair = |((a, b), count): (&(u64, u64), &u64)| {
+            ((GuestAddr(*a), GuestAddr(*b)), Accesses(*count))
+        };
         (self.pair.clone(), pairs.map(pair).collect())
     }
 }

@@ -1,5 +1,6 @@
 //! The counts: every access once by where it was served from, and once by why it had to go there.
 
+use linemate_units::{Accesses, Cycles};
 use serde::{Deserialize, Serialize};
 
 /// Where an access was served from.
@@ -137,15 +138,15 @@ impl Cause {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     /// How many accesses there were.
-    pub count: u64,
-    /// Core cycles of latency, waiting included.
-    pub cycles: u64,
+    pub count: Accesses,
+    /// Their latency, waiting included.
+    pub cycles: Cycles,
 }
 
 impl Tally {
     #[inline]
-    pub(crate) fn add(&mut self, cycles: u64) {
-        self.count += 1;
+    pub(crate) fn add(&mut self, cycles: Cycles) {
+        self.count += Accesses::ONE;
         self.cycles += cycles;
     }
 
@@ -175,30 +176,30 @@ impl Tally {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// How many of the accesses were plain loads.
-    pub loads: u64,
+    pub loads: Accesses,
     /// How many were plain stores.
-    pub stores: u64,
+    pub stores: Accesses,
     /// How many were atomic read-modify-writes, each counted as one access.
-    pub rmws: u64,
+    pub rmws: Accesses,
     sources: [Tally; Source::ALL.len()],
     causes: [Tally; Cause::ALL.len()],
     /// Cycles spent waiting for lines that were being handed to others: included in the cycles
     /// above.
-    pub waited: u64,
+    pub waited: Cycles,
     /// Accesses that touched two lines.
-    pub split: u64,
+    pub split: Accesses,
     /// Accesses that missed the last-level cache ([`Source::is_llc_miss`]): loads, stores, RMWs.
-    pub llc_misses: [u64; 3],
+    pub llc_misses: [Accesses; 3],
 }
 
 impl Counts {
     /// Loads, stores and atomics together.
-    pub fn accesses(&self) -> u64 {
+    pub fn accesses(&self) -> Accesses {
         self.loads + self.stores + self.rmws
     }
 
     /// The cycles of all accesses, including private hits.
-    pub fn cycles(&self) -> u64 {
+    pub fn cycles(&self) -> Cycles {
         self.sources.iter().map(|tally| tally.cycles).sum()
     }
 
@@ -258,13 +259,13 @@ impl Counts {
             (&mut self.loads, before.loads),
             (&mut self.stores, before.stores),
             (&mut self.rmws, before.rmws),
-            (&mut self.waited, before.waited),
             (&mut self.split, before.split),
         ];
         let misses = self.llc_misses.iter_mut().zip(before.llc_misses);
         for (mine, theirs) in numbers.into_iter().chain(misses) {
             *mine = mine.checked_sub(theirs)?;
         }
+        self.waited = self.waited.checked_sub(before.waited)?;
         let sources = self.sources.iter_mut().zip(&before.sources);
         let causes = self.causes.iter_mut().zip(&before.causes);
         for (mine, theirs) in sources.chain(causes) {
@@ -279,10 +280,10 @@ impl Counts {
             &mut self.loads,
             &mut self.stores,
             &mut self.rmws,
-            &mut self.waited,
             &mut self.split,
         ];
         counts.into_iter().for_each(|count| *count *= copies);
+        self.waited *= copies;
         self.llc_misses
             .iter_mut()
             .for_each(|count| *count *= copies);
@@ -292,7 +293,7 @@ impl Counts {
 
     /// Adds L1 hits, given by kind (load, store, RMW), with that many cycles each, and `atomic`
     /// more for RMWs.
-    pub(crate) fn add_l1_hits(&mut self, kinds: [u64; 3], cycles: u64, atomic: u64) {
+    pub(crate) fn add_l1_hits(&mut self, kinds: [Accesses; 3], cycles: Cycles, atomic: Cycles) {
         let [loads, stores, rmws] = kinds;
         self.loads += loads;
         self.stores += stores;
@@ -300,16 +301,16 @@ impl Counts {
         let count = loads + stores + rmws;
         self.sources[Source::L1 as usize].merge(Tally {
             count,
-            cycles: count * cycles + rmws * atomic,
+            cycles: count.cycles(cycles) + rmws.cycles(atomic),
         });
     }
 
     #[inline]
-    pub(crate) fn add_source(&mut self, source: Source, cycles: u64) {
+    pub(crate) fn add_source(&mut self, source: Source, cycles: Cycles) {
         self.sources[source as usize].add(cycles);
     }
 
-    pub(crate) fn add_cause(&mut self, cause: Cause, cycles: u64) {
+    pub(crate) fn add_cause(&mut self, cause: Cause, cycles: Cycles) {
         self.causes[cause as usize].add(cycles);
     }
 }

@@ -10,6 +10,7 @@ use std::hash::BuildHasherDefault;
 
 use linemate_machine::LineSize;
 use linemate_recording::GuestAddr;
+use linemate_units::{Accesses, Cycles};
 use serde::{Deserialize, Serialize};
 
 use crate::accounts::counts::Tally;
@@ -41,7 +42,7 @@ pub(crate) struct HeldLines {
 
 impl HeldLines {
     /// A request holds the line for that many cycles; `handed`: another core gives it up.
-    pub(crate) fn add(&mut self, slot: Slot, cycles: u64, handed: bool) {
+    pub(crate) fn add(&mut self, slot: Slot, cycles: Cycles, handed: bool) {
         if self.elsewhere {
             return;
         }
@@ -98,7 +99,7 @@ pub(crate) fn changed(
         sum.requests = sum.requests.less(line.requests)?;
     }
     let mut lines: Vec<HeldLine> = sums.into_values().collect();
-    lines.retain(|line| line.requests.count > 0);
+    lines.retain(|line| line.requests.count > Accesses::ZERO);
     Some(lines)
 }
 
@@ -122,19 +123,22 @@ mod tests {
             addr: GuestAddr(addr),
             instance: 0,
             lines: 1,
-            requests: Tally { count, cycles },
+            requests: Tally {
+                count: Accesses(count),
+                cycles: Cycles(cycles),
+            },
         }
     }
 
     #[test]
     fn a_line_counts_from_its_first_hand_over_on() {
         let mut held = HeldLines::default();
-        held.add(1, 8, false);
-        held.add(1, 100, true);
-        held.add(1, 8, false);
-        held.add(0, 8, false);
+        held.add(1, Cycles(8), false);
+        held.add(1, Cycles(100), true);
+        held.add(1, Cycles(8), false);
+        held.add(0, Cycles(8), false);
         held.elsewhere = true;
-        held.add(1, 100, true);
+        held.add(1, Cycles(100), true);
         let lines = held.take(Line::from, LineSize::B64);
         assert_eq!(lines, [line(64, 2, 108)]);
     }

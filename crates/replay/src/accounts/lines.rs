@@ -13,6 +13,7 @@ use std::hash::BuildHasherDefault;
 
 use linemate_machine::LineSize;
 use linemate_recording::{AccessKind, GuestAddr};
+use linemate_units::{Accesses, Cycles};
 use serde::{Deserialize, Serialize};
 
 use crate::accounts::counts::{Source, Tally};
@@ -35,11 +36,11 @@ pub struct Cell {
     /// Stores and atomics that left the core.
     pub stores: Tally,
     /// Modified lines fetched from a core of the domain, of the socket, of another socket.
-    pub hitm: [u64; 3],
+    pub hitm: [Accesses; 3],
     /// Clean lines fetched from another domain.
-    pub forwards: u64,
+    pub forwards: Accesses,
     /// Writes that had the line without the permission.
-    pub upgrades: u64,
+    pub upgrades: Accesses,
 }
 
 /// A line that moved between cores.
@@ -55,12 +56,12 @@ pub struct LineView {
 
 impl LineView {
     /// Modified lines fetched, over all cells.
-    pub fn hitm(&self) -> u64 {
+    pub fn hitm(&self) -> Accesses {
         self.cells.iter().flat_map(|cell| cell.hitm).sum()
     }
 
     /// Cycles of all accesses that left their core.
-    pub fn cycles(&self) -> u64 {
+    pub fn cycles(&self) -> Cycles {
         self.cells
             .iter()
             .map(|cell| cell.loads.cycles + cell.stores.cycles)
@@ -93,7 +94,7 @@ pub(crate) struct Touch {
     pub(crate) site: SiteId,
     pub(crate) kind: AccessKind,
     pub(crate) source: Source,
-    pub(crate) cycles: u64,
+    pub(crate) cycles: Cycles,
 }
 
 /// All cells so far.
@@ -190,19 +191,19 @@ impl Cell {
             key: touch.key,
             loads: Tally::default(),
             stores: Tally::default(),
-            hitm: [0; 3],
-            forwards: 0,
-            upgrades: 0,
+            hitm: [Accesses::ZERO; 3],
+            forwards: Accesses::ZERO,
+            upgrades: Accesses::ZERO,
         }
     }
 
     fn add(&mut self, touch: &Touch) {
         match touch.source {
-            Source::HitmDomain => self.hitm[0] += 1,
-            Source::HitmSocket => self.hitm[1] += 1,
-            Source::HitmRemote => self.hitm[2] += 1,
-            Source::ForwardSocket | Source::ForwardRemote => self.forwards += 1,
-            Source::Upgrade => self.upgrades += 1,
+            Source::HitmDomain => self.hitm[0] += Accesses::ONE,
+            Source::HitmSocket => self.hitm[1] += Accesses::ONE,
+            Source::HitmRemote => self.hitm[2] += Accesses::ONE,
+            Source::ForwardSocket | Source::ForwardRemote => self.forwards += Accesses::ONE,
+            Source::Upgrade => self.upgrades += Accesses::ONE,
             // Memory and the domain's own LLC: no core owned the line and none outside the domain
             // was asked. They are only in the sums of loads and stores.
             _ => {}

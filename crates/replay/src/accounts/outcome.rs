@@ -1,6 +1,7 @@
 //! The result of a replay.
 
 use linemate_machine::LogicalCpu;
+use linemate_units::{Accesses, Cycles, Instructions};
 use serde::{Deserialize, Serialize};
 
 use crate::accounts::counts::{Counts, Tally};
@@ -34,7 +35,7 @@ impl FetchedAhead {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScaledCounts {
     /// Accesses on the tape.
-    pub taped: u64,
+    pub taped: Accesses,
     /// How often CPUs would have waited for each other's locks forever: one continued without.
     pub circles: u64,
     /// Locks that were released because the recorded CPU's turn ended.
@@ -71,18 +72,18 @@ pub struct Outcome {
     /// Between which CPUs modified lines moved, and when; empty unless lines are requested.
     pub transfers: Transfers,
     /// Number of recorded accesses pushed.
-    pub accesses: u64,
+    pub accesses: Accesses,
     /// Of those, the ones that an edit removed.
-    pub skipped: u64,
+    pub skipped: Accesses,
     /// Of those, the ones that went to devices and bypassed all caches. They are in no [`Counts`].
-    pub uncached: u64,
+    pub uncached: Accesses,
     /// How many rounds were replayed.
     pub rounds: u64,
     /// From the first counted round's start to the last one's end, in cycles.
-    pub cycles: u64,
+    pub cycles: Cycles,
     /// Instructions of each replayed CPU in the counted rounds, by recorded CPU and copy, programs'
     /// included; 0 in a partial replay, which runs no rounds.
-    pub instructions: Vec<u64>,
+    pub instructions: Vec<Instructions>,
     /// For how long lines that moved between cores were held, by address.
     pub held: Vec<HeldLine>,
     /// Lines fetched because their pair's other line was missed.
@@ -92,7 +93,7 @@ pub struct Outcome {
     /// Lines fetched by prefetchers that follow streams and strides.
     pub fetched_ahead: FetchedAhead,
     /// Cycles that no CPU waited because misses overlapped. They are in no [`Counts`].
-    pub overlapped: u64,
+    pub overlapped: Cycles,
     /// What filled the caches before counting began; `None`: they were empty.
     pub warm_up: Option<WarmUp>,
     /// Waiting for locks, by site and key; empty if nobody waits ([`crate::Scaled`]).

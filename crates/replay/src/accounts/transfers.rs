@@ -10,6 +10,7 @@ use std::hash::BuildHasherDefault;
 
 use linemate_machine::{LogicalCpu, Machine};
 use linemate_recording::{CpuId, TimeGrid, VirtualTime};
+use linemate_units::Accesses;
 use serde::{Deserialize, Serialize};
 
 use crate::cache::directory::LineHasher;
@@ -44,7 +45,7 @@ pub struct Transfer {
     pub from: u16,
     /// The place of the CPU that fetched the line.
     pub to: u16,
-    pub count: u64,
+    pub count: Accesses,
 }
 
 /// Modified lines fetched in one part of the time by a row of recorded CPUs, with their copies.
@@ -58,7 +59,7 @@ pub struct TransferTime {
     pub row: u16,
     /// The part of the recording's time.
     pub bin: u16,
-    pub count: u64,
+    pub count: Accesses,
 }
 
 /// All transfers of a replay.
@@ -81,7 +82,7 @@ pub(crate) struct InLine {
     pub(crate) offset: u8,
 }
 
-type Sums = HashMap<(u32, u8, u16, u16), u64, BuildHasherDefault<LineHasher>>;
+type Sums = HashMap<(u32, u8, u16, u16), Accesses, BuildHasherDefault<LineHasher>>;
 
 /// Counts transfers by place in the line while a replay runs.
 #[derive(Clone)]
@@ -134,10 +135,10 @@ impl TransferCounter {
         let place = |cpu: LogicalCpu| self.place_of[usize::from(cpu.0)];
         let InLine { key, offset } = at;
         let pair = (key.0, offset, place(from), place(to));
-        *self.pairs.entry(pair).or_default() += 1;
+        *self.pairs.entry(pair).or_default() += Accesses::ONE;
         let recorded = CpuId((number / usize::from(self.copies)) as u16);
         let time = (key.0, offset, self.grid.row(recorded), self.bin);
-        *self.times.entry(time).or_default() += 1;
+        *self.times.entry(time).or_default() += Accesses::ONE;
     }
 
     pub(crate) fn finish(self) -> Transfers {
@@ -161,7 +162,7 @@ impl TransferCounter {
     }
 }
 
-fn sorted<T>(sums: Sums, row: impl Fn((u32, u8, u16, u16), u64) -> T) -> Vec<T> {
+fn sorted<T>(sums: Sums, row: impl Fn((u32, u8, u16, u16), Accesses) -> T) -> Vec<T> {
     let mut sums: Vec<_> = sums.into_iter().collect();
     // A table's order depends on how it grew; equal replays have to give equal bytes.
     sums.sort_unstable();

@@ -16,6 +16,7 @@ use linemate_machine::{
     CoreId, CpuPlace, Distance, DomainId, Latencies, LogicalCpu, Machine, Topology,
 };
 use linemate_recording::AccessKind;
+use linemate_units::Cycles;
 
 use crate::accounts::counts::{Cause, Source};
 use crate::accounts::held::HeldLines;
@@ -279,7 +280,8 @@ impl System {
         // copy left, the directory in the LLC answers.
         let latency = farthest.map_or(self.latency.llc, |distance| self.latency.hitm(distance));
         let (waited, cycles) = self.serve(slot, piece.kind, now, u64::from(latency), true);
-        self.held.add(slot, cycles - waited, farthest.is_some());
+        self.held
+            .add(slot, Cycles(cycles - waited), farthest.is_some());
         self.own_modified(cpu, place, piece, slot);
         self.l1[usize::from(place.core.0)].set_flags(way, DIRTY);
         Verdict {
@@ -313,7 +315,7 @@ impl System {
                 true => cycles - waited,
                 false => u64::from(self.latency.serve),
             };
-            self.held.add(slot, held, supply.exclusive);
+            self.held.add(slot, Cycles(held), supply.exclusive);
             (waited, cycles)
         } else {
             let (farthest, _) = self.invalidate_others(place, slot);
@@ -323,7 +325,8 @@ impl System {
             // them is.
             let latency = supply.latency.max(u64::from(reach));
             let (waited, cycles) = self.serve(slot, piece.kind, now, latency, true);
-            self.held.add(slot, cycles - waited, farthest.is_some());
+            self.held
+                .add(slot, Cycles(cycles - waited), farthest.is_some());
             (waited, cycles)
         };
         let history = match history {

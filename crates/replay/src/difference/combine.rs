@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use linemate_machine::LogicalCpu;
+use linemate_units::Accesses;
 
 use crate::accounts::counts::{Counts, Tally};
 use crate::accounts::held;
@@ -18,6 +19,7 @@ impl Outcome {
             return None;
         }
         let number = |all: u64, before: u64, after: u64| (all + after).checked_sub(before);
+        let accesses = |all: Accesses, before, after: Accesses| (all + after).checked_sub(before);
         let keys = all_changed(&self.keys, &before.keys, &after.keys)?;
         let mut totals = Counts::default();
         keys.iter().for_each(|counts| totals.merge(counts));
@@ -26,10 +28,10 @@ impl Outcome {
             keys,
             sites: all_changed(&self.sites, &before.sites, &after.sites)?,
             pairs: pairs(&self.pairs, &before.pairs, &after.pairs)?,
-            accesses: number(self.accesses, before.accesses, after.accesses)?,
-            skipped: number(self.skipped, before.skipped, after.skipped)?,
+            accesses: accesses(self.accesses, before.accesses, after.accesses)?,
+            skipped: accesses(self.skipped, before.skipped, after.skipped)?,
             held: held::changed(&self.held, &before.held, &after.held)?,
-            cycles: number(self.cycles, before.cycles, after.cycles)?,
+            cycles: (self.cycles + after.cycles).checked_sub(before.cycles)?,
             prefetched: number(self.prefetched, before.prefetched, after.prefetched)?,
             prefetched_modified: number(
                 self.prefetched_modified,
@@ -62,7 +64,9 @@ fn pairs(all: &[Pair], before: &[Pair], after: &[Pair]) -> Option<Vec<Pair>> {
         let sum = sums.get_mut(&(pair.from, pair.to))?;
         *sum = sum.less(pair.tally)?;
     }
-    let pairs = sums.into_iter().filter(|(_, tally)| tally.count > 0);
+    let pairs = sums
+        .into_iter()
+        .filter(|(_, tally)| tally.count > Accesses::ZERO);
     Some(
         pairs
             .map(|((from, to), tally)| Pair { from, to, tally })

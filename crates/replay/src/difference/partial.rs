@@ -1,6 +1,7 @@
 //! A replay of the accesses that an edit affects, at the times in a [`Timeline`](crate::Timeline).
 
 use linemate_machine::CpuPlace;
+use linemate_units::Cycles;
 
 use crate::accounts::outcome::Outcome;
 use crate::cache::array::{Evicted, Stamp};
@@ -291,7 +292,7 @@ impl Partial {
         let (outcome, _) = self.replay.finish();
         Outcome {
             rounds: self.rounds,
-            cycles: self.now - self.since,
+            cycles: Cycles(self.now - self.since),
             ..outcome
         }
     }

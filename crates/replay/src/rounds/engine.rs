@@ -6,6 +6,7 @@ use std::hash::BuildHasherDefault;
 
 use linemate_machine::{CpuPlace, LineSize, LogicalCpu, Machine};
 use linemate_recording::{AccessKind, CpuId};
+use linemate_units::{Accesses, Cycles};
 
 use crate::accounts::counts::{Cause, Counts, Source, Tally};
 use crate::accounts::lines::{Lines, Touch};
@@ -267,16 +268,16 @@ impl Engine {
     ) {
         let count = |counts: &mut Counts| {
             match waiting.kind {
-                AccessKind::Load => counts.loads += 1,
-                AccessKind::Store => counts.stores += 1,
-                AccessKind::Rmw => counts.rmws += 1,
+                AccessKind::Load => counts.loads += Accesses::ONE,
+                AccessKind::Store => counts.stores += Accesses::ONE,
+                AccessKind::Rmw => counts.rmws += Accesses::ONE,
             }
-            counts.add_source(verdict.source, verdict.cycles);
+            counts.add_source(verdict.source, Cycles(verdict.cycles));
             if verdict.source.is_llc_miss() {
-                counts.llc_misses[waiting.kind as usize] += 1;
+                counts.llc_misses[waiting.kind as usize] += Accesses::ONE;
             }
             if split {
-                counts.split += 1;
+                counts.split += Accesses::ONE;
             }
         };
         count(&mut self.keys[waiting.key as usize]);
@@ -286,8 +287,8 @@ impl Engine {
         }
         // Nobody waits for a line in a private cache: only an access that left its core can have
         // waited.
-        self.keys[waiting.key as usize].waited += verdict.waited;
-        self.sites[waiting.site as usize].waited += verdict.waited;
+        self.keys[waiting.key as usize].waited += Cycles(verdict.waited);
+        self.sites[waiting.site as usize].waited += Cycles(verdict.waited);
         let tag = MissTag {
             key: waiting.key,
             site: waiting.site,
@@ -305,7 +306,7 @@ impl Engine {
             self.pairs
                 .entry((writer.0, logical.0))
                 .or_default()
-                .add(verdict.cycles);
+                .add(Cycles(verdict.cycles));
         }
         self.charge_closed_if_any();
     }
@@ -338,14 +339,14 @@ impl Engine {
             prefetched,
             prefetched_modified,
             fetched_ahead: self.system.fetched_ahead(),
-            overlapped: self.windows.as_ref().map_or(0, Windows::saved),
+            overlapped: Cycles(self.windows.as_ref().map_or(0, Windows::saved)),
             ..Outcome::default()
         }
     }
 
     fn charge(&mut self, tag: MissTag, cause: Cause) {
-        self.keys[tag.key as usize].add_cause(cause, tag.cycles);
-        self.sites[tag.site as usize].add_cause(cause, tag.cycles);
+        self.keys[tag.key as usize].add_cause(cause, Cycles(tag.cycles));
+        self.sites[tag.site as usize].add_cause(cause, Cycles(tag.cycles));
     }
 
     #[inline]
@@ -363,8 +364,8 @@ impl Engine {
             ..
         } = self;
         for closed in system.take_closed() {
-            keys[closed.tag.key as usize].add_cause(closed.cause, closed.tag.cycles);
-            sites[closed.tag.site as usize].add_cause(closed.cause, closed.tag.cycles);
+            keys[closed.tag.key as usize].add_cause(closed.cause, Cycles(closed.tag.cycles));
+            sites[closed.tag.site as usize].add_cause(closed.cause, Cycles(closed.tag.cycles));
         }
     }
 
@@ -374,7 +375,8 @@ impl Engine {
         let keys = self.keys.iter_mut().zip(&self.hits);
         let sites = self.sites.iter_mut().zip(&self.site_hits);
         for (counts, &[loads, stores, rmws, _]) in keys.chain(sites) {
-            counts.add_l1_hits([loads, stores, rmws], self.l1_cycles, self.atomic_cycles);
+            let kinds = [loads, stores, rmws].map(Accesses);
+            counts.add_l1_hits(kinds, Cycles(self.l1_cycles), Cycles(self.atomic_cycles));
         }
         // The account of what the tape took: it has no name and only exists so that `step` needs no
         // branch.
@@ -386,11 +388,11 @@ impl Engine {
         for counts in &self.keys {
             self.totals.merge(counts);
         }
-        let private: u64 = [Source::L1, Source::L2]
+        let private: Accesses = [Source::L1, Source::L2]
             .map(|source| self.totals.source(source).count)
             .iter()
             .sum();
-        let causes: u64 = Cause::ALL
+        let causes: Accesses = Cause::ALL
             .map(|cause| self.totals.cause(cause).count)
             .iter()
             .sum();
@@ -483,7 +485,7 @@ impl Engine {
             site: SiteId(waiting.site),
             kind: waiting.kind,
             source: verdict.source,
-            cycles: verdict.cycles,
+            cycles: Cycles(verdict.cycles),
         };
         // From the moment of the first transfer on, so both sums depend on the interleaving;
         // together they do not lose an access.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use linemate_insn::Dependences;
 use linemate_machine::{LogicalCpu, Machine};
 use linemate_recording::{Access, AccessKind, CpuId, GuestAddr, TimeGrid, VirtualTime};
+use linemate_units::{Accesses, Cycles, Instructions};
 
 use crate::accounts::outcome::Outcome;
 use crate::cache::address::span;
@@ -72,11 +73,11 @@ pub struct Replay<P, C> {
     pub(crate) slices: Vec<Slice>,
     recorded: usize,
     pub(crate) engine: Engine,
-    accesses: u64,
-    skipped: u64,
-    uncached: u64,
+    accesses: Accesses,
+    skipped: Accesses,
+    uncached: Accesses,
     /// Of each recorded CPU, since counting began.
-    instructions: Vec<u64>,
+    instructions: Vec<Instructions>,
     growth: Growth,
     warm_up: Option<WarmUp>,
     /// When the round started in the recording.
@@ -112,10 +113,10 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
             slices: Vec::new(),
             recorded: config.recorded_cpus,
             engine: Engine::new(machine, cpus, copies, config.lines),
-            accesses: 0,
-            skipped: 0,
-            uncached: 0,
-            instructions: vec![0; config.recorded_cpus],
+            accesses: Accesses::ZERO,
+            skipped: Accesses::ZERO,
+            uncached: Accesses::ZERO,
+            instructions: vec![Instructions::ZERO; config.recorded_cpus],
             growth: Growth::new(),
             warm_up: None,
             time: VirtualTime(0),
@@ -315,15 +316,15 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
             });
         }
         check_keys(placed)?;
-        self.accesses += 1;
+        self.accesses += Accesses::ONE;
         match placed.fate {
             Fate::Cached => {}
             Fate::Uncached => {
-                self.uncached += 1;
+                self.uncached += Accesses::ONE;
                 return Ok(());
             }
             Fate::Removed => {
-                self.skipped += 1;
+                self.skipped += Accesses::ONE;
                 return Ok(());
             }
         }
@@ -351,17 +352,17 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
     ///
     /// # Errors
     /// A key beyond any sensible number.
-    pub fn add_hits(&mut self, key: KeyId, kinds: [u64; 3]) -> Result<(), ReplayError> {
+    pub fn add_hits(&mut self, key: KeyId, kinds: [Accesses; 3]) -> Result<(), ReplayError> {
         if key.0 >= KEYS_MAX {
             return Err(ReplayError::Key(key.0));
         }
         // By key and by site in two calls, because hits that were left out are known only as sums
         // and not by pairs of both.
         self.engine.make_room(key, SiteId(0));
-        self.accesses += kinds.iter().sum::<u64>();
+        self.accesses += kinds.iter().sum();
         let copies = u64::from(self.cloner.copies());
         for (hits, count) in self.engine.hits[key.0 as usize].iter_mut().zip(kinds) {
-            *hits += count * copies;
+            *hits += count.0 * copies;
         }
         Ok(())
     }
@@ -371,7 +372,7 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
     ///
     /// # Errors
     /// A site beyond any sensible number.
-    pub fn add_site_hits(&mut self, site: SiteId, kinds: [u64; 3]) -> Result<(), ReplayError> {
+    pub fn add_site_hits(&mut self, site: SiteId, kinds: [Accesses; 3]) -> Result<(), ReplayError> {
         if site.0 >= KEYS_MAX {
             return Err(ReplayError::Key(site.0));
         }
@@ -379,13 +380,13 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         let copies = u64::from(self.cloner.copies());
         let hits = &mut self.engine.site_hits[site.0 as usize];
         for (hits, count) in hits.iter_mut().zip(kinds) {
-            *hits += count * copies;
+            *hits += count.0 * copies;
         }
         Ok(())
     }
 
     /// Accesses to devices that were left out.
-    pub fn add_uncached(&mut self, count: u64) {
+    pub fn add_uncached(&mut self, count: Accesses) {
         self.accesses += count;
         self.uncached += count;
     }
@@ -457,7 +458,8 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
             windows.end_round();
         }
         for Slice { head, .. } in slices.iter() {
-            self.instructions[usize::from(head.cpu.0)] += u64::from(head.last.unwrap_or(0));
+            self.instructions[usize::from(head.cpu.0)] +=
+                Instructions(u64::from(head.last.unwrap_or(0)));
         }
         self.growth.end_round(engine.system.lines());
         self.round.clear();
@@ -476,8 +478,8 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
             taper.begin_taking();
         }
         self.engine.begin_counting();
-        (self.accesses, self.skipped, self.uncached) = (0, 0, 0);
-        self.instructions.fill(0);
+        (self.accesses, self.skipped, self.uncached) = Default::default();
+        self.instructions.fill(Instructions::ZERO);
     }
 
     /// Runs what is left and returns the counts, together with the placement (which knows what the
@@ -492,14 +494,15 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
     pub fn finish_taped(mut self) -> (Outcome, P, Tape) {
         self.end_round();
         let tape = self.taper.map(Taper::finish).unwrap_or_default();
-        let copied = |own: &u64| std::iter::repeat_n(*own, usize::from(self.cloner.copies()));
+        let copied =
+            |own: &Instructions| std::iter::repeat_n(*own, usize::from(self.cloner.copies()));
         let outcome = Outcome {
             instructions: self.instructions.iter().flat_map(copied).collect(),
             accesses: self.accesses,
             skipped: self.skipped,
             uncached: self.uncached,
             rounds: self.interleaver.rounds(),
-            cycles: self.interleaver.cycles(),
+            cycles: Cycles(self.interleaver.cycles()),
             warm_up: self.warm_up,
             ..self.engine.finish()
         };

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use linemate_machine::{LogicalCpu, Machine};
+use linemate_units::{Accesses, Instructions};
 
 use crate::accounts::counts::{Counts, Tally};
 use crate::accounts::held;
@@ -50,7 +51,7 @@ pub fn join(machine: &Machine, copies: Copies<'_>, own: &Outcome, together: Outc
     uncontested(&mut joined, own, times);
     joined.transfers = transfers(machine, copies, &own.transfers, joined.transfers);
     joined.held = held::joined(&own.held, &joined.held, copies.count);
-    let copied = |own: &u64| std::iter::repeat_n(*own, usize::from(copies.count));
+    let copied = |own: &Instructions| std::iter::repeat_n(*own, usize::from(copies.count));
     joined.instructions = own.instructions.iter().flat_map(copied).collect();
     joined.accesses = own.accesses * times;
     joined.skipped = own.skipped * times;
@@ -152,7 +153,7 @@ fn transfers(
         // are shown where group 0's were.
         MachinePlaces::Domain | MachinePlaces::Socket => cpu,
     };
-    let mut pairs: BTreeMap<(KeyId, u8, u16, u16), u64> = BTreeMap::new();
+    let mut pairs: BTreeMap<(KeyId, u8, u16, u16), Accesses> = BTreeMap::new();
     for row in &together.pairs {
         *pairs
             .entry((row.key, row.offset, row.from, row.to))
@@ -169,7 +170,7 @@ fn transfers(
             *pairs.entry(at).or_default() += row.count;
         }
     }
-    let mut times: BTreeMap<(KeyId, u8, u16, u16), u64> = BTreeMap::new();
+    let mut times: BTreeMap<(KeyId, u8, u16, u16), Accesses> = BTreeMap::new();
     let all = own.times.iter().map(|row| (row, copies as u64));
     for (row, copies) in together.times.iter().map(|row| (row, 1)).chain(all) {
         *times

@@ -11,6 +11,8 @@ use std::hash::BuildHasherDefault;
 
 use serde::{Deserialize, Serialize};
 
+use linemate_units::Cycles;
+
 use crate::accounts::counts::Tally;
 use crate::cache::address::Line;
 use crate::cache::directory::LineHasher;
@@ -118,7 +120,7 @@ impl Locks {
     }
 
     /// Somebody waited this long.
-    pub(crate) fn count(&mut self, key: KeyId, site: SiteId, cycles: u64) {
+    pub(crate) fn count(&mut self, key: KeyId, site: SiteId, cycles: Cycles) {
         self.waits.entry((site, key)).or_default().add(cycles);
     }
 

@@ -12,6 +12,7 @@
 
 use linemate_machine::{LogicalCpu, Machine};
 use linemate_recording::{AccessKind, TimeGrid};
+use linemate_units::{Accesses, Cycles};
 
 use crate::accounts::outcome::{Outcome, ScaledCounts};
 use crate::cache::address::instance_line;
@@ -420,7 +421,8 @@ impl<'t> Scaled<'t> {
         runner.granted = true;
         runner.held.push(lock);
         let access = &self.tape.accesses[runner.next as usize];
-        self.locks.count(access.key(), access.site(), waited);
+        self.locks
+            .count(access.key(), access.site(), Cycles(waited));
         self.schedule.set(next, Some(runner.asked + waited));
     }
 
@@ -461,7 +463,7 @@ impl<'t> Scaled<'t> {
         let (locks, circles, unreleased) = self.locks.finish();
         outcome.locks = locks;
         outcome.scaled = Some(ScaledCounts {
-            taped: self.tape.accesses.len() as u64,
+            taped: Accesses(self.tape.accesses.len() as u64),
             circles,
             unreleased,
         });
@@ -469,7 +471,7 @@ impl<'t> Scaled<'t> {
         // length.
         outcome.accesses = outcome.totals.accesses();
         outcome.rounds = self.groups.iter().map(|group| group.done as u64).sum();
-        outcome.cycles = self.groups.iter().map(|group| group.end).max().unwrap_or(0);
+        outcome.cycles = Cycles(self.groups.iter().map(|group| group.end).max().unwrap_or(0));
         outcome
     }
 }

@@ -4,6 +4,7 @@ use linemate_attribution::tally::Key;
 use linemate_machine::LineSize;
 use linemate_recording::{AccessKind, CpuId, GuestAddr};
 use linemate_replay::{KeyId, Later, SiteId};
+use linemate_types::ByteOffset;
 
 /// A row of the tally, as a stream needs it, and where it went last: what a step needs of it comes in one cache line.
 #[derive(Clone, Copy, Debug)]
@@ -17,9 +18,9 @@ pub(super) struct Row {
     /// What a question counts it for.
     pub(super) key: KeyId,
     pub(super) site: SiteId,
-    addr: u64,
+    addr: GuestAddr,
     /// How far it was from the time before.
-    stride: u64,
+    stride: ByteOffset,
     /// What went with it.
     pub(super) later: Later,
 }
@@ -34,8 +35,8 @@ impl Row {
             size: key.size,
             key: counts_for,
             site,
-            addr: 0,
-            stride: 0,
+            addr: GuestAddr::default(),
+            stride: ByteOffset::ZERO,
             later: Later::default(),
         }
     }
@@ -51,7 +52,7 @@ impl Row {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Packed {
     pub(super) row: u32,
-    pub(super) addr: u64,
+    pub(super) addr: GuestAddr,
     /// Instructions since the step before it in its slice.
     pub(super) gap: u32,
     pub(super) later: Later,
@@ -107,7 +108,7 @@ pub(super) struct Guess {
     lines: Vec<u64>,
     line_bits: u32,
     /// By a hash of CPU and subject: the first bytes of its latest objects, the latest first.
-    objects: Vec<[u64; OBJECTS]>,
+    objects: Vec<[GuestAddr; OBJECTS]>,
     /// By CPU: its rows but the latest, mixed so that older ones fade out; and the latest.
     before: Vec<(u32, u32)>,
 }
@@ -122,7 +123,7 @@ const SET_BITS: u32 = 6;
 
 /// Where a step of a row may go: in the CPU's latest objects of the row's subject; where the row was last; as far again as the last
 /// time.
-pub(super) type Guesses = [u64; OBJECTS + 2];
+pub(super) type Guesses = [GuestAddr; OBJECTS + 2];
 
 /// The place that differences are taken to.
 pub(super) const ORIGIN: usize = OBJECTS;
@@ -135,7 +136,7 @@ impl Guess {
             habits: vec![Habit::default(); 1 << HABIT_BITS],
             lines: vec![0; cpus << SET_BITS],
             line_bits: line.bytes().trailing_zeros(),
-            objects: vec![[0; OBJECTS]; 1 << OBJECT_BITS],
+            objects: vec![[GuestAddr::default(); OBJECTS]; 1 << OBJECT_BITS],
             before: vec![(0, 0); cpus],
             rows,
         }
@@ -178,11 +179,11 @@ impl Guess {
     pub(super) fn places(&self, cpu: CpuId, row: u32) -> Guesses {
         let about = &self.rows[row as usize];
         let objects = &self.objects[place(u32::from(cpu.0), about.subject, OBJECT_BITS)];
-        let mut places = [0; OBJECTS + 2];
+        let mut places = Guesses::default();
         for (place, object) in places.iter_mut().zip(objects) {
             // A function that goes through an object's fields is guessed by the object: the row has
             // the offset, so only the base must be remembered.
-            *place = object.wrapping_add(u64::from(about.offset));
+            *place = object.wrapping_add(about.offset);
         }
         places[ORIGIN] = about.addr;
         places[ORIGIN + 1] = about.addr.wrapping_add(about.stride);
@@ -191,11 +192,11 @@ impl Guess {
 
     /// Takes note of where a step of that row went.
     #[inline]
-    pub(super) fn learn_place(&mut self, cpu: CpuId, row: u32, addr: u64) {
+    pub(super) fn learn_place(&mut self, cpu: CpuId, row: u32, addr: GuestAddr) {
         let about = &mut self.rows[row as usize];
-        about.stride = addr.wrapping_sub(about.addr);
+        about.stride = ByteOffset(addr.0.wrapping_sub(about.addr.0));
         about.addr = addr;
-        let object = addr.wrapping_sub(u64::from(about.offset));
+        let object = addr.wrapping_sub(about.offset);
         let at = place(u32::from(cpu.0), about.subject, OBJECT_BITS);
         let objects = &mut self.objects[at];
         let known = objects.iter().position(|known| *known == object);
@@ -208,8 +209,14 @@ impl Guess {
     /// What a step of that row to that address is like, when `before` is the row before it: to be replaced by what it was. Takes note of
     /// the line.
     #[inline]
-    pub(super) fn habit(&mut self, cpu: CpuId, before: u32, row: u32, addr: u64) -> &mut Habit {
-        let line = addr >> self.line_bits;
+    pub(super) fn habit(
+        &mut self,
+        cpu: CpuId,
+        before: u32,
+        row: u32,
+        addr: GuestAddr,
+    ) -> &mut Habit {
+        let line = addr.0 >> self.line_bits;
         let set = line as usize & ((1 << SET_BITS) - 1);
         let last = &mut self.lines[usize::from(cpu.0) << SET_BITS | set];
         // What is left out never changes which line was used last, and is always to that line.

@@ -2,9 +2,10 @@
 
 use linemate_attribution::tally::Key;
 use linemate_machine::LineSize;
-use linemate_recording::VirtualTime;
 use linemate_recording::cursor::{put_varint, zigzag};
+use linemate_recording::{Accesses, VirtualTime};
 use linemate_replay::{Later, SliceHead};
+use linemate_types::ByteOffset;
 use rustc_hash::FxHashMap;
 
 use super::guess::{Guess, Habit, NEEDED, OBJECTS, ORIGIN, Packed, Row, SILENT};
@@ -64,7 +65,7 @@ pub(super) struct Packer<'k> {
     /// Each key's place in `keys`.
     rows: FxHashMap<Key, u32>,
     /// By row: steps that are needed.
-    needed: Vec<u64>,
+    needed: Vec<Accesses>,
     guess: Guess,
     columns: Columns,
     /// When the last round began.
@@ -78,7 +79,7 @@ impl<'k> Packer<'k> {
         Packer {
             keys,
             rows: keys.iter().copied().zip(0..).collect(),
-            needed: vec![0; keys.len()],
+            needed: vec![Accesses::ZERO; keys.len()],
             guess: Guess::new(cpus, Row::of(keys), line),
             columns: Columns::default(),
             start: VirtualTime(0),
@@ -110,8 +111,8 @@ impl<'k> Packer<'k> {
             let packed = zstd::bulk::compress(column, LEVEL).map_err(|_| SessionError::Kept)?;
             // By column: bytes of one kind compress better together, and the reader overlaps their
             // look-ups.
-            put_varint(&mut self.bytes, column.len() as u64);
-            put_varint(&mut self.bytes, packed.len() as u64);
+            put(&mut self.bytes, column.len() as u32);
+            put(&mut self.bytes, packed.len() as u32);
             self.bytes.extend_from_slice(&packed);
             column.clear();
         }
@@ -126,12 +127,12 @@ impl<'k> Packer<'k> {
 
     fn slice(&mut self, head: SliceHead, steps: &[Step], ends: bool) -> Result<(), SessionError> {
         let slices = &mut self.columns.slices;
-        put_varint(slices, u64::from(head.cpu.0) << 1 | u64::from(ends));
-        put_varint(slices, steps.len() as u64);
-        put_varint(slices, u64::from(head.span));
+        put(slices, u32::from(head.cpu.0) << 1 | u32::from(ends));
+        put(slices, steps.len() as u32);
+        put(slices, head.span);
         // A slice's last cached access is mostly its last.
         let left = head.last.map_or(0, |last| u64::from(head.span - last) + 1);
-        put_varint(slices, left);
+        put(slices, left);
         let mut before = 0;
         for step in steps {
             let gap = step.at - std::mem::replace(&mut before, step.at);
@@ -165,18 +166,18 @@ impl<'k> Packer<'k> {
         let (row, how) = self.row(step)?;
         let packed = Packed {
             row,
-            addr: step.access.addr.0,
+            addr: step.access.addr,
             gap,
             later: step.later,
             bits: bits(step),
         };
-        self.needed[row as usize] += u64::from(step.needed);
+        self.needed[row as usize] += Accesses(step.needed.into());
         let (cpu, columns) = (step.access.cpu, &mut self.columns);
         put_varint(&mut columns.rows, how);
         let before = self.guess.learn_row(cpu, row);
         let places = self.guess.places(cpu, row);
         let known = places.iter().position(|addr| *addr == packed.addr);
-        let away = packed.addr.wrapping_sub(places[ORIGIN]);
+        let away = packed.addr.wrapping_sub(ByteOffset(places[ORIGIN].0)).0;
         match (known, zigzag(away).checked_add(RAW + 1)) {
             (Some(known), _) => columns.addrs.push(known as u8),
             // The numbers up to `RAW` are guesses, so differences follow them; the few that do not
@@ -184,7 +185,7 @@ impl<'k> Packer<'k> {
             (None, Some(away)) => put_varint(&mut columns.addrs, away),
             (None, None) => {
                 put_varint(&mut columns.addrs, RAW);
-                columns.raw.extend_from_slice(&packed.addr.to_le_bytes());
+                columns.raw.extend_from_slice(&packed.addr.0.to_le_bytes());
             }
         }
         self.guess.learn_place(cpu, row, packed.addr);
@@ -209,7 +210,7 @@ impl<'k> Packer<'k> {
     /// None is to be expected: see [`Packer::finish`].
     pub(super) fn finish_alone(self) -> Result<Stream, SessionError> {
         let counts = self.needed.clone();
-        self.finish(counts.into_iter(), 0)
+        self.finish(counts.into_iter(), Accesses::ZERO)
     }
 
     /// The stream, given how many accesses through the caches each row has in the recording, and how many go to devices.
@@ -218,12 +219,12 @@ impl<'k> Packer<'k> {
     /// A row has more steps that are needed than accesses.
     pub(super) fn finish(
         mut self,
-        counts: impl Iterator<Item = u64>,
-        uncached: u64,
+        counts: impl Iterator<Item = Accesses>,
+        uncached: Accesses,
     ) -> Result<Stream, SessionError> {
         let left_out = counts.zip(&self.needed);
         let left_out = left_out.map(|(count, needed)| count.checked_sub(*needed));
-        let left_out: Option<Vec<u64>> = left_out.collect();
+        let left_out: Option<Vec<Accesses>> = left_out.collect();
         self.index.left_out = left_out.ok_or(SessionError::Changed)?;
         self.index.uncached = uncached;
         let index = postcard::to_stdvec(&self.index).map_err(|_| SessionError::Kept)?;
@@ -235,6 +236,11 @@ impl<'k> Packer<'k> {
             index: self.index,
         })
     }
+}
+
+/// Block's columns have less than 2^32 of anything: a block is at most a round longer than `BLOCK`.
+fn put(column: &mut Vec<u8>, number: impl Into<u64>) {
+    put_varint(column, number.into());
 }
 
 fn later(columns: &mut Columns, later: Later, expected: Later) {

@@ -1,6 +1,7 @@
 //! A packed stream: its bytes, and the index at their end.
 
 use linemate_machine::LineSize;
+use linemate_recording::Accesses;
 use serde::{Deserialize, Serialize};
 
 use super::guess::{Guess, Row};
@@ -24,9 +25,9 @@ pub(super) struct Index {
     /// Whether it is for lines of 128 bytes.
     pub(super) wide: bool,
     /// By row: accesses through the caches that replays as recorded do without.
-    pub(super) left_out: Vec<u64>,
+    pub(super) left_out: Vec<Accesses>,
     /// Accesses to device registers, which no cache holds.
-    pub(super) uncached: u64,
+    pub(super) uncached: Accesses,
     pub(super) blocks: Vec<Block>,
 }
 
@@ -60,9 +61,9 @@ impl Stream {
     }
 
     /// Accesses that replays of the recorded layout do without.
-    pub fn left_out(&self) -> u64 {
+    pub fn left_out(&self) -> Accesses {
         let left_out = self.index.left_out.iter();
-        left_out.fold(0, |sum, count| sum.saturating_add(*count))
+        left_out.fold(Accesses::ZERO, |sum, count| sum.saturating_add(*count))
     }
 
     /// How many blocks it has.

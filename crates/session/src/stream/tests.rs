@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use linemate_attribution::SubjectId;
 use linemate_attribution::tally::Key;
 use linemate_machine::LineSize;
-use linemate_recording::{Access, AccessKind, CpuId, GuestAddr, VirtualTime};
+use linemate_recording::{Access, AccessKind, Accesses, CpuId, GuestAddr, VirtualTime};
 use linemate_replay::{Fate, KeyId, Later, Sharing, SiteId, SliceHead};
 use proptest::prelude::*;
 
@@ -38,7 +38,7 @@ fn step(cpu: CpuId, at: u32, row: &Row, packed: &Packed) -> Step {
             time: VirtualTime(0),
             cpu,
             pc: row.pc,
-            addr: GuestAddr(packed.addr),
+            addr: packed.addr,
             size: row.size,
             kind: row.kind,
             silent: bit(SILENT),
@@ -69,7 +69,7 @@ fn steps() -> impl Strategy<Value = Vec<Packed>> {
         (0u32..12, addr, 0u32..1000, later, 0u8..4).prop_map(|(row, addr, gap, later, bits)| {
             Packed {
                 row,
-                addr,
+                addr: linemate_recording::GuestAddr(addr),
                 gap,
                 // Nothing goes with an access that is not needed.
                 later: if bits & NEEDED == 0 {
@@ -123,8 +123,8 @@ fn packed(blocks: &[Rounds], line: LineSize) -> Vec<u8> {
     for rounds in blocks {
         packer.add(rounds).unwrap();
     }
-    let plenty = keys.iter().map(|_| u64::MAX);
-    packer.finish(plenty, 0).unwrap().bytes().to_vec()
+    let plenty = keys.iter().map(|_| Accesses(u64::MAX));
+    packer.finish(plenty, Accesses(0)).unwrap().bytes().to_vec()
 }
 
 /// `None` for bytes that cannot be.
@@ -195,8 +195,8 @@ fn slices_end_anywhere_among_steps_that_are_unpacked_together() {
         let steps = (0..length).map(|_| Packed {
             row: random.below(12) as u32,
             addr: match random.below(8) {
-                0 => random.below(u64::MAX),
-                _ => 0xffff_8880_0000_0000 + 8 * random.below(64),
+                0 => linemate_recording::GuestAddr(random.below(u64::MAX)),
+                _ => linemate_recording::GuestAddr(0xffff_8880_0000_0000 + 8 * random.below(64)),
             },
             gap: random.below(100) as u32,
             later: Later {
@@ -230,7 +230,9 @@ fn size_where(like: impl Fn(u32, u32, bool) -> (u32, u8)) -> usize {
                 Packed {
                     row,
                     // Lines that are as far apart as there are sets are in one set.
-                    addr: 0xffff_8880_0000_0000 + 64 * set + 4096 * line,
+                    addr: linemate_recording::GuestAddr(
+                        0xffff_8880_0000_0000 + 64 * set + 4096 * line,
+                    ),
                     gap,
                     later: Later::default(),
                     bits: NEEDED | bits,

@@ -3,8 +3,9 @@
 use linemate_attribution::SubjectId;
 use linemate_attribution::tally::Key;
 use linemate_recording::cursor::{Cursor, unzigzag};
-use linemate_recording::{Access, CpuId, GuestAddr, VirtualTime};
+use linemate_recording::{Access, Accesses, CpuId, GuestAddr, VirtualTime};
 use linemate_replay::{Fate, KeyId, Later, SiteId, SliceHead};
+use linemate_types::ByteOffset;
 
 use super::guess::{Guess, Habit, NEEDED, ORIGIN, Packed, Row, SILENT};
 use super::pack::{Columns, RAW};
@@ -60,8 +61,8 @@ impl Wanted<'_> {
 pub struct Reader<'s> {
     unpacker: Unpacker<'s>,
     chosen: Chosen<'s>,
-    left_out: &'s [u64],
-    uncached: u64,
+    left_out: &'s [Accesses],
+    uncached: Accesses,
 }
 
 /// Makes steps of what is wanted.
@@ -100,7 +101,7 @@ impl<'s> Reader<'s> {
         };
         for (row, count) in self.chosen.tables.rows.iter().zip(self.left_out) {
             // Of a moved subject, all accesses were returned.
-            if *count > 0 && !self.chosen.wanted.all_of(row.subject) {
+            if *count > Accesses::ZERO && !self.chosen.wanted.all_of(row.subject) {
                 left_out.add(row.key, row.site, row.kind, *count);
             }
         }
@@ -123,7 +124,7 @@ impl<'s> Reader<'s> {
 impl Chosen<'_> {
     #[inline]
     fn step(&self, cpu: CpuId, at: u32, row: &Row, step: &Packed) -> Step {
-        let (subject, addr) = (SubjectId(row.subject), GuestAddr(step.addr));
+        let (subject, addr) = (SubjectId(row.subject), step.addr);
         Step {
             access: Access {
                 // The cut is made and the access has a subject: nobody asks for its time or its mapping any more.
@@ -299,9 +300,9 @@ impl Together {
             // from places, which is what lets columns be read one after the other.
             let places = guess.places(*cpu, step.row);
             step.addr = match streams.addrs.varint().ok()? {
-                RAW => streams.raw.u64().ok()?,
+                RAW => GuestAddr(streams.raw.u64().ok()?),
                 known @ 0..RAW => places[known as usize],
-                away => places[ORIGIN].wrapping_add(unzigzag(away - RAW - 1)),
+                away => places[ORIGIN].wrapping_add(ByteOffset(unzigzag(away - RAW - 1))),
             };
             guess.learn_place(*cpu, step.row, step.addr);
         }

@@ -17,7 +17,7 @@ pub(super) fn group_costs(experiment: &Experiment<'_>, outcome: &Outcome) -> Opt
         // Those after the scene's count apart because a function is on the stack.
         let (key, site) = (wait.key.0 as usize, wait.site.0 as usize);
         if key >= scene.keys.len() {
-            under += wait.waits.cycles;
+            under += wait.waits.cycles.0;
         }
         // Accounts under a function follow the scene's own in the same order, so the remainder is
         // the key that they belong to.
@@ -30,14 +30,14 @@ pub(super) fn group_costs(experiment: &Experiment<'_>, outcome: &Outcome) -> Opt
             .find(|of| of.name == name && of.function == function)
         {
             Some(known) => {
-                known.waits += wait.waits.count;
-                known.cycles += wait.waits.cycles;
+                known.waits += wait.waits.count.0;
+                known.cycles += wait.waits.cycles.0;
             }
             None => locks.push(LockCost {
                 name,
                 function,
-                waits: wait.waits.count,
-                cycles: wait.waits.cycles,
+                waits: wait.waits.count.0,
+                cycles: wait.waits.cycles.0,
             }),
         }
     }
@@ -45,7 +45,7 @@ pub(super) fn group_costs(experiment: &Experiment<'_>, outcome: &Outcome) -> Opt
     Some(GroupCosts {
         groups: usize::from(experiment.cpus.copies),
         mixing: border::mixing(experiment.conditions.groups.mixing),
-        accesses: counts.taped,
+        accesses: counts.taped.0,
         locks,
         circles: counts.circles,
         unreleased: counts.unreleased,

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use linemate_answers::{CellCost, HotPlace, LineCost, LinePair};
 use linemate_attribution::FunctionName;
-use linemate_recording::{GuestAddr, TimeGrid};
+use linemate_recording::{Accesses, Cycles, GuestAddr, TimeGrid};
 use linemate_replay::{Cell, KeyId, LineView, Tally, Uncontested};
 
 use super::{Book, owner};
@@ -54,7 +54,7 @@ pub(super) fn lines(book: &Book<'_>) -> Vec<LineCost> {
     let grid = &book.grid;
     let mut lines: Vec<LineCost> = sums
         .into_iter()
-        .filter(|(id, line)| id.wanted && line.misses() > 0)
+        .filter(|(id, line)| id.wanted && line.misses() > Accesses::ZERO)
         .map(|(id, line)| line.finish(id, grid))
         .collect();
     lines.sort_by_key(|line| std::cmp::Reverse(line.cycles));
@@ -70,7 +70,7 @@ pub(super) fn hottest(book: &Book<'_>, name: &str) -> Option<HotPlace> {
             (None, key) => key.is_some_and(|key| owner(key) == name),
         }
     };
-    let mut sums: BTreeMap<GuestAddr, u64> = BTreeMap::new();
+    let mut sums: BTreeMap<GuestAddr, Cycles> = BTreeMap::new();
     for cell in book.outcome.lines.iter().flat_map(|view| &view.cells) {
         if is_named(cell) {
             *sums.entry(cell.pc).or_default() += cell.loads.cycles + cell.stores.cycles;
@@ -177,11 +177,11 @@ struct LineSum<'b> {
     lines: u64,
     own: BTreeMap<CellId<'b>, Gathered<'b>>,
     others: BTreeMap<CellId<'b>, Gathered<'b>>,
-    pairs: BTreeMap<(u16, u16), u64>,
+    pairs: BTreeMap<(u16, u16), Accesses>,
 }
 
 impl LineSum<'_> {
-    fn misses(&self) -> u64 {
+    fn misses(&self) -> Accesses {
         self.own.values().map(Gathered::misses).sum()
     }
 
@@ -192,13 +192,17 @@ impl LineSum<'_> {
             side.into_iter().map(cell).collect()
         };
         let own = cells(self.own);
-        let pair = |((from, to), hitm)| LinePair { from, to, hitm };
+        let pair = |((from, to), hitm): (_, Accesses)| LinePair {
+            from,
+            to,
+            hitm: hitm.0,
+        };
         LineCost {
             name: id.name.to_owned(),
             start: id.start,
             lines: self.lines,
             hitm: own.iter().map(|cell| cell.hitm).sum(),
-            misses,
+            misses: misses.0,
             cycles: own.iter().map(|cell| cell.cycles).sum(),
             cells: own,
             neighbours: cells(self.others),
@@ -212,15 +216,15 @@ impl LineSum<'_> {
 struct Gathered<'b> {
     loads: Tally,
     stores: Tally,
-    hitm: u64,
-    upgrades: u64,
-    functions: BTreeMap<&'b str, u64>,
+    hitm: Accesses,
+    upgrades: Accesses,
+    functions: BTreeMap<&'b str, Cycles>,
     /// HITM by row of CPUs and part of the time.
-    times: BTreeMap<(u16, u16), u64>,
+    times: BTreeMap<(u16, u16), Accesses>,
 }
 
 impl<'b> Gathered<'b> {
-    fn misses(&self) -> u64 {
+    fn misses(&self) -> Accesses {
         self.loads.count + self.stores.count
     }
 
@@ -239,24 +243,25 @@ impl<'b> Gathered<'b> {
     fn add(&mut self, book: &'b Book<'_>, cell: &Cell) {
         let function = FunctionName::at(book.analysis.symbols(), cell.pc).as_str();
         self.add_tallies(cell.loads, cell.stores, function);
-        self.hitm += cell.hitm.iter().sum::<u64>();
+        self.hitm += cell.hitm.iter().sum();
         self.upgrades += cell.upgrades;
     }
 
     fn finish(self, (offset, field): CellId<'_>, grid: &TimeGrid) -> CellCost {
-        let times = grid.rows_of(self.times.iter().map(|(at, count)| (*at, *count)));
-        let mut ranked: Vec<(&str, u64)> = self.functions.into_iter().collect();
+        let times = grid.rows_of(self.times.iter().map(|(at, count)| (*at, count.0)));
+        let mut ranked: Vec<(&str, Cycles)> = self.functions.into_iter().collect();
         ranked.sort_by_key(|(name, cycles)| (std::cmp::Reverse(*cycles), *name));
         let names = ranked.into_iter().take(FUNCTIONS_MAX);
         CellCost {
             offset,
             field: field.to_owned(),
-            hitm: self.hitm,
-            loads: self.loads.count,
-            cycles_per_load: self.loads.cycles as f64 / self.loads.count.max(1) as f64,
-            stores: self.stores.count,
-            upgrades: self.upgrades,
-            cycles: self.loads.cycles + self.stores.cycles,
+            hitm: self.hitm.0,
+            loads: self.loads.count.0,
+            cycles_per_load: f64::from(self.loads.cycles)
+                / f64::from(self.loads.count.max(Accesses::ONE)),
+            stores: self.stores.count.0,
+            upgrades: self.upgrades.0,
+            cycles: (self.loads.cycles + self.stores.cycles).0,
             functions: names.map(|(name, _)| name.to_owned()).collect(),
             times,
         }

@@ -80,8 +80,7 @@ impl Finder<'_> {
     /// The outermost object of the type that the place of another type is inside of.
     fn inside(&self, place: &Place, flats: &mut Flats) -> Option<InType> {
         let schema = self.analysis.schema();
-        let offset = u64::from(place.offset);
-        let found = schema.enclosed(place.ty, &self.types, offset)?;
+        let found = schema.enclosed(place.ty, &self.types, place.offset.into())?;
         let flat = flats.entry(found.ty).or_insert_with(|| {
             let about = schema.get(found.ty)?;
             FlatType::new(self.analysis.model(), about.id).ok()

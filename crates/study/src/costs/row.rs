@@ -9,15 +9,15 @@ use crate::effect::potential;
 
 /// The row of these counts, called `name`.
 pub(super) fn cost_of(name: String, counts: &Counts) -> Cost {
-    let cycles = |cause| counts.cause(cause).cycles;
-    let count = |source| counts.source(source).count;
+    let cycles = |cause| counts.cause(cause).cycles.0;
+    let count = |source| counts.source(source).count.0;
     Cost {
         name,
-        loads: counts.loads,
-        stores: counts.stores + counts.rmws,
-        misses: counts.left_core().count,
-        cycles: counts.left_core().cycles,
-        waited: counts.waited,
+        loads: counts.loads.0,
+        stores: (counts.stores + counts.rmws).0,
+        misses: counts.left_core().count.0,
+        cycles: counts.left_core().cycles.0,
+        waited: counts.waited.0,
         hitm: [Source::HitmDomain, Source::HitmSocket, Source::HitmRemote].map(count),
         upgrades: count(Source::Upgrade),
         llc: count(Source::Llc),
