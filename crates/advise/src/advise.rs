@@ -104,7 +104,7 @@ impl Tried {
 
     /// Its value: its cost by replay, plus what its moves have to be worth.
     fn worth(&self) -> f64 {
-        self.relative() + MOVE_WORTH as f64 / 1e6 * self.moves() as f64
+        self.relative() + MOVE_WORTH.share() * self.moves() as f64
     }
 
     /// Members that leave their position, and groups.
@@ -347,7 +347,7 @@ impl<'a, 't> Proposer<'a, 't> {
 
     /// By how many bytes the type grows to take `lines` lines more: by what its last line lacks, too,
     /// if its objects do not start lines. Lines are the longest of the machines.
-    fn growth(&self, lines: u64) -> ByteSize {
+    fn growth(&self, lines: u32) -> ByteSize {
         let metrics = self.models.iter().map(CostModel::metrics);
         let bytes = metrics.clone().map(|m| m.line.bytes()).max();
         let line = bytes.unwrap_or(BUILT_LINE.bytes());
@@ -357,7 +357,7 @@ impl<'a, 't> Proposer<'a, 't> {
         };
         let aligned = self.models.iter().all(CostModel::line_aligned);
         let lacks = metrics.map(lacks).max().filter(|_| !aligned);
-        ByteSize(lines * line + lacks.unwrap_or(0))
+        ByteSize(u64::from(lines) * line + lacks.unwrap_or(0))
     }
 
     /// Layouts with more lines to replay: none if growth was allowed; of each number of lines those
@@ -369,7 +369,7 @@ impl<'a, 't> Proposer<'a, 't> {
         }
         let gain = |front: &[Scored]| {
             let best = cheapest(front, usize::MAX);
-            best.map_or(0.0, |best| 1.0 - best.cost as f64 / 1e6)
+            best.map_or(0.0, |best| 1.0 - best.cost.share())
         };
         let mut before = gain(without);
         for lines in 1..=LINES_MORE_MAX {
@@ -568,8 +568,10 @@ fn agrees(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use linemate_answers::Measure;
+    use linemate_units::Millionths;
+
+    use super::*;
 
     /// By 100 cycles of 1000, with that interval.
     fn measure(difference: f64, ci95: f64) -> Measure {
@@ -592,8 +594,8 @@ mod tests {
         };
         Tried {
             scored: Scored {
-                score: 0,
-                cost: 0,
+                score: Millionths(0),
+                cost: Millionths(0),
                 candidate: Candidate {
                     rest: Vec::new(),
                     at: 0,

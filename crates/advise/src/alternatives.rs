@@ -83,7 +83,7 @@ impl Aligned {
 
 /// By how many lines a type grows unasked, at most: one for each side of a ring buffer or queue, the
 /// rest on the first. More lines in each object are a decision about memory.
-pub(crate) const LINES_MORE_MAX: u64 = 2;
+pub(crate) const LINES_MORE_MAX: u32 = 2;
 
 /// What another line has to gain, as a share of the type's cost. It costs memory in every object, so
 /// it has to gain what a layout may lose to be preferred for its fewer moves ([`ENOUGH`]).
@@ -92,7 +92,7 @@ const LINE_WORTH: f64 = 1.0 - ENOUGH as f64 / 100.0;
 /// Whether a gain with another line is clearly larger than one without it: by a tenth of itself, and
 /// of the type's cost. Both are shares of that cost.
 pub(crate) fn is_worth_a_line(without: f64, with: f64) -> bool {
-    without * 100.0 < with * ENOUGH as f64 && with - without >= LINE_WORTH
+    without * 100.0 < with * f64::from(ENOUGH) && with - without >= LINE_WORTH
 }
 
 /// Of the replayed layouts with more lines the one to offer: with the most lines of which each gains

@@ -3,16 +3,18 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use linemate_units::Millionths;
+
 use crate::advise::Tried;
 use crate::search::{MOVE_WORTH, Scored, cheapest, fewest};
 
 /// The minimum share of the best gain, in hundredths, of a recommended layout unless all moves are
 /// requested.
-pub const ENOUGH: u64 = 90;
+pub const ENOUGH: u32 = 90;
 /// Shares of the fast model's best gain, in hundredths: the layout with the fewest moves that
 /// reaches each is replayed. The second is for when the first has less than [`ENOUGH`] by replay:
 /// the model is a few per cent off.
-const REPLAYED_SHARES: [u64; 2] = [ENOUGH, 95];
+const REPLAYED_SHARES: [u32; 2] = [ENOUGH, 95];
 
 /// Which layout is recommended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,7 +71,7 @@ pub(crate) fn recommended(tried: &[Tried], choice: Choice) -> Option<&Tried> {
             .max_by(|a, b| gain(a).total_cmp(&gain(b)).then(b.moves().cmp(&a.moves()))),
         Choice::Fewest => {
             let best = confirmed().map(gain).max_by(f64::total_cmp)?;
-            let enough = best * ENOUGH as f64 / 100.0;
+            let enough = best * f64::from(ENOUGH) / 100.0;
             confirmed()
                 .filter(|t| gain(t) >= enough)
                 .min_by(|a, b| a.moves().cmp(&b.moves()).then(gain(b).total_cmp(&gain(a))))
@@ -81,7 +83,7 @@ pub(crate) fn recommended(tried: &[Tried], choice: Choice) -> Option<&Tried> {
 pub(crate) fn points(front: &[Scored], tried: &[Tried]) -> Vec<Point> {
     let of = |scored: &Scored| Point {
         moves: scored.candidate.moves(),
-        model: scored.cost as f64 / 1e6,
+        model: scored.cost.share(),
         tried: tried
             .iter()
             .position(|t| t.scored.candidate == scored.candidate),
@@ -90,8 +92,9 @@ pub(crate) fn points(front: &[Scored], tried: &[Tried]) -> Vec<Point> {
 }
 
 /// The cost at which a layout has that many hundredths of the gain of the best, which costs `best`.
-fn with_gain(best: u64, hundredths: u64) -> u64 {
-    1_000_000 - 1_000_000u64.saturating_sub(best) * hundredths / 100
+fn with_gain(best: Millionths, hundredths: u32) -> Millionths {
+    let gain = Millionths::WHOLE.saturating_sub(best);
+    Millionths::WHOLE - Millionths(gain.0 * u64::from(hundredths) / 100)
 }
 
 /// The candidates to replay, all different in cost: for all moves the best ones by the model; for
@@ -126,7 +129,7 @@ pub(crate) fn finalists(
     let mut chosen: Vec<Scored> = Vec::new();
     // Nothing that costs as much as the recorded order by the model: a replay of it would only
     // measure noise.
-    for scored in wanted.into_iter().filter(|s| s.cost < 1_000_000) {
+    for scored in wanted.into_iter().filter(|s| s.cost < Millionths::WHOLE) {
         // Equal costs are the same members on the same lines, in another order within them.
         if chosen.iter().all(|c| c.cost != scored.cost) && chosen.len() < count {
             chosen.push(scored.clone());

@@ -14,7 +14,7 @@ use std::sync::RwLock;
 
 use linemate_layout::origin::BUILT_LINE;
 use linemate_machine::Machine;
-use linemate_recording::Accesses;
+use linemate_recording::{Accesses, Cycles};
 use rustc_hash::FxHashMap;
 
 use crate::error::AdviseError;
@@ -43,7 +43,7 @@ pub struct CostModel<'t> {
     classes: Vec<Class>,
     /// By the sum of its entries' marks: the cost of a block. That two sets of atoms have the same
     /// sum is less likely than a flipped bit.
-    known: RwLock<FxHashMap<u128, u64>>,
+    known: RwLock<FxHashMap<u128, Cycles>>,
 }
 
 impl<'t> CostModel<'t> {
@@ -122,9 +122,9 @@ impl<'t> CostModel<'t> {
     }
 
     /// The cost of a layout, in cycles.
-    pub fn cost(&self, shape: &StructShape, placed: &UnitLayout) -> u64 {
+    pub fn cost(&self, shape: &StructShape, placed: &UnitLayout) -> Cycles {
         let mut marks: Vec<u128> = Vec::new();
-        let mut cycles = 0;
+        let mut cycles = Cycles::ZERO;
         for class in 0..self.classes.len() {
             marks.clear();
             for &atom in &self.classes[class].used {
@@ -153,7 +153,7 @@ impl<'t> CostModel<'t> {
     }
 
     /// The cost of units that share one line with nothing else.
-    pub fn together(&self, shape: &StructShape, units: &[usize]) -> u64 {
+    pub fn together(&self, shape: &StructShape, units: &[usize]) -> Cycles {
         let of_units = |class: usize| -> Vec<AtomOnLine> {
             let used = self.classes[class].used.iter();
             let of =
@@ -195,7 +195,7 @@ impl<'t> CostModel<'t> {
         }
     }
 
-    fn block(&self, class: usize, mark: u128, entries: impl FnOnce() -> Vec<AtomOnLine>) -> u64 {
+    fn block(&self, class: usize, mark: u128, entries: impl FnOnce() -> Vec<AtomOnLine>) -> Cycles {
         // A panic in a worker leaves the map intact: entries are inserted in one step.
         let known = self.known.read().unwrap_or_else(|e| e.into_inner());
         if let Some(known) = known.get(&mark) {
@@ -211,9 +211,9 @@ impl<'t> CostModel<'t> {
     }
 
     /// Replays the events of some atoms that share a block.
-    fn work_out(&self, class: usize, entries: &[AtomOnLine]) -> u64 {
+    fn work_out(&self, class: usize, entries: &[AtomOnLine]) -> Cycles {
         let mut bench = Bench::new(&self.costs, self.trace.cpus);
-        let mut cycles = 0;
+        let mut cycles = Cycles::ZERO;
         self.classes[class].each_object(self.trace, entries, |events, settled| {
             bench.start_object();
             // Its cycles are dropped: it leaves the lines as a warm replay starts with them.

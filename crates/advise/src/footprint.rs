@@ -37,7 +37,8 @@ pub fn footprint<'t>(
         for event in &object.events {
             let unit = usize::from(shape.atoms[usize::from(event.atom)].unit);
             // At most the largest type's size in lines.
-            let line = metrics.line_of(&placed, object.residue, unit, event.atom) as usize;
+            let line = metrics.line_of(&placed, object.residue, unit, event.atom);
+            let line = line.0 as usize;
             if line >= users.len() {
                 users.resize(line + 1, SmallCpuSet::default());
             }

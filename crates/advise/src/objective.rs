@@ -2,6 +2,9 @@
 
 use rayon::prelude::*;
 
+use linemate_recording::Cycles;
+use linemate_units::Millionths;
+
 use crate::candidate::Candidate;
 use crate::cost::CostModel;
 use crate::shape::{StructShape, UnitLayout};
@@ -12,7 +15,7 @@ pub struct Objective<'m, 't> {
     /// One per recording and machine.
     pub models: &'m [CostModel<'t>],
     /// The original's cost on each.
-    pub originals: Vec<u64>,
+    pub originals: Vec<Cycles>,
 }
 
 impl<'m, 't> Objective<'m, 't> {
@@ -28,15 +31,16 @@ impl<'m, 't> Objective<'m, 't> {
         Objective { models, originals }
     }
 
-    /// The mean over the models of a layout's cost relative to the original's, in millionths.
-    pub fn relative(&self, costs: &[u64]) -> u64 {
-        let part = |(cost, original): (&u64, &u64)| {
+    /// The mean over the models of a layout's cost relative to the original's.
+    pub fn relative(&self, costs: &[Cycles]) -> Millionths {
+        let part = |(cost, original): (&Cycles, &Cycles)| {
             // Relative to each model's own original, so that a machine with long latencies or a
             // long recording does not outweigh the others. Integers: ties must not depend on the
             // order of a sum.
-            u128::from(*cost) * 1_000_000 / u128::from((*original).max(1))
+            u128::from(cost.0) * 1_000_000 / u128::from(original.0.max(1))
         };
         let sum: u128 = costs.iter().zip(&self.originals).map(part).sum();
-        u64::try_from(sum / costs.len().max(1) as u128).unwrap_or(u64::MAX)
+        let mean = sum / costs.len().max(1) as u128;
+        Millionths(mean.try_into().unwrap_or(u64::MAX))
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use linemate_answers::{GroupReasons, KeptApart, MemberUse};
 use linemate_attribution::FunctionName;
-use linemate_recording::{Accesses, GuestAddr};
+use linemate_recording::{Accesses, Cycles, GuestAddr};
 use linemate_types::Symbols;
 
 use crate::candidate::Candidate;
@@ -29,7 +29,7 @@ pub struct Knowledge<'k, 't> {
     /// The fast models, one per recording and machine.
     pub models: &'k [CostModel<'t>],
     /// The recorded layout's cost on each.
-    pub originals: &'k [u64],
+    pub originals: &'k [Cycles],
     /// Units that are moved for their own sake, not to fill holes.
     pub hot: &'k [usize],
 }
@@ -148,7 +148,7 @@ impl Knowledge<'_, '_> {
     fn together(&self, units: &[usize]) -> f64 {
         let parts = self.models.iter().zip(self.originals);
         let sum: f64 = parts
-            .map(|(m, original)| m.together(self.shape, units) as f64 / (*original).max(1) as f64)
+            .map(|(m, original)| m.together(self.shape, units).share_of(*original))
             .sum();
         sum / self.models.len().max(1) as f64
     }

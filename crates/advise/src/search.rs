@@ -11,6 +11,7 @@ mod neighbours;
 mod starts;
 
 use linemate_types::ByteSize;
+use linemate_units::Millionths;
 use rayon::prelude::*;
 
 use crate::candidate::Candidate;
@@ -19,10 +20,10 @@ use crate::shape::{Metrics, StructShape, UnitLayout};
 
 pub use front::{cheapest, fewest};
 
-/// What a move has to be worth, in millionths of the original's cost: 0.1 %. A reviewer has to
+/// What a move has to be worth, of the original's cost: 0.1 %. A reviewer has to
 /// understand every member that moves, so a gain in a table's last digit is not a reason to move
 /// one.
-pub const MOVE_WORTH: u64 = 1_000;
+pub const MOVE_WORTH: Millionths = Millionths(1_000);
 /// The maximum number of units that are moved around: those with most events. The others only fill
 /// holes.
 const HOT_UNITS: usize = 48;
@@ -85,10 +86,10 @@ pub struct Search<'s, 'm, 't> {
 /// A layout and its worth by the model.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Scored {
-    /// Cost relative to the original's in millionths, plus what its moves have to be worth.
-    pub score: u64,
+    /// Cost relative to the original's, plus what its moves have to be worth.
+    pub score: Millionths,
     /// The cost without what its moves have to be worth.
-    pub cost: u64,
+    pub cost: Millionths,
     /// The layout that is rated.
     pub candidate: Candidate,
 }
@@ -261,16 +262,16 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
         if let (Some(cheapest), Some(first)) = (cheapest, found.first()) {
             if cheapest.cost < first.cost {
                 // With moves free, which is why it was below: from there on only cost counts.
-                let better = self.climb(cheapest, 0);
+                let better = self.climb(cheapest, Millionths::ZERO);
                 found.insert(0, better);
             }
         }
     }
 
     /// Steps to the best neighbour as long as there is a better one; a move has to be worth `worth`
-    /// millionths of the original's cost. Neighbours are rated unfilled first; only the most
+    /// of the original's cost. Neighbours are rated unfilled first; only the most
     /// promising ones are filled up to be small enough, because that takes longer.
-    pub fn climb(&self, start: Scored, worth: u64) -> Scored {
+    pub fn climb(&self, start: Scored, worth: Millionths) -> Scored {
         let at_price = |scored: Scored| Scored {
             score: scored.cost + worth * scored.candidate.moves() as u64,
             ..scored
@@ -352,11 +353,11 @@ mod tests {
         let search = Search::new(&shape, &objective, &limits);
         let original = Candidate::original(&shape);
         let mut found = vec![Scored {
-            score: 0,
-            cost: 2_000_000,
+            score: Millionths(0),
+            cost: Millionths(2_000_000),
             candidate: original.clone(),
         }];
         search.guard(std::slice::from_ref(&original), &mut found);
-        assert_eq!((found.len(), found[0].cost), (2, 1_000_000));
+        assert_eq!((found.len(), found[0].cost), (2, Millionths::WHOLE));
     }
 }

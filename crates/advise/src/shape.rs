@@ -10,13 +10,14 @@ use linemate_layout::arrange::Slot;
 use linemate_layout::origin::{Forced, Origin, Unit, UnitKind};
 use linemate_layout::{Extent, Layouts};
 use linemate_types::{
-    ByteAlign, ByteOffset, ByteSize, Composite, CompositeKind, LineSize, Type, TypeId, TypeModel,
+    ByteAlign, ByteOffset, ByteSize, Composite, CompositeKind, LineIndex, LineSize, Type, TypeId,
+    TypeModel,
 };
 
 use crate::error::AdviseError;
 
 /// The largest type that is searched, in bytes: the table of its bytes is kept in memory.
-pub const BYTES_MAX: u64 = 1 << 20;
+pub const BYTES_MAX: ByteSize = ByteSize(1 << 20);
 
 /// The most units of a type that is searched.
 const UNITS_MAX: usize = 4000;
@@ -99,7 +100,7 @@ impl StructShape {
                 "it is a union: its members overlap and have no order",
             ));
         }
-        if origin.size.0 > BYTES_MAX || origin.units.len() > UNITS_MAX {
+        if origin.size > BYTES_MAX || origin.units.len() > UNITS_MAX {
             return Err(refuse("it is too large to be searched"));
         }
         let names: Vec<Option<String>> = origin
@@ -317,8 +318,8 @@ impl UnitLayout {
 
     /// Where an object starts within 128 bytes that started at `recorded` there: one that requests
     /// a larger alignment moves up.
-    pub fn residue(&self, recorded: u8) -> ByteOffset {
-        ByteOffset(ByteOffset(recorded.into()).align_up(self.align).0 % 128)
+    pub fn residue(&self, recorded: u8) -> ByteSize {
+        ByteSize(ByteSize::from(recorded).align_up(self.align).0 % 128)
     }
 }
 
@@ -403,13 +404,13 @@ impl Metrics {
     /// The line of an atom of `unit`, counted from a line's start before the object, which started
     /// at `residue`.
     #[inline]
-    pub fn line_of(&self, placed: &UnitLayout, residue: u8, unit: usize, atom: u16) -> u64 {
-        let within = u64::from(self.within[usize::from(atom)]);
-        (placed.residue(residue).0 + placed.start(unit).0 + within) / self.line.bytes()
+    pub fn line_of(&self, placed: &UnitLayout, residue: u8, unit: usize, atom: u16) -> LineIndex {
+        let within = ByteSize::from(self.within[usize::from(atom)]);
+        (placed.start(unit) + placed.residue(residue) + within).line(self.line)
     }
 
     /// Lines of a layout whose objects start lines.
     pub fn lines(&self, placed: &UnitLayout) -> u64 {
-        placed.size.0.div_ceil(self.line.bytes())
+        placed.size.lines(self.line)
     }
 }

@@ -292,7 +292,7 @@ impl Recordings<'_> {
         let search = Search::new(shape, &objective, &limits);
         let best = search.run().into_iter().next();
         Ok(best.map_or((0.0, 0), |best| {
-            let saved = 1.0 - best.cost as f64 / 1e6;
+            let saved = 1.0 - best.cost.share();
             (saved.max(0.0), best.candidate.moves())
         }))
     }

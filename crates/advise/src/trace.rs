@@ -17,7 +17,7 @@ use linemate_layout::nesting::{embeds, enclosing};
 use linemate_machine::LineSize;
 use linemate_recording::{AccessKind, Accesses, GuestAddr};
 use linemate_replay::{Interleaving, SliceHead};
-use linemate_types::{ByteOffset, TypeId, TypeModel};
+use linemate_types::{ByteOffset, ByteSize, TypeId, TypeModel};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
@@ -165,7 +165,7 @@ fn tables(model: &TypeModel, types: &[Option<TypeId>], shape: &StructShape) -> T
         let make = || {
             let size = model
                 .size_of(id)
-                .filter(|s| *s <= crate::shape::BYTES_MAX)?;
+                .filter(|size| ByteSize(*size) <= crate::shape::BYTES_MAX)?;
             embeds(model, id, &shape.ids).then(|| {
                 let at = |offset| {
                     let wanted = |t| shape.ids.contains(&t);

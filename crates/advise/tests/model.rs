@@ -64,7 +64,7 @@ fn checked(trace: &Trace, machine: &Machine, starts: &[u32]) -> u64 {
         size: ByteSize(256),
         align: LineSize::B64.into(),
     };
-    let cost = model.cost(&shape, &placed);
+    let cost = model.cost(&shape, &placed).0;
     let replayed = replayed(trace, machine, starts);
     let (name, pairs) = (&machine.name, machine.adjacent_line_pairs);
     assert_eq!(cost, replayed, "{name} {pairs} {starts:?} {trace:?}");

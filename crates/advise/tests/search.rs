@@ -11,6 +11,7 @@ use linemate_advise::objective::Objective;
 use linemate_advise::search::{Limit, MOVE_WORTH, Scored, Search, cheapest, fewest};
 use linemate_advise::shape::{StructShape, UnitLayout};
 use linemate_layout::arrange::Slot;
+use linemate_units::Millionths;
 
 const SIZES: [u32; 6] = [1, 2, 4, 8, 16, 40];
 
@@ -21,7 +22,7 @@ fn random_sizes(count: u64, dice: &mut Dice) -> Vec<u32> {
 }
 
 /// The least cost of all orders, each with lines started at any set of members; tried one by one, without the search's code.
-fn brute_force(shape: &StructShape, objective: &Objective<'_, '_>, limit: &Limit) -> u64 {
+fn brute_force(shape: &StructShape, objective: &Objective<'_, '_>, limit: &Limit) -> Millionths {
     fn orders(left: &mut Vec<usize>, so_far: &mut Vec<usize>, visit: &mut dyn FnMut(&[usize])) {
         if left.is_empty() {
             visit(so_far);
@@ -35,7 +36,7 @@ fn brute_force(shape: &StructShape, objective: &Objective<'_, '_>, limit: &Limit
         }
     }
     let originals = Slot::originals(&shape.origin);
-    let mut least = u64::MAX;
+    let mut least = Millionths(u64::MAX);
     let mut visit = |order: &[usize]| {
         for starts in 0..1u32 << (order.len() - 1) {
             let mut group = 0;
@@ -80,8 +81,11 @@ fn the_optimum_of_small_structs_is_found() {
             &machine(name),
             |objective, limits| {
                 let search = Search::new(&shape, objective, limits);
-                let found = search.run().first().map_or(1_000_000, |best| best.cost);
-                let least = brute_force(&shape, objective, &limits[0]).min(1_000_000);
+                let found = search
+                    .run()
+                    .first()
+                    .map_or(Millionths::WHOLE, |best| best.cost);
+                let least = brute_force(&shape, objective, &limits[0]).min(Millionths::WHOLE);
                 assert_eq!(found, least, "seed {seed}");
             },
         );
@@ -98,7 +102,10 @@ fn eight_members_are_still_searched_exhaustively() {
     with_objective(&model, &shape, &trace, &machine, |objective, limits| {
         let found = Search::new(&shape, objective, limits).run();
         let least = brute_force(&shape, objective, &limits[0]);
-        assert!(least < 1_000_000, "there is something to find: {least}");
+        assert!(
+            least < Millionths::WHOLE,
+            "there is something to find: {least}"
+        );
         assert_eq!(found[0].cost, least);
     });
 }
@@ -119,8 +126,8 @@ fn climbing_alone_comes_close_to_the_optimum_of_small_structs() {
             |objective, limits| {
                 let search = Search::new(&shape, objective, limits);
                 let start = search.score(Candidate::original(&shape)).unwrap();
-                let top = search.climb(start, 0);
-                let least = brute_force(&shape, objective, &limits[0]).min(1_000_000);
+                let top = search.climb(start, Millionths(0));
+                let least = brute_force(&shape, objective, &limits[0]).min(Millionths::WHOLE);
                 assert!(top.cost >= least);
                 tried += 1;
                 reached += u32::from(top.cost * 100 <= least * 102);
@@ -148,7 +155,9 @@ fn no_result_is_worse_than_what_needs_no_search() {
                 let search = Search::new(&shape, objective, limits);
                 let found = search.run();
                 let original = Candidate::original(&shape);
-                let best = found.first().map_or(1_000_000, |f| f.cost.min(1_000_000));
+                let best = found
+                    .first()
+                    .map_or(Millionths::WHOLE, |f| f.cost.min(Millionths::WHOLE));
                 for (name, other) in [
                     ("the original", original.clone()),
                     ("sort by heat", search.by_heat()),
@@ -176,7 +185,7 @@ fn no_result_is_worse_than_what_needs_no_search() {
                     units.sort_unstable();
                     assert!(units.into_iter().eq(0..sizes.len()), "each member once");
                 }
-                better += u32::from(best < 950_000);
+                better += u32::from(best < Millionths(950_000));
             },
         );
     }
@@ -240,7 +249,7 @@ fn the_front_spares_moves_has_no_filler_and_is_not_beaten_by_climbs() {
 
 /// By how many moves nine tenths of the best layout's gain are had for less.
 fn spared_moves(best: &Scored, front: &[Scored]) -> usize {
-    let enough = 1_000_000 - (1_000_000 - best.cost) * 9 / 10;
+    let enough = Millionths(1_000_000 - (1_000_000 - best.cost.0) * 9 / 10);
     for pair in front.windows(2) {
         assert!(pair[0].candidate.moves() < pair[1].candidate.moves());
         assert!(pair[0].cost > pair[1].cost, "more moves gain more");
@@ -274,12 +283,12 @@ fn not_beaten_by_climbs(
     let best = front.last().unwrap_or(&original).clone();
     for start in [original, best] {
         for worth in [0, 2_000, 10_000, 40_000] {
-            let top = search.climb(start.clone(), worth);
+            let top = search.climb(start.clone(), Millionths(worth));
             let known = fewest(front, top.cost).map(|s| s.candidate.moves());
             let moves = top.candidate.moves();
             let as_good = known.is_some_and(|known| known <= moves);
             assert!(
-                as_good || top.cost >= 1_000_000,
+                as_good || top.cost >= Millionths::WHOLE,
                 "seed {seed}, {worth}: {moves} moves, {}; the front: {:?}",
                 top.cost,
                 front

@@ -115,7 +115,7 @@ fn advised_layout(advice: &Advice, tried: &Tried) -> AdvisedLayout {
     AdvisedLayout {
         edits: tried.edits.to_string(),
         moves: tried.moves(),
-        model: tried.scored.cost as f64 / 1e6,
+        model: tried.scored.cost.share(),
         confirmed: tried.confirmed(),
         starts_lines: tried.starts_lines(&advice.shape),
         effects: tried.effects.clone(),

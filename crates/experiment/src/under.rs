@@ -10,8 +10,8 @@ use linemate_answers::{Balance, CycleSum};
 use linemate_code::{Transfers, transfers};
 use linemate_machine::Machine;
 use linemate_recording::{
-    Access, Call, CpuId, Cycles, Decoder, Error as RecordingError, GuestAddr, Instructions, Mark,
-    Marker, Recording, Return, Role, VirtualTime, Visitor,
+    Access, Call, CpuId, Decoder, Error as RecordingError, GuestAddr, Instructions, Mark, Marker,
+    Recording, Return, Role, VirtualTime, Visitor,
 };
 use linemate_replay::{Counts, Outcome};
 use linemate_session::shelf::{self, Digest, Part};
@@ -135,7 +135,7 @@ impl Under {
 
 /// Cycles of that many instructions of each recorded CPU's copies and of what they accessed.
 fn cycles(instructions: Instructions, machine: &Machine, cpus: Cpus, counts: &Counts) -> CycleSum {
-    let hits = counts.accesses().cycles(Cycles(machine.latency.l1.into()));
+    let hits = counts.accesses().cycles(machine.latency.l1.into());
     CycleSum {
         instructions: (instructions * u64::from(cpus.copies)).0,
         // An L1 hit is in the instruction's own cycle; what is beyond is stall, as in the replay.

@@ -8,7 +8,7 @@
 //!
 //! ```
 //! use linemate_machine::find;
-//! use linemate_recording::{Access, AccessKind, CpuId, GuestAddr, VirtualTime};
+//! use linemate_recording::{Access, AccessKind, Accesses, CpuId, GuestAddr, VirtualTime};
 //! use linemate_replay::{AsRecorded, Cause, Config, Interleaving, NoClones, Replay};
 //!
 //! let machine = find("westmere-4s-80")?;
@@ -33,8 +33,8 @@
 //!     })?;
 //! }
 //! let (outcome, _) = replay.finish();
-//! assert_eq!(outcome.totals.cause(Cause::Cold).count, 2);
-//! assert_eq!(outcome.totals.cause(Cause::TrueSharing).count, 8);
+//! assert_eq!(outcome.totals.cause(Cause::Cold).count, Accesses(2));
+//! assert_eq!(outcome.totals.cause(Cause::TrueSharing).count, Accesses(8));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

@@ -10,7 +10,7 @@
 
 use linemate_answers::WorkTime;
 use linemate_machine::Machine;
-use linemate_recording::{Cycles, Instructions};
+use linemate_recording::Instructions;
 use linemate_replay::Outcome;
 use linemate_stats::paired;
 
@@ -115,7 +115,7 @@ impl Worked {
         let totals = &outcome.totals;
         let instructions: Instructions = outcome.instructions.iter().sum();
         // A hit in L1 is in its instruction's own cycle.
-        let hits = totals.accesses().cycles(Cycles(machine.latency.l1.into()));
+        let hits = totals.accesses().cycles(machine.latency.l1.into());
         let stalls = totals.cycles().saturating_sub(hits + totals.waited);
         let cpus = customers(&outcome.instructions);
         let share = 1.0 / cpus.max(1) as f64;

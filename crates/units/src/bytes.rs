@@ -14,7 +14,7 @@ impl ByteOffset {
     /// The line that holds this byte, if the outermost type starts at a line's start.
     #[inline]
     pub fn line(self, size: LineSize) -> LineIndex {
-        LineIndex(u32::try_from(self.0 / size.bytes()).unwrap_or(u32::MAX))
+        LineIndex(u32::try_from(self.0 >> size.shift()).unwrap_or(u32::MAX))
     }
 }
 

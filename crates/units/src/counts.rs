@@ -43,6 +43,13 @@ macro_rules! quantity {
             }
         }
 
+        impl From<u32> for $name {
+            #[inline]
+            fn from(of: u32) -> $name {
+                $name(of.into())
+            }
+        }
+
         impl From<$name> for f64 {
             /// Exact up to 2^53.
             #[inline]
@@ -142,6 +149,22 @@ pub struct Cycles(pub u64);
 #[repr(transparent)]
 pub struct Instructions(pub u64);
 
+/// A part of a whole in millionths of it: an integer, so that a tie does not depend on the order of
+/// a sum.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct Millionths(pub u64);
+
+impl Millionths {
+    pub const WHOLE: Millionths = Millionths(1_000_000);
+
+    /// The part, as a share of 1.
+    #[inline]
+    pub fn share(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+}
+
 impl Accesses {
     /// One.
     pub const ONE: Accesses = Accesses(1);
@@ -164,3 +187,4 @@ impl Instructions {
 quantity!(Accesses);
 quantity!(Cycles);
 quantity!(Instructions);
+quantity!(Millionths);

@@ -10,6 +10,6 @@ mod guest;
 mod line;
 
 pub use bytes::{BitOffset, ByteAlign, ByteOffset, ByteSize};
-pub use counts::{Accesses, Cycles, Instructions};
+pub use counts::{Accesses, Cycles, Instructions, Millionths};
 pub use guest::{CpuId, ElfAddr, GuestAddr, PAGE};
 pub use line::{LineIndex, LineSize, LineSizeError};

@@ -1,6 +1,7 @@
 //! MESIF over the lines of one block.
 
 use linemate_machine::{Distance, Machine};
+use linemate_recording::Cycles;
 
 use super::STRETCH;
 use crate::error::AdviseError;
@@ -34,7 +35,7 @@ struct Line {
     /// Domains whose LLC has it.
     llc: u64,
     /// In the current round.
-    busy_until: u64,
+    busy_until: Cycles,
 }
 
 impl Costs {
@@ -99,6 +100,12 @@ impl BlockEvent {
             kind: event.kind,
         }
     }
+
+    /// When it is due, from the round's start, on a CPU that no access stalls.
+    #[inline]
+    fn due(&self) -> Cycles {
+        Cycles::from(self.at) * STRETCH
+    }
 }
 
 /// Processes the events of one block, object by object and round by round.
@@ -114,7 +121,7 @@ pub(super) struct Bench<'c> {
 #[derive(Clone, Default)]
 struct Queue {
     /// Cycles that its accesses have stalled it.
-    shift: u64,
+    shift: Cycles,
     events: Vec<BlockEvent>,
     /// The index of the next one.
     next: usize,
@@ -135,8 +142,8 @@ impl<'c> Bench<'c> {
     }
 
     /// The cycles of an object's events, which are in the order of their rounds.
-    pub(super) fn run(&mut self, events: &[BlockEvent]) -> u64 {
-        let mut cycles = 0;
+    pub(super) fn run(&mut self, events: &[BlockEvent]) -> Cycles {
+        let mut cycles = Cycles::ZERO;
         let mut left = events;
         while let Some(first) = left.first() {
             let (mut end, mut others) = (1, false);
@@ -147,7 +154,7 @@ impl<'c> Bench<'c> {
             let (round, rest) = left.split_at(end);
             left = rest;
             for line in &mut self.lines {
-                line.busy_until = 0;
+                line.busy_until = Cycles::ZERO;
             }
             cycles += match others {
                 true => self.side_by_side(round),
@@ -159,17 +166,17 @@ impl<'c> Bench<'c> {
 
     /// One CPU has the round to itself.
     #[inline]
-    fn alone(&mut self, events: &[BlockEvent]) -> u64 {
-        let mut cycles = 0;
+    fn alone(&mut self, events: &[BlockEvent]) -> Cycles {
+        let mut cycles = Cycles::ZERO;
         for event in events {
-            let now = u64::from(event.at) * STRETCH + cycles;
+            let now = event.due() + cycles;
             cycles += self.access(event, now);
         }
         cycles
     }
 
     /// The CPUs run side by side; the one that is due first continues, ties go to the lower number.
-    fn side_by_side(&mut self, events: &[BlockEvent]) -> u64 {
+    fn side_by_side(&mut self, events: &[BlockEvent]) -> Cycles {
         for event in events {
             let cpu = usize::from(event.cpu);
             let queue = &mut self.queues[cpu];
@@ -179,7 +186,7 @@ impl<'c> Bench<'c> {
             queue.events.push(*event);
         }
         self.active.sort_unstable();
-        let mut cycles = 0;
+        let mut cycles = Cycles::ZERO;
         // Searched, not sorted: of one object and one block rarely more than a few CPUs have
         // events in a round.
         while let Some((now, cpu)) = self.due() {
@@ -193,19 +200,19 @@ impl<'c> Bench<'c> {
         for cpu in self.active.drain(..) {
             let queue = &mut self.queues[cpu];
             queue.events.clear();
-            (queue.shift, queue.next) = (0, 0);
+            (queue.shift, queue.next) = (Cycles::ZERO, 0);
         }
         cycles
     }
 
     /// When the next event of the round is due, and on which CPU.
     #[inline]
-    fn due(&self) -> Option<(u64, usize)> {
-        let mut next: Option<(u64, usize)> = None;
+    fn due(&self) -> Option<(Cycles, usize)> {
+        let mut next: Option<(Cycles, usize)> = None;
         for &cpu in &self.active {
             let queue = &self.queues[cpu];
             if let Some(event) = queue.events.get(queue.next) {
-                let due = u64::from(event.at) * STRETCH + queue.shift;
+                let due = event.due() + queue.shift;
                 if next.is_none_or(|(first, _)| due < first) {
                     next = Some((due, cpu));
                 }
@@ -216,40 +223,40 @@ impl<'c> Bench<'c> {
 
     /// The cycles of an access beyond a private hit, which an access takes under every layout.
     #[inline]
-    fn access(&mut self, event: &BlockEvent, now: u64) -> u64 {
+    fn access(&mut self, event: &BlockEvent, now: Cycles) -> Cycles {
         let core = self.costs.core[usize::from(event.cpu)];
         let line = &mut self.lines[usize::from(event.line)];
         let holds = line.holders & (1 << core) != 0;
         if holds && !event.kind.writes() {
-            return 0;
+            return Cycles::ZERO;
         }
         if holds && line.owner == Some(core) {
             line.dirty = true;
-            return 0;
+            return Cycles::ZERO;
         }
         self.leave_core(event, now, holds)
     }
 
     /// The cycles of an access that its core's copy, if it `holds` one, does not serve.
-    fn leave_core(&mut self, event: &BlockEvent, now: u64, holds: bool) -> u64 {
+    fn leave_core(&mut self, event: &BlockEvent, now: Cycles, holds: bool) -> Cycles {
         let (line, cpu) = (usize::from(event.line), usize::from(event.cpu));
         let core = self.costs.core[cpu];
         let atomic = if event.kind == Kind::Rmw {
-            u64::from(self.costs.latency.atomic)
+            Cycles::from(self.costs.latency.atomic)
         } else {
-            0
+            Cycles::ZERO
         };
         let cycles = if holds {
             let farthest = self.invalidate(line, cpu);
             let latency = farthest.map_or(self.costs.latency.llc, |d| self.costs.latency.hitm(d));
             self.own(line, cpu);
-            self.serve(line, now, u64::from(latency) + atomic, true)
+            self.serve(line, now, Cycles::from(latency) + atomic, true)
         } else if event.kind.writes() {
             // Before `own`, which overwrites the owner of the line. `invalidate` only measures how
             // far the copies are.
             let (latency, _) = self.supply(line, cpu);
             let farthest = self.invalidate(line, cpu);
-            let reach = farthest.map_or(0, |d| u64::from(self.costs.latency.hitm(d)));
+            let reach = farthest.map_or(Cycles::ZERO, |d| self.costs.latency.hitm(d).into());
             self.own(line, cpu);
             self.serve(line, now, latency.max(reach) + atomic, true)
         } else {
@@ -271,7 +278,7 @@ impl<'c> Bench<'c> {
     }
 
     /// The latency of fetching the line, and whether it changes hands as a whole.
-    fn supply(&mut self, line: usize, cpu: usize) -> (u64, bool) {
+    fn supply(&mut self, line: usize, cpu: usize) -> (Cycles, bool) {
         let costs = self.costs;
         let state = &mut self.lines[line];
         let row = &costs.distance[usize::from(costs.domain[cpu])];
@@ -282,9 +289,9 @@ impl<'c> Bench<'c> {
         if let Some(owner) = state.owner {
             let distance = row[usize::from(costs.core_domain[usize::from(owner)])];
             return if state.dirty {
-                (u64::from(costs.latency.hitm(distance)), true)
+                (costs.latency.hitm(distance).into(), true)
             } else {
-                (u64::from(clean(distance)), false)
+                (clean(distance).into(), false)
             };
         }
         let mut copies = state.llc;
@@ -295,10 +302,10 @@ impl<'c> Bench<'c> {
             copies &= copies - 1;
         }
         if let Some(distance) = nearest {
-            return (u64::from(clean(distance)), false);
+            return (clean(distance).into(), false);
         }
         // The line has no owner only before the first event of a warm-up, which costs nothing.
-        (0, false)
+        (Cycles::ZERO, false)
     }
 
     /// A read: the owner keeps a shared copy, modified data goes to its LLC.
@@ -353,13 +360,13 @@ impl<'c> Bench<'c> {
     }
 
     /// The line as a server: the wait and the latency.
-    fn serve(&mut self, line: usize, now: u64, latency: u64, exclusive: bool) -> u64 {
+    fn serve(&mut self, line: usize, now: Cycles, latency: Cycles, exclusive: bool) -> Cycles {
         let state = &mut self.lines[line];
         let begin = now.max(state.busy_until);
         let kept = if exclusive {
             latency
         } else {
-            u64::from(self.costs.latency.serve)
+            self.costs.latency.serve.into()
         };
         state.busy_until = begin + kept;
         begin - now + latency

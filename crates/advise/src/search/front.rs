@@ -2,6 +2,8 @@
 
 use rayon::prelude::*;
 
+use linemate_units::Millionths;
+
 use super::{Scored, Search};
 use crate::candidate::Candidate;
 
@@ -23,7 +25,12 @@ const ADDED_MAX: usize = 64;
 /// The prices per move at which the search climbs from the recorded and the cheapest layout: from
 /// nothing to 4 % of the original's cost.
 // A choice, not measured: for free a climb takes every gain, at 4 % only a few large ones.
-const PRICES: [u64; 4] = [0, 2_000, 10_000, 40_000];
+const PRICES: [Millionths; 4] = [
+    Millionths(0),
+    Millionths(2_000),
+    Millionths(10_000),
+    Millionths(40_000),
+];
 
 /// The front, and layouts that at most [`BEATEN_MAX`] others beat with as few moves.
 #[derive(Debug, Default)]
@@ -49,15 +56,15 @@ impl Band {
     }
 
     /// How many layouts with as few moves cost as little.
-    fn beating(&self, moves: usize, cost: u64) -> usize {
+    fn beating(&self, moves: usize, cost: Millionths) -> usize {
         let fewer = self.with_at_most(moves).iter();
         fewer.filter(|b| b.scored.cost <= cost).count()
     }
 
     /// How far a cost is above the front; negative below it.
-    fn above_front(&self, moves: usize, cost: u64) -> i64 {
+    fn above_front(&self, moves: usize, cost: Millionths) -> i64 {
         let least = self.with_at_most(moves).iter().map(|b| b.scored.cost).min();
-        cost as i64 - least.unwrap_or(1_000_000) as i64
+        cost.0 as i64 - least.unwrap_or(Millionths::WHOLE).0 as i64
     }
 
     /// Adds a layout, if it belongs in the band, and drops what no longer does. Of layouts with the
@@ -155,7 +162,7 @@ impl Search<'_, '_, '_> {
 
     /// Where climbs from a layout end, at several prices per move.
     fn climbs<'c>(&'c self, from: &'c Scored) -> impl Iterator<Item = Scored> + 'c {
-        let end = |price: &u64| self.climb(from.clone(), *price);
+        let end = |price: &Millionths| self.climb(from.clone(), *price);
         PRICES.iter().map(end)
     }
 
@@ -167,7 +174,7 @@ impl Search<'_, '_, '_> {
         let mut rated: Vec<(i64, Scored)> = neighbours
             .into_par_iter()
             .map(|candidate| self.rate(candidate))
-            .filter(|scored| scored.cost < 1_000_000)
+            .filter(|scored| scored.cost < Millionths::WHOLE)
             .map(|scored| (scored.candidate.moves(), scored))
             // By the rating without filling: it saves most of the filling, and `add` checks again
             // what was filled.
@@ -190,7 +197,7 @@ pub fn cheapest(pool: &[Scored], most: usize) -> Option<&Scored> {
 }
 
 /// The layout with the fewest moves that costs at most that much.
-pub fn fewest(pool: &[Scored], cost: u64) -> Option<&Scored> {
+pub fn fewest(pool: &[Scored], cost: Millionths) -> Option<&Scored> {
     let cheap = pool.iter().filter(|s| s.cost <= cost);
     cheap.min_by_key(|s| (s.candidate.moves(), s.cost, &s.candidate))
 }
@@ -203,7 +210,7 @@ fn undominated(mut pool: Vec<Scored>) -> Vec<Scored> {
             .cmp(&rank(b))
             .then_with(|| a.candidate.cmp(&b.candidate))
     });
-    let mut least = 1_000_000;
+    let mut least = Millionths::WHOLE;
     pool.retain(|scored| {
         let better = scored.cost < least;
         least = least.min(scored.cost);

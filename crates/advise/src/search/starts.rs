@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+use linemate_recording::Cycles;
 use linemate_types::ByteSize;
+use linemate_units::Millionths;
 use rayon::prelude::*;
 
 use super::{HOT_UNITS, SEGMENTS_MAX, Scored, Search};
@@ -109,16 +111,17 @@ impl Search<'_, '_, '_> {
         let line = ByteSize(self.metrics().line.bytes());
         let bytes = |units: &[usize]| units.iter().map(|u| self.metrics().bytes(*u)).sum();
         let fits = |units: &[usize]| -> bool { line >= bytes(units) };
-        let cost = |units: &[usize]| -> u64 {
+        let cost = |units: &[usize]| -> Millionths {
             let models = self.objective.models.iter().zip(&self.objective.originals);
-            let part = |(model, original): (&CostModel<'_>, &u64)| {
+            let part = |(model, original): (&CostModel<'_>, &Cycles)| {
                 // Millionths of the original's cost, divided in two steps: cycles times a million
                 // may exceed 64 bits.
-                model.together(self.shape, units) * 1_000 / (*original / 1_000).max(1)
+                let together = model.together(self.shape, units);
+                Millionths(together.0 * 1_000 / (original.0 / 1_000).max(1))
             };
             models.map(part).sum()
         };
-        let mut groups: Vec<(Vec<usize>, u64)> = hot
+        let mut groups: Vec<(Vec<usize>, Millionths)> = hot
             .par_iter()
             .filter(|u| fits(&[**u]))
             .map(|u| (vec![*u], cost(&[*u])))
@@ -134,7 +137,7 @@ impl Search<'_, '_, '_> {
                 }
                 let saved = (groups[a].1 + groups[b].1).checked_sub(cost(&joined))?;
                 // Of equal savings the earlier pair, on any number of threads.
-                (saved > 0).then_some((saved, std::cmp::Reverse((a, b))))
+                (saved > Millionths::ZERO).then_some((saved, std::cmp::Reverse((a, b))))
             };
             let Some((saved, std::cmp::Reverse((a, b)))) = pairs.par_iter().filter_map(saved).max()
             else {

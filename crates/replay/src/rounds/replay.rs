@@ -459,7 +459,7 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         }
         for Slice { head, .. } in slices.iter() {
             self.instructions[usize::from(head.cpu.0)] +=
-                Instructions(u64::from(head.last.unwrap_or(0)));
+                Instructions::from(head.last.unwrap_or(0));
         }
         self.growth.end_round(engine.system.lines());
         self.round.clear();
