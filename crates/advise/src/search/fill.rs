@@ -157,7 +157,7 @@ impl Search<'_, '_, '_> {
                 chosen.push(*last);
                 return Some(chosen);
             }
-            left = left - self.metrics().bytes(*unit);
+            left -= self.metrics().bytes(*unit);
             chosen.push(*unit);
         }
         None

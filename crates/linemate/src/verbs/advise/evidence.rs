@@ -258,8 +258,8 @@ mod tests {
         };
         let best = Tried {
             scored: Scored {
-                score: 0,
-                cost: 0,
+                score: Default::default(),
+                cost: Default::default(),
                 candidate,
             },
             edits: EditFile::default(),
