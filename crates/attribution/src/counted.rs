@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::couse::{CoUseCollector, CoUses, FieldTables};
 use crate::handover::Handovers;
-use crate::ledger::Group;
+use crate::ledger::{Bucket, Group};
 use crate::names::Names;
 use crate::subjects::Subject;
 use crate::tally::Tally;
@@ -16,9 +16,10 @@ use crate::times::{TimeCounter, Times};
 /// Accesses to an object, by CPU.
 pub type Users = Vec<u32>;
 
-/// The objects of types: by [`crate::SubjectId`], then the first byte of the type in the object,
-/// with their users. Addresses identify objects: one that is freed and whose place is reused counts
-/// as the same.
+/// The objects of types, and programs' variables and blocks without one: by [`crate::SubjectId`],
+/// then the first byte of the type in the object, with their users. Addresses identify objects: one
+/// that is freed and whose place is reused counts as the same, and one that crosses a page has one
+/// in each.
 pub type Objects = Vec<BTreeMap<GuestAddr, Users>>;
 
 /// What the second pass counts.
@@ -77,6 +78,8 @@ pub(crate) struct Counter<'n> {
     handovers: Handovers,
     /// By subject: whether hand-overs of it are counted.
     followed: Vec<bool>,
+    /// By subject: whether its objects are counted.
+    placed: Vec<bool>,
 }
 
 /// No layout changes the hand-overs of unnamed stacks and page contents, which would be most of the
@@ -88,6 +91,16 @@ fn is_followed(subject: &Subject) -> bool {
         Group::Stack | Group::Contents => is_named,
         _ => true,
     }
+}
+
+/// Whether edits can give a subject's objects other places: those with a type, and programs'
+/// variables and blocks.
+fn is_placed(subject: &Subject) -> bool {
+    let of_program = matches!(
+        subject.bucket,
+        Bucket::HeapScalar | Bucket::HeapSite | Bucket::GlobalScalar | Bucket::GlobalNamed
+    );
+    subject.ty.is_some() || (of_program && subject.program && !subject.of_threads)
 }
 
 impl<'n> Counter<'n> {
@@ -106,6 +119,7 @@ impl<'n> Counter<'n> {
             calls: vec![0; functions],
             handovers: Handovers::default(),
             followed: names.subjects().iter().map(is_followed).collect(),
+            placed: names.subjects().iter().map(is_placed).collect(),
         }
     }
 
@@ -136,11 +150,13 @@ impl Visitor for Counter<'_> {
         let subject = at.subject.index();
         let handed = self.followed[subject] && self.handovers.access(access, at.subject);
         let (key, row) = self.tally.count(self.names, access, &at, handed);
-        if self.names.subjects()[subject].ty.is_none() {
+        if !self.placed[subject] {
             return;
         }
-        self.co_uses.access(access, &at);
-        self.times.access(access, &key, row);
+        if self.names.subjects()[subject].ty.is_some() {
+            self.co_uses.access(access, &at);
+            self.times.access(access, &key, row);
+        }
         let base = access.addr.wrapping_sub(at.offset);
         let users = self.objects[subject].entry(base).or_default();
         let cpu = usize::from(access.cpu.0);

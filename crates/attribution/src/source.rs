@@ -6,9 +6,13 @@ use std::fmt;
 use linemate_dwarf::{SourceFrame, SourceLines};
 use linemate_programs::{ElfAddr, Programs};
 use linemate_recording::{GuestAddr, Recording};
+use linemate_types::Symbols;
 use rustc_hash::FxHashMap;
 
+use crate::functions::FunctionName;
+use crate::ledger::Bucket;
 use crate::programs::files_of;
+use crate::subjects::Subject;
 
 /// A line of a program's source, in a function or inlined code.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -88,6 +92,23 @@ impl SourcePlaces {
     #[must_use]
     pub fn at(&self, pc: GuestAddr) -> Option<&SourcePlace> {
         self.places.get(&pc)
+    }
+
+    /// What the blocks are called that a program requests in one place, without a struct in them:
+    /// `LABEL allocated at PLACE`. `None` for everything else.
+    #[must_use]
+    pub fn of_blocks(&self, symbols: &Symbols, subject: &Subject) -> Option<String> {
+        let is_block = matches!(subject.bucket, Bucket::HeapScalar | Bucket::HeapSite);
+        let site = subject.site.filter(|_| subject.program && is_block)?;
+        // The call itself, or where it returns to.
+        let place = match self.at(site).or_else(|| self.of_call(site)) {
+            Some(place) => place.to_string(),
+            None => {
+                let inside = GuestAddr(site.0.wrapping_sub(1));
+                FunctionName::at(symbols, inside).to_string()
+            }
+        };
+        Some(format!("{} allocated at {place}", subject.label))
     }
 
     /// Where the call is that returns to an address: calls push it, so they are recorded.

@@ -19,6 +19,7 @@ mod groups;
 mod known;
 mod names;
 pub mod order;
+pub mod ranges;
 pub mod relocate;
 mod run;
 mod runner;

@@ -236,7 +236,8 @@ impl<'a> Arrangement<'a> {
             | Edit::Colocate(..)
             | Edit::Percpu(_)
             | Edit::AllocatePercpu(_)
-            | Edit::BaseAlign { .. } => Ok(()),
+            | Edit::BaseAlign { .. }
+            | Edit::PadRanges { .. } => Ok(()),
         }
     }
 

@@ -94,6 +94,14 @@ pub enum Edit {
         /// Bytes from element to element; for lines, as many lines as an element needs.
         stride: Alignment,
     },
+    /// `pad ranges of N to 64`: what each CPU alone writes of a program's variable or blocks starts
+    /// at a multiple of that.
+    PadRanges {
+        /// The variable, or what an allocation is called in advice.
+        name: String,
+        /// What the starts become multiples of.
+        alignment: Alignment,
+    },
     /// `remove F`: the field and its accesses disappear.
     Remove(String),
     /// `reuse RMW of F in FUNCTION`: FUNCTION does not reload what an atomic read-modify-write of F
@@ -132,7 +140,11 @@ impl Edit {
     pub fn names_its_types(&self) -> bool {
         matches!(
             self,
-            Edit::Colocate(..) | Edit::Percpu(_) | Edit::AllocatePercpu(_) | Edit::BaseAlign { .. }
+            Edit::Colocate(..)
+                | Edit::Percpu(_)
+                | Edit::AllocatePercpu(_)
+                | Edit::BaseAlign { .. }
+                | Edit::PadRanges { .. }
         )
     }
 }
@@ -290,6 +302,9 @@ impl fmt::Display for Edit {
             Edit::PadAfter { field, bytes } => write!(f, "pad after {} {bytes}", word(field)),
             Edit::PadElements { field, stride } => {
                 write!(f, "pad elements of {} to {stride}", word(field))
+            }
+            Edit::PadRanges { name, alignment } => {
+                write!(f, "pad ranges of {} to {alignment}", word(name))
             }
             Edit::Remove(field) => write!(f, "remove {}", word(field)),
             Edit::Reuse { field, function } => {

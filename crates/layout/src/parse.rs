@@ -224,9 +224,22 @@ impl Parser {
                 bytes: self.bytes()?,
             });
         }
+        if self.words.accept("ranges") {
+            if self.words.accept("of") {
+                let name = self.words.name("a variable or an allocation")?;
+                self.words.keywords(&[("to", "`to`")])?;
+                let alignment = self.alignment()?;
+                return Ok(Edit::PadRanges { name, alignment });
+            }
+            self.words.keywords(&[("to", "`of` or `to`")])?;
+            return Ok(Edit::PadTo {
+                field: "ranges".to_owned(),
+                bytes: self.bytes()?,
+            });
+        }
         let field = self
             .words
-            .name("a field's name, `after` or `elements of`")?;
+            .name("a field's name, `after`, `elements of` or `ranges of`")?;
         self.words.keywords(&[("to", "`to`")])?;
         Ok(Edit::PadTo {
             field,

@@ -47,6 +47,8 @@ pub enum ObjectRule {
     AllocatePercpu(Vec<TypeId>),
     /// They start at multiples of that many bytes.
     BaseAlign(Vec<TypeId>, ByteAlign),
+    /// What each CPU alone writes of what has that name starts at multiples of that many bytes.
+    PadRanges(String, ByteAlign),
 }
 
 /// A checked file of edits.
@@ -148,6 +150,14 @@ impl<'m> Plan<'m> {
                     reason: refusal.into(),
                 })?;
                 ObjectRule::BaseAlign(ids, align)
+            }
+            Edit::PadRanges { name, alignment } => {
+                let align = self.alignment(*alignment).map_err(|refusal| PlanError {
+                    at: statement.at,
+                    subject: name.clone(),
+                    reason: refusal.into(),
+                })?;
+                ObjectRule::PadRanges(name.clone(), align)
             }
             _ => return Ok(()),
         };

@@ -42,6 +42,8 @@ fn every_statement_is_read() {
         pad after f 8
         pad elements of f to 64
         pad elements to 64
+        pad ranges of \"long[] allocated at a.c:7 f\" to line
+        pad ranges to 64
         remove f
         reuse RMW of load_avg in update_tg_load_avg
         skip silent stores of overloaded
@@ -98,6 +100,14 @@ fn every_statement_is_read() {
         },
         Edit::PadTo {
             field: "elements".into(),
+            bytes: ByteSize(64),
+        },
+        Edit::PadRanges {
+            name: "long[] allocated at a.c:7 f".into(),
+            alignment: Alignment::Line,
+        },
+        Edit::PadTo {
+            field: "ranges".into(),
             bytes: ByteSize(64),
         },
         Edit::Remove(f()),
@@ -313,6 +323,7 @@ fn object_edit() -> impl Strategy<Value = Edit> {
             type_name,
             alignment
         }),
+        (name(), alignment()).prop_map(|(name, alignment)| Edit::PadRanges { name, alignment }),
     ]
 }
 

@@ -11,13 +11,15 @@ use std::collections::BTreeSet;
 
 use linemate_answers::{Remedy, RemedyKind, Stake, Trial};
 use linemate_attribution::schema::TypeIndex;
+use linemate_attribution::{FieldRef, SubjectId};
 use linemate_layout::edit::Alignment;
 use linemate_layout::{Edit, EditSubject};
 use linemate_types::{Language, TypeId, TypeModel};
 
-use self::neighbours::Meetings;
-use super::context::{Context, trial};
+use self::neighbours::{Meetings, What};
+use super::context::{Context, is_named, trial};
 use super::costs::Cost;
+use super::elements;
 use super::fields::{FieldId, subject_of};
 
 /// Arrays whose elements should be padded.
@@ -54,27 +56,37 @@ fn one_array(context: &Context<'_>, ty: TypeIndex, meetings: Meetings) -> Option
     })
 }
 
-/// Types whose objects should be allocated apart.
+/// Types and blocks whose objects should be allocated apart.
 pub(super) fn blocks(context: &Context<'_>) -> Vec<Remedy> {
     let found = context.neighbours.blocks.iter();
     found
-        .filter_map(|(ty, (meetings, others))| one_type(context, *ty, *meetings, others))
+        .filter_map(|(what, (meetings, others))| one_kind(context, *what, *meetings, others))
         .collect()
 }
 
-fn one_type(
+fn one_kind(
     context: &Context<'_>,
-    ty: TypeIndex,
+    what: What,
     meetings: Meetings,
-    others: &BTreeSet<TypeIndex>,
+    others: &BTreeSet<What>,
 ) -> Option<Remedy> {
     let (model, schema) = (context.analysis.model(), context.analysis.schema());
-    let id = schema.get(ty)?.id;
-    let (ids, cost) = at_stake(context, ty)?;
+    let (ids, cost) = match what {
+        What::Type(ty) => at_stake(context, ty)?,
+        What::Block(subject) => lost_where_met(context, block_field(context, subject)?)?,
+    };
     let name = context.fields.get(*ids.first()?).owner.clone();
     let line = context.options.machine.line.bytes();
+    let (how, trial) = match what {
+        What::Type(ty) => {
+            let id = schema.get(ty)?.id;
+            let how = allocated_apart(language(model, id), line);
+            (how, own_lines(model, id, line))
+        }
+        What::Block(_) => (block_apart(line), Some(elements::own_ranges(&[&name]))),
+    };
     let mut reasons = context.reasons(&ids, |_| true);
-    let others: Vec<&str> = others.iter().map(|other| schema.name(*other)).collect();
+    let others: Vec<&str> = others.iter().map(|other| called(context, *other)).collect();
     reasons.notes.push(format!(
         "{} times one is on a line with another CPU's next object, the first time {} bytes away; those are {}",
         meetings.pairs,
@@ -84,15 +96,27 @@ fn one_type(
     Some(Remedy {
         kind: RemedyKind::AllocateApart,
         subject: name.clone(),
-        advice: format!(
-            "allocate each on lines of its own: {}",
-            allocated_apart(language(model, id), line)
-        ),
+        advice: format!("allocate each on lines of its own: {how}"),
         concerns: vec![name],
         stake: stake(&cost),
         reasons,
-        trials: own_lines(model, id, line).into_iter().collect(),
+        trials: trial.into_iter().collect(),
     })
+}
+
+/// What an object is called in a note.
+fn called<'c>(context: &'c Context<'_>, what: What) -> &'c str {
+    match what {
+        What::Type(ty) => context.analysis.schema().name(ty),
+        What::Block(subject) => &context.analysis.subjects()[subject.index()].label,
+    }
+}
+
+/// The field that all bytes of a block are.
+fn block_field(context: &Context<'_>, subject: SubjectId) -> Option<FieldId> {
+    let at = FieldRef { subject, offset: 0 };
+    let id = context.fields.at(at)?;
+    is_named(context.fields.get(id)).then_some(id)
 }
 
 /// The edit that makes objects of a type start lines and fill them.
@@ -130,6 +154,12 @@ fn at_stake(context: &Context<'_>, ty: TypeIndex) -> Option<(Vec<FieldId>, Cost)
     (cost.false_sharing_misses > 0).then_some((ids, cost))
 }
 
+/// The same of the one field that a block is.
+fn lost_where_met(context: &Context<'_>, id: FieldId) -> Option<(Vec<FieldId>, Cost)> {
+    let cost = context.costs.met(id);
+    (cost.false_sharing_misses > 0).then(|| (vec![id], cost))
+}
+
 pub(super) fn stake(cost: &Cost) -> Stake {
     Stake {
         misses: cost.false_sharing_misses,
@@ -159,6 +189,13 @@ pub(super) fn aligned(language: Option<Language>, line: u64) -> String {
         Some(Language::Cpp) => "alignas(std::hardware_destructive_interference_size)".to_owned(),
         Some(Language::Rust) => format!("#[repr(align({line}))], or crossbeam's CachePadded"),
     }
+}
+
+/// How a program allocates blocks without a struct that start lines of `line` bytes and fill them.
+fn block_apart(line: u64) -> String {
+    format!(
+        "aligned_alloc({line}, …) with the size rounded up to a multiple of {line}, or a struct with that alignment"
+    )
 }
 
 /// How a program in a language, or the kernel if it is `None`, allocates objects that start lines

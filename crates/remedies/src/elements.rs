@@ -10,9 +10,11 @@ use linemate_answers::{Remedy, RemedyKind, Trial};
 use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::tally::{CpuSet, Key};
 use linemate_attribution::{Bucket, Subject, SubjectId};
+use linemate_experiment::ranges::{self, owners};
 use linemate_layout::Edit;
 use linemate_layout::edit::Alignment;
 use linemate_recording::AccessKind;
+use linemate_types::ByteSize;
 
 use super::apart;
 use super::context::{Context, is_named, trial};
@@ -62,17 +64,18 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
     let mut objects: BTreeMap<TypeIndex, usize> = BTreeMap::new();
     for (subject, bases) in subjects.iter().zip(context.scene.objects) {
         if let Some(ty) = subject.ty.filter(|_| moves(subject)) {
-            *objects.entry(ty).or_default() += bases.len();
+            let size = ByteSize(context.analysis.schema().size(ty));
+            *objects.entry(ty).or_default() += ranges::objects(bases.keys(), size);
         }
     }
     // With several objects, element 3 is an offset in each of them: its writers are the users of
     // different arrays.
     let blocks = |array: &ArrayUse| {
-        let bases = array
-            .subjects
-            .iter()
-            .map(|subject| context.scene.objects[subject.index()].len());
-        bases.sum::<usize>()
+        let counts = array.subjects.iter().map(|subject| {
+            let bases = context.scene.objects[subject.index()].keys();
+            ranges::objects(bases, context.neighbours.size(*subject))
+        });
+        counts.sum::<usize>()
     };
     arrays.retain(|id, array| match id.outer {
         Some(ty) => objects.get(&ty) == Some(&1),
@@ -137,7 +140,7 @@ fn one(context: &Context<'_>, id: ArrayId<'_>, array: &ArrayUse) -> Option<Remed
     reasons.notes.push(format!(
         "elements are {stride} bytes apart: {pairs} are written by one CPU and share a line with the next, which another one writes"
     ));
-    let ranges = ranges(&owners);
+    let ranges = ranges_of(&owners);
     reasons.notes.extend(ranges_note(&ranges));
     let (model, schema) = (context.analysis.model(), context.analysis.schema());
     let outer = ty.and_then(|ty| schema.get(ty)).map(|about| about.id);
@@ -161,11 +164,23 @@ fn one(context: &Context<'_>, id: ArrayId<'_>, array: &ArrayUse) -> Option<Remed
                 stride.next_multiple_of(line),
             ),
         },
-        concerns: vec![owner],
         stake: apart::stake(&cost),
         reasons,
-        trials: place.map(padded).into_iter().collect(),
+        trials: match (ty, place) {
+            (None, _) => vec![own_ranges(&[&owner])],
+            (_, place) => place.map(padded).into_iter().collect(),
+        },
+        concerns: vec![owner],
     })
+}
+
+/// The edits that give what each CPU writes of variables or blocks lines of its own.
+pub(super) fn own_ranges(names: &[&str]) -> Trial {
+    let edit = |name: &&str| Edit::PadRanges {
+        name: (*name).to_owned(),
+        alignment: Alignment::Line,
+    };
+    trial(None, names.iter().map(edit).collect())
 }
 
 /// The edit that pads the elements of an array.
@@ -190,7 +205,7 @@ struct Range {
 }
 
 /// The elements that one CPU each writes, as far as they follow each other.
-fn ranges(owners: &[(u64, Option<u16>)]) -> Vec<Range> {
+fn ranges_of(owners: &[(u64, Option<u16>)]) -> Vec<Range> {
     let mut ranges: Vec<Range> = Vec::new();
     for (number, owner) in owners {
         let Some(cpu) = *owner else { continue };
@@ -225,23 +240,6 @@ fn ranges_note(ranges: &[Range]) -> Option<String> {
         ""
     };
     (!named.is_empty()).then(|| format!("elements are written: {}{more}", named.join(", ")))
-}
-
-/// The CPU that each element belongs to: the only one that writes it. CPUs that write all elements
-/// set up the array and do not count, unless they are an element's only writers.
-fn owners(writers: &BTreeMap<u64, CpuSet>) -> Vec<(u64, Option<u16>)> {
-    let sets = writers
-        .values()
-        .map(|set| set.iter().collect::<BTreeSet<u16>>());
-    // A CPU that clears an array at its start writes every element once, and owns none.
-    let everywhere = sets.reduce(|all, set| &all & &set).unwrap_or_default();
-    let owner = |set: &CpuSet| {
-        let all: BTreeSet<u16> = set.iter().collect();
-        let own = &all - &everywhere;
-        let own = if own.is_empty() { all } else { own };
-        own.first().copied().filter(|_| own.len() == 1)
-    };
-    writers.iter().map(|(n, set)| (*n, owner(set))).collect()
 }
 
 /// How many elements share a line with the next and belong to one CPU each, not the same.
@@ -285,7 +283,7 @@ mod tests {
             (4, Some(2)),
             (6, Some(2)),
         ];
-        let found = ranges(&owners);
+        let found = ranges_of(&owners);
         let expected = [
             range(0, 1, 1),
             range(2, 2, 2),

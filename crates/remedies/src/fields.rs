@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use linemate_attribution::schema::{Schema, TypeIndex};
 use linemate_attribution::tally::{Count, CpuSet, Key};
 use linemate_attribution::{
-    Analysis, Bucket, FieldRef, FunctionName, SourcePlaces, Subject as Owner, SubjectId, Tally,
+    Analysis, Bucket, FieldRef, SourcePlaces, Subject as Owner, SubjectId, Tally,
 };
 use linemate_layout::{EditSubject, plan::resolve};
-use linemate_recording::{AccessKind, GuestAddr};
+use linemate_recording::AccessKind;
 use linemate_types::{ByteOffset, FlatType, Leaf, Type, TypeId, TypeModel};
 use rustc_hash::FxHashMap;
 
@@ -182,18 +182,9 @@ impl FieldsBuilder<'_> {
 
     /// The blocks that a program requests in one place, without a struct in them.
     fn allocation(&mut self, owner: &Owner) -> Option<FieldId> {
-        let is_block = matches!(owner.bucket, Bucket::HeapScalar | Bucket::HeapSite);
-        let site = owner.site.filter(|_| owner.program && is_block)?;
         let analysis = self.analysis;
         let places = self.places.get_or_insert_with(|| analysis.source_places());
-        let place = match places.of_call(site) {
-            Some(place) => place.to_string(),
-            None => {
-                let inside = GuestAddr(site.0.wrapping_sub(1));
-                FunctionName::at(analysis.symbols(), inside).to_string()
-            }
-        };
-        let name = format!("{} allocated at {place}", owner.label);
+        let name = places.of_blocks(analysis.symbols(), owner)?;
         Some(self.variable(owner, name))
     }
 

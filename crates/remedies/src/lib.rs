@@ -32,6 +32,7 @@ mod reuse;
 mod sharing;
 mod silent;
 mod trials;
+mod variables;
 mod writers;
 
 use linemate_answers::{Remedy, RemedyEffect, RemedyKind, RemedyList};
@@ -78,7 +79,8 @@ pub fn find(session: &Session<'_>, options: &RemedyOptions) -> Result<RemedyList
     let questions = links::questions(analysis, &evidence, &fields, focus.as_ref());
     let mut scene = Scene::new(session, &Watch::default())?;
     let experiment = Experiment::new(&scene, &options.machine, options.conditions)?;
-    let neighbours = Neighbours::new(analysis, &scene, options.machine.line.bytes());
+    let tally = &session.counted().tally;
+    let neighbours = Neighbours::new(analysis, &scene, tally, options.machine.line.bytes());
     let classes = Classes::new(
         &fields,
         Follower::new(analysis, &fields, &questions),
@@ -163,6 +165,7 @@ fn candidates(context: &Context<'_>) -> Candidates {
             RemedyKind::OwnLine => {
                 let mut found = own_line::find(context);
                 found.extend(writers::find(context));
+                found.extend(variables::find(context));
                 found
             }
             RemedyKind::PadElements => {
@@ -231,10 +234,17 @@ fn try_best(
     Ok(())
 }
 
-/// The largest gain first; then by what is at stake.
+/// The largest gain first, then by what is at stake; what replay tried without a gain comes last.
 fn rank(remedies: &mut [Remedy]) {
+    let tried = |r: &Remedy| {
+        let mut effects = r.trials.iter().map(|trial| &trial.effect);
+        effects.any(|effect| matches!(effect, RemedyEffect::Tried(_)))
+    };
     remedies.sort_by(|a, b| {
         let gain = |r: &Remedy| r.gain().unwrap_or(0.0);
-        gain(b).total_cmp(&gain(a)).then_with(|| by_stake(a, b))
+        let fails = |r: &Remedy| r.gain().is_none() && tried(r);
+        let by_gain = gain(b).total_cmp(&gain(a));
+        let failed = fails(a).cmp(&fails(b));
+        by_gain.then(failed).then_with(|| by_stake(a, b))
     });
 }

@@ -56,9 +56,12 @@ fn one(context: &Context<'_>, ids: &[FieldId]) -> Option<Remedy> {
     }
     let mut reasons = context.reasons(&counters, |_| true);
     let enough = writing.shared_cycles() * WRITING.1 >= all.shared_cycles() * WRITING.0;
+    // Most of it for words that CPUs really exchange: what is lost to neighbours, another place
+    // ends without a sum to read.
+    let exchanged = 2 * all.true_cycles > all.shared_cycles();
     // At least half of the CPUs: a producer and a consumer have no use for copies.
     let many = reasons.writers > 1 && 2 * u64::from(reasons.writers) >= context.recorded as u64;
-    if counters.is_empty() || !enough || !many {
+    if counters.is_empty() || !enough || !exchanged || !many {
         return None;
     }
     let name = context.fields.get(*ids.first()?).owner.clone();

@@ -8,21 +8,22 @@ use std::collections::BTreeMap;
 
 use linemate_answers::{Remedy, RemedyKind};
 use linemate_attribution::schema::TypeIndex;
-use linemate_attribution::tally::CpuSet;
+use linemate_attribution::tally::{Count, CpuSet, Key};
 use linemate_layout::Edit;
 use linemate_recording::{AccessKind, GuestAddr};
 use linemate_types::Language;
 
+use super::apart::neighbours::What;
 use super::apart::{language, stake};
 use super::context::{Context, trial};
-use super::fields::{FieldId, subject_of};
+use super::fields::{FieldId, home};
 
 /// The share of the type's cost that has to be false sharing: a tenth, as `advise` demands of each
 /// line that a layout adds.
-const STAKE_SHARE: u64 = 10;
+pub(super) const STAKE_SHARE: u64 = 10;
 
 /// The most sets: more writers than these want an element of an array each, not a member.
-const SETS_MAX: usize = 8;
+pub(super) const SETS_MAX: usize = 8;
 
 /// A member of whose accesses a smaller part writes is only set up, and so does an instruction that
 /// writes less often, by this factor, than the one that writes most: once in an object's life, and
@@ -39,15 +40,9 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
         let (Some(ty), Some(leaf), false) = (field.outer, &field.leaf, field.owned) else {
             continue;
         };
-        let path = leaf.path.split(['.', '[']).next().unwrap_or_default();
+        let path = leaf.path.split('[').next().unwrap_or_default();
         let member = uses.entry(ty).or_default().entry(path.to_owned());
-        let member = member.or_default();
-        member.accesses += count.count;
-        if key.kind != AccessKind::Load {
-            let (times, cpus) = member.writes.entry(key.pc).or_default();
-            *times += count.count;
-            cpus.merge(&count.cpus);
-        }
+        member.or_default().add(&key, count);
     }
     let found = uses.iter();
     found
@@ -55,16 +50,36 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
         .collect()
 }
 
-/// Who uses a member.
+/// Who uses a member, or a variable.
 #[derive(Default)]
-struct MemberUse {
+pub(super) struct MemberUse {
     accesses: u64,
     /// By instruction: how often it writes, on which CPUs.
     writes: BTreeMap<GuestAddr, (u64, CpuSet)>,
 }
 
 impl MemberUse {
-    fn writers(&self) -> Vec<u16> {
+    /// Counts accesses that are alike.
+    pub(super) fn add(&mut self, key: &Key, count: &Count) {
+        self.accesses += count.count;
+        if key.kind != AccessKind::Load {
+            let (times, cpus) = self.writes.entry(key.pc).or_default();
+            *times += count.count;
+            cpus.merge(&count.cpus);
+        }
+    }
+
+    fn merge(&mut self, other: &MemberUse) {
+        self.accesses += other.accesses;
+        for (pc, (times, cpus)) in &other.writes {
+            let (sum, all) = self.writes.entry(*pc).or_default();
+            *sum += times;
+            all.merge(cpus);
+        }
+    }
+
+    /// Those who do not only set it up.
+    pub(super) fn writers(&self) -> Vec<u16> {
         let counts = || self.writes.values().map(|(count, _)| *count);
         let mut cpus = CpuSet::default();
         if counts().sum::<u64>().saturating_mul(RARE_PART) >= self.accesses {
@@ -77,30 +92,65 @@ impl MemberUse {
     }
 }
 
+/// Who uses the leaves of a type, by their paths.
+type Leaves = BTreeMap<String, MemberUse>;
+
 /// Members by who writes them, those that nobody does among them.
-fn by_writers(members: &BTreeMap<String, MemberUse>) -> BTreeMap<Vec<u16>, Vec<&str>> {
-    let mut sets: BTreeMap<Vec<u16>, Vec<&str>> = BTreeMap::new();
-    for (name, used) in members {
+type Sets<'l> = BTreeMap<Vec<u16>, Vec<&'l str>>;
+
+/// The members at the paths that begin with `prefix`, with the use of all that is in each.
+fn members<'l>(leaves: &'l Leaves, prefix: &str) -> BTreeMap<&'l str, MemberUse> {
+    let mut members: BTreeMap<&str, MemberUse> = BTreeMap::new();
+    for (path, used) in leaves {
+        if let Some(rest) = path.strip_prefix(prefix) {
+            let name = rest.split('.').next().unwrap_or_default();
+            members.entry(name).or_default().merge(used);
+        }
+    }
+    members
+}
+
+fn by_writers<'l>(leaves: &'l Leaves, prefix: &str) -> Sets<'l> {
+    let mut sets = Sets::new();
+    for (name, used) in members(leaves, prefix) {
         sets.entry(used.writers()).or_default().push(name);
     }
     sets
 }
 
-fn one(
-    context: &Context<'_>,
-    ty: TypeIndex,
-    members: &BTreeMap<String, MemberUse>,
-) -> Option<Remedy> {
+/// The path to the struct whose members different CPUs write: from the outermost, each member that
+/// has more than half of the accesses and members of its own with different writers. What counts
+/// references around an object is not what its users share.
+fn contended(leaves: &Leaves) -> String {
+    let mut prefix = String::new();
+    // Each turn makes the path longer, which has as many parts as types nest.
+    loop {
+        let here = members(leaves, &prefix);
+        let all: u64 = here.values().map(|used| used.accesses).sum();
+        let most = here.iter().find(|(_, used)| 2 * used.accesses > all);
+        let Some(inner) = most.map(|(name, _)| format!("{prefix}{name}.")) else {
+            return prefix;
+        };
+        if by_writers(leaves, &inner).len() < 2 {
+            return prefix;
+        }
+        prefix = inner;
+    }
+}
+
+fn one(context: &Context<'_>, ty: TypeIndex, leaves: &Leaves) -> Option<Remedy> {
     let (model, about) = (context.analysis.model(), context.analysis.schema().get(ty)?);
     let line = context.options.machine.line.bytes();
-    // What elements and blocks lose to their neighbours is another remedy's.
+    // What elements and blocks of one CPU each lose to their neighbours is another remedy's.
     let neighbours = context.neighbours;
-    let meets = neighbours.elements.contains_key(&ty) || neighbours.blocks.contains_key(&ty);
-    if about.size > line || meets {
+    let meets =
+        neighbours.elements.contains_key(&ty) || neighbours.blocks.contains_key(&What::Type(ty));
+    if about.size > line || (meets && !has_several_users(context, ty)) {
         return None;
     }
     let (ids, cost) = context.fields_of(ty);
-    let sets = by_writers(members);
+    let prefix = contended(leaves);
+    let sets = by_writers(leaves, &prefix);
     let enough = cost.false_cycles.saturating_mul(STAKE_SHARE) >= cost.cycles;
     if cost.false_sharing_misses == 0 || !enough || !(2..=SETS_MAX).contains(&sets.len()) {
         return None;
@@ -115,6 +165,12 @@ fn one(
         Edit::Isolate(names.collect())
     };
     let edits = written.iter().map(isolate).collect();
+    let first = written.first()?.first()?;
+    let place = home(model, about.id, &format!("{prefix}{first}"), 0)?;
+    // A struct that has no name cannot be edited, but what holds it could.
+    if place.member != *first {
+        return None;
+    }
     Some(Remedy {
         kind: RemedyKind::OwnLine,
         subject: context.fields.get(*ids.first()?).owner.clone(),
@@ -122,8 +178,23 @@ fn one(
         concerns: vec![context.fields.get(*ids.first()?).owner.clone()],
         stake: stake(&cost),
         reasons: reasons(context, &ids, &sets),
-        trials: vec![trial(Some(&subject_of(model, about.id)?), edits)],
+        trials: vec![trial(Some(&place.subject), edits)],
     })
+}
+
+/// Whether more than a few accesses to a type's objects are by other CPUs than the one that makes
+/// most accesses to the object.
+fn has_several_users(context: &Context<'_>, ty: TypeIndex) -> bool {
+    let subjects = context.analysis.subjects().iter();
+    let of_type = subjects.zip(context.scene.objects);
+    let of_type = of_type.filter(|(subject, _)| subject.ty == Some(ty));
+    let (mut all, mut others) = (0, 0);
+    for users in of_type.flat_map(|(_, objects)| objects.values()) {
+        let sum: u64 = users.iter().map(|count| u64::from(*count)).sum();
+        all += sum;
+        others += sum - u64::from(users.iter().copied().max().unwrap_or(0));
+    }
+    others.saturating_mul(RARE_PART) >= all
 }
 
 fn advice(language: Option<Language>, line: u64, written: &[&Vec<&str>]) -> String {
@@ -141,11 +212,7 @@ fn advice(language: Option<Language>, line: u64, written: &[&Vec<&str>]) -> Stri
 }
 
 /// The fields' use, and which CPUs write which members.
-fn reasons(
-    context: &Context<'_>,
-    ids: &[FieldId],
-    sets: &BTreeMap<Vec<u16>, Vec<&str>>,
-) -> linemate_answers::Reasons {
+fn reasons(context: &Context<'_>, ids: &[FieldId], sets: &Sets<'_>) -> linemate_answers::Reasons {
     let mut reasons = context.reasons(ids, |_| true);
     for (writers, names) in sets {
         let who = match writers.len() {
@@ -177,7 +244,7 @@ mod tests {
 
     #[test]
     fn what_sets_an_object_up_does_not_count_as_a_writer() {
-        let members: BTreeMap<String, MemberUse> = [
+        let leaves: Leaves = [
             ("head", used(1000, &[(1, 0), (400, 1)])),
             ("tail", used(1000, &[(1, 0), (400, 2)])),
             ("mask", used(2000, &[(1, 0)])),
@@ -190,7 +257,7 @@ mod tests {
         .into_iter()
         .map(|(name, used)| (name.to_owned(), used))
         .collect();
-        let sets = by_writers(&members);
+        let sets = by_writers(&leaves, "");
         let expected: Vec<(Vec<u16>, Vec<&str>)> = vec![
             (vec![], vec!["mask", "size"]),
             (vec![0], vec!["spare"]),
@@ -199,5 +266,35 @@ mod tests {
             (vec![3], vec!["state"]),
         ];
         assert_eq!(sets.into_iter().collect::<Vec<_>>(), expected);
+        assert_eq!(contended(&leaves), "");
+    }
+
+    #[test]
+    fn what_holds_an_object_with_several_writers_is_not_what_they_share() {
+        let arc = |beside: u64| -> Leaves {
+            [
+                ("strong", used(4, &[(4, 0)])),
+                ("data.beside", used(beside, &[(1, 0)])),
+                ("data.queue.head.value", used(1000, &[(400, 1)])),
+                ("data.queue.tail.value", used(1000, &[(400, 2)])),
+                ("data.queue.slots", used(2000, &[(1, 0)])),
+            ]
+            .map(|(path, used)| (path.to_owned(), used))
+            .into()
+        };
+        let leaves = arc(9);
+        assert_eq!(contended(&leaves), "data.queue.");
+        let sets = by_writers(&leaves, "data.queue.");
+        let expected = [
+            (vec![], vec!["slots"]),
+            (vec![1], vec!["head"]),
+            (vec![2], vec!["tail"]),
+        ];
+        assert_eq!(sets, expected.into());
+        assert_eq!(
+            contended(&arc(9000)),
+            "data.",
+            "most of it is beside the queue"
+        );
     }
 }

@@ -233,6 +233,23 @@ fn counters_of_all_cpus_in_one_object_are_split() {
 }
 
 #[test]
+fn counters_that_only_share_a_line_are_not_split() {
+    let round = |w: &mut World, number| {
+        for cpu in 0..CPUS {
+            let own = object(Heap::Slot, cpu.into());
+            if number == 0 {
+                // Sets them up, so that each is exchanged once.
+                w.rmw(0, F::Slot, own);
+            }
+            w.rmw(cpu, F::Slot, own);
+        }
+    };
+    assert_eq!(of_kind(RemedyKind::SplitPerCpu, round).len(), 0);
+    let padded = of_kind(RemedyKind::PadElements, round);
+    assert!(gains(&padded[0]), "{:?}", padded[0].trials);
+}
+
+#[test]
 fn what_a_lock_guards_or_everybody_reads_is_not_split() {
     let locked = |w: &mut World, _| {
         for cpu in 0..CPUS {

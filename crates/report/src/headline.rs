@@ -1,6 +1,8 @@
 //! The answer in one sentence: what a report begins with.
 
-use linemate_answers::{Cost, CostsDocument, Report, Share, TypeView, View, is_large, share};
+use linemate_answers::{
+    Cost, CostsDocument, LedgerGroup, Report, Share, TypeView, View, is_large, share,
+};
 use linemate_text::shown;
 
 use crate::print::percent;
@@ -84,6 +86,11 @@ pub fn type_headline(view: &TypeView, whole: u64) -> String {
     )
 }
 
+/// Whether a row is the kernel's memory in a recording without names for it: nobody can change that.
+fn is_unnamed(row: &Cost) -> bool {
+    row.name == LedgerGroup::UNNAMED
+}
+
 /// What the requested type costs, wherever it is; without one what costs most, where in the source,
 /// and for which causes. None if nothing costs anything.
 #[must_use]
@@ -92,7 +99,7 @@ pub fn costs_headline(document: &CostsDocument) -> Option<String> {
     let asked = document.type_name.as_deref();
     let row = match asked {
         Some(name) => Cost::sum(name, &costs.places),
-        None => costs.types.first().cloned()?,
+        None => costs.types.iter().find(|row| !is_unnamed(row))?.clone(),
     };
     if row.cycles == 0 {
         return None;
@@ -123,7 +130,12 @@ pub fn costs_headline(document: &CostsDocument) -> Option<String> {
     Some(format!(
         "{} {}on {}: {} cycles, {} of all{}; {}.",
         shown(&row.name),
-        if asked.is_none() { "costs most " } else { "" },
+        match asked {
+            Some(_) => "",
+            None if costs.types.first().is_some_and(is_unnamed) =>
+                "costs most of the program's memory ",
+            None => "costs most ",
+        },
         shown(&costs.machine),
         row.cycles,
         percent(share(row.cycles, costs.whole.cycles)),

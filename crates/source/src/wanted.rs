@@ -96,7 +96,8 @@ pub fn check(file: &EditFile) -> Result<(), WantedError> {
             | Edit::SkipArray(_)
             | Edit::Colocate(..)
             | Edit::Percpu(_)
-            | Edit::AllocatePercpu(_) => {
+            | Edit::AllocatePercpu(_)
+            | Edit::PadRanges { .. } => {
                 return Err(WantedError::Code {
                     at,
                     statement: text,

@@ -128,12 +128,14 @@ impl<'m> Edited<'m> {
         }
         // Whole objects move or are copied; fields change wherever their type is inside another one.
         let mut moved: Vec<TypeId> = Vec::new();
+        let mut ranges = false;
         for rule in &self.plan.objects {
             match rule {
                 ObjectRule::Colocate(a, b) => moved.extend(a.iter().chain(b)),
                 ObjectRule::Percpu(ids)
                 | ObjectRule::AllocatePercpu(ids)
                 | ObjectRule::BaseAlign(ids, _) => moved.extend(ids),
+                ObjectRule::PadRanges(..) => ranges = true,
             }
         }
         let named = self.plan.types.iter().flat_map(|(_, ids)| ids).copied();
@@ -145,7 +147,10 @@ impl<'m> Edited<'m> {
         // Keys are whole subjects here: fine enough to distinguish the edited types from all
         // others.
         let subjects = (0u32..).map(SubjectId).zip(scene.types);
-        let subjects = subjects.filter(|(_, id)| id.is_some_and(is_concerned));
+        // What has a name only is edited as that.
+        let by_name = |subject: SubjectId| ranges && self.variant.edits(subject.index());
+        let subjects =
+            subjects.filter(|(subject, id)| id.is_some_and(is_concerned) || by_name(*subject));
         let keys = subjects.filter_map(|(subject, _)| scene.subject_key(subject));
         keys.map(|key| key.0 as usize).collect()
     }

@@ -1,12 +1,13 @@
 //! The target of a register if the debug information does not give it: what was just loaded into
 //! it.
 //!
-//! Straight-line code is followed, from one jump target to the next: a register loaded from a
-//! variable, or from a member of a known struct, points to what the variable's or member's type
-//! says. Compilers without optimisation store every variable on the stack, so there it is the only
-//! way; with optimisation, it finds intermediate values without a name (`a->b->c`).
+//! A register loaded from a variable, or from a member of a known struct, points to what the
+//! variable's or member's type says. Where paths join, it does if it points to the same on all of
+//! them: a pointer that is loaded before a loop is known inside. Compilers without optimisation
+//! store every variable on the stack, so there it is the only way; with optimisation, it finds
+//! intermediate values without a name (`a->b->c`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use linemate_dwarf::{ProgramCode, Register};
 use linemate_insn::x86_64::{Effects, Flow as Control, Instruction, Move, Write};
@@ -22,13 +23,42 @@ const LOOKED_AT_MAX: usize = 256;
 /// The target of each general register, a struct or a scalar, by DWARF number.
 type Registers = [Option<TypeId>; 16];
 
+/// How often a function is gone through until what holds where its paths join is settled: as deep
+/// as loops that pass a pointer on nest, and one more. Where that is not enough, nothing is assumed.
+const PASSES_MAX: usize = 8;
+
 /// The instructions of a function.
-struct Straight<'i> {
+struct Body<'i> {
     instructions: &'i [Instruction],
     /// The targets of jumps.
     targets: &'i BTreeSet<ElfAddr>,
     /// The targets of registers at its start.
     entered: Registers,
+}
+
+/// The targets of registers where jumps land, over all jumps to there.
+#[derive(Debug, Default)]
+struct Landings {
+    known: BTreeMap<ElfAddr, Registers>,
+    /// Whether a jump to code that was passed already took something away.
+    changed: bool,
+}
+
+impl Landings {
+    /// A jump from `at` to `target`.
+    fn jump(&mut self, at: ElfAddr, target: ElfAddr, registers: &Registers) {
+        let known = self.known.get(&target);
+        let joined = known.map_or(*registers, |known| joined(known, registers));
+        if known != Some(&joined) {
+            self.changed |= target <= at;
+            self.known.insert(target, joined);
+        }
+    }
+}
+
+/// What registers point to on both paths.
+fn joined(one: &Registers, other: &Registers) -> Registers {
+    std::array::from_fn(|at| one[at].filter(|_| one[at] == other[at]))
 }
 
 /// Follows the code of a program's functions.
@@ -75,7 +105,7 @@ impl<'a, 'd> Flow<'a, 'd> {
                 whole.then(|| self.model.pointer_target(variable.type_id))?
             },
         );
-        let code = Straight {
+        let code = Body {
             instructions: &instructions,
             targets: &targets,
             entered,
@@ -102,18 +132,67 @@ impl<'a, 'd> Flow<'a, 'd> {
     /// Calls `see` for each instruction, with the targets of registers before it.
     fn walk(
         &mut self,
-        code: &Straight<'_>,
+        code: &Body<'_>,
         slots: &Slots,
         mut see: impl FnMut(&mut Self, &Instruction, &Registers),
     ) {
-        let mut registers = code.entered;
-        for instruction in code.instructions {
-            // What registers hold where paths join would need all of the paths: nothing is assumed.
-            if code.targets.contains(&instruction.address()) {
-                registers = [None; 16];
+        let mut landings = self.landings(code, slots);
+        self.pass(code, slots, &mut landings, &mut see);
+    }
+
+    /// What holds where jumps of a function land.
+    fn landings(&mut self, code: &Body<'_>, slots: &Slots) -> Landings {
+        let nothing = || Landings {
+            known: code.targets.iter().map(|at| (*at, [None; 16])).collect(),
+            changed: false,
+        };
+        let leaves = |i: &Instruction| i.flow() == Control::IndirectJump;
+        // It may land at any of the targets.
+        if code.instructions.iter().any(leaves) {
+            return nothing();
+        }
+        let mut landings = Landings::default();
+        for _ in 0..PASSES_MAX {
+            landings.changed = false;
+            self.pass(code, slots, &mut landings, &mut |_, _, _| {});
+            if !landings.changed {
+                return landings;
             }
+        }
+        nothing()
+    }
+
+    /// Goes through a function once, from its first instruction to its last.
+    fn pass(
+        &mut self,
+        code: &Body<'_>,
+        slots: &Slots,
+        landings: &mut Landings,
+        see: &mut impl FnMut(&mut Self, &Instruction, &Registers),
+    ) {
+        let mut before = Some(code.entered);
+        for instruction in code.instructions {
+            let at = instruction.address();
+            if code.targets.contains(&at) {
+                let landed = landings.known.get(&at);
+                before = match (before, landed) {
+                    (Some(before), Some(landed)) => Some(joined(&before, landed)),
+                    (before, landed) => before.or(landed.copied()),
+                };
+            }
+            // Code that no known path leads to.
+            let mut registers = before.unwrap_or([None; 16]);
             see(self, instruction, &registers);
+            let flow = instruction.flow();
+            let inside = instruction.target().filter(|to| code.targets.contains(to));
+            match (inside, flow) {
+                (Some(to), Control::Call) => landings.jump(at, to, &[None; 16]),
+                (Some(to), _) => landings.jump(at, to, &registers),
+                (None, _) => {}
+            }
             self.step(instruction, slots, &mut registers);
+            let ends = matches!(flow, Control::Jump | Control::Return | Control::Fault);
+            before = Some(registers).filter(|_| !ends);
         }
     }
 

@@ -1,6 +1,7 @@
 //! What edits of whole objects mean for the objects of a recording.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use linemate_answers::Paired;
 use linemate_layout::plan::{ObjectRule, Plan};
@@ -10,8 +11,9 @@ use linemate_types::{ByteAlign, TypeId, TypeModel};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Variant, VariantError, resize, subjects_of};
+use crate::ranges::{self, Written};
 use crate::relocate::{
-    Area, Moves, ObjectPair, Owned, Resize, colocate, every, gather, slot, times,
+    Area, Moves, ObjectPair, Owned, Resize, colocate, every, gather, relocate, slot, times,
 };
 use crate::scene::Scene;
 use crate::watch::TypePair;
@@ -40,6 +42,7 @@ impl Variant {
                     }
                     self.relocate(scene, &ids, moved);
                 }
+                ObjectRule::PadRanges(name, align) => self.pad_ranges(&name, align, scene, area)?,
                 ObjectRule::Colocate(first, second) => {
                     self.colocate(&TypePair { first, second }, plan, scene, area)?;
                 }
@@ -62,6 +65,36 @@ impl Variant {
             for ((subject, base), copy) in objects().zip(every(start, stride)) {
                 self.edit(subject).copies.insert((base, cpu), copy);
             }
+        }
+    }
+
+    /// What each CPU alone writes of an array starts at a multiple of `align`; of several blocks,
+    /// each block does.
+    fn pad_ranges(
+        &mut self,
+        name: &str,
+        align: ByteAlign,
+        scene: &Scene<'_>,
+        area: &mut Area,
+    ) -> Result<(), VariantError> {
+        let before = self.relocated;
+        for subject in ranges::named(scene, name) {
+            let written = Written::new(scene, subject);
+            let bases = ranges::bases(scene, subject);
+            let (old, mut new) = (written.size, written.size.align_up(align));
+            if ranges::objects(scene.objects[subject].keys(), old) == 1 {
+                let (map, size) = written.apart(align);
+                self.edit(subject).map = Some(Arc::new(map));
+                new = size;
+            }
+            for (base, to) in relocate(&bases, Resize { old, new, align }, area) {
+                self.edit(subject).moved.insert(base, to);
+                self.relocated += 1;
+            }
+        }
+        match self.relocated > before {
+            true => Ok(()),
+            false => Err(VariantError::NoObjects(format!("{name} to pad"))),
         }
     }
 

@@ -3,17 +3,27 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use linemate_attribution::schema::TypeIndex;
-use linemate_attribution::{Analysis, Bucket, Subject};
+use linemate_attribution::{Analysis, Bucket, Subject, SubjectId, Tally};
 use linemate_experiment::scene::Scene;
 use linemate_recording::{CpuId, GuestAddr};
+use linemate_types::ByteSize;
 use rustc_hash::FxHashSet;
+
+/// What an object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum What {
+    /// A struct.
+    Type(TypeIndex),
+    /// A program's block without one.
+    Block(SubjectId),
+}
 
 /// An object to which one CPU makes more than half of the accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Owned {
     start: u64,
     end: u64,
-    ty: TypeIndex,
+    what: What,
     cpu: CpuId,
     /// Whether it came from an allocator other than the per-CPU one.
     allocated: bool,
@@ -43,28 +53,46 @@ pub(crate) struct Neighbours {
     /// Elements of arrays, by their type.
     pub(crate) elements: BTreeMap<TypeIndex, Meetings>,
     /// Objects that were allocated, with the types of those next to them.
-    pub(crate) blocks: BTreeMap<TypeIndex, (Meetings, BTreeSet<TypeIndex>)>,
+    pub(crate) blocks: BTreeMap<What, (Meetings, BTreeSet<What>)>,
     /// The lines that they meet on, by number: separating objects can only change what is lost
     /// there.
     lines: FxHashSet<u64>,
     /// Bytes of a line.
     line: u64,
+    /// By subject: what is accessed of an object, from its first byte on.
+    sizes: Vec<ByteSize>,
 }
 
 impl Neighbours {
     /// Examines all objects that are not per-CPU.
-    pub(crate) fn new(analysis: &Analysis<'_>, scene: &Scene<'_>, line: u64) -> Neighbours {
+    pub(crate) fn new(
+        analysis: &Analysis<'_>,
+        scene: &Scene<'_>,
+        tally: &Tally,
+        line: u64,
+    ) -> Neighbours {
+        let mut sizes = vec![ByteSize::ZERO; analysis.subjects().len()];
+        for (key, _) in tally.rows() {
+            let size = &mut sizes[key.subject.index()];
+            let end = u64::from(key.offset) + u64::from(key.size);
+            *size = ByteSize(end).max(*size);
+        }
         let mut owned = Vec::new();
-        for (subject, objects) in analysis.subjects().iter().zip(scene.objects) {
-            let (Some(ty), Some(allocated)) = (subject.ty, allocated(subject)) else {
+        let subjects = (0u32..).map(SubjectId).zip(analysis.subjects());
+        for ((id, subject), objects) in subjects.zip(scene.objects) {
+            let Some(allocated) = allocated(subject) else {
                 continue;
             };
-            let size = analysis.schema().size(ty);
+            let what = subject.ty.map_or(What::Block(id), What::Type);
+            let size = match subject.ty {
+                Some(ty) => analysis.schema().size(ty),
+                None => sizes[id.index()].0,
+            };
             owned.extend(objects.iter().filter_map(|(base, users)| {
                 Some(Owned {
                     start: base.0,
                     end: base.0.checked_add(size)?,
-                    ty,
+                    what,
                     // An object that no CPU mostly uses is shared itself: separating it from its
                     // neighbour does not end its own contention.
                     cpu: linemate_session::majority(users)?,
@@ -72,7 +100,15 @@ impl Neighbours {
                 })
             }));
         }
-        Neighbours::of(owned, line)
+        Neighbours {
+            sizes,
+            ..Neighbours::of(owned, line)
+        }
+    }
+
+    /// What is accessed of a subject's objects, from their first byte on.
+    pub(crate) fn size(&self, subject: SubjectId) -> ByteSize {
+        self.sizes.get(subject.index()).copied().unwrap_or_default()
     }
 
     fn of(mut owned: Vec<Owned>, line: u64) -> Neighbours {
@@ -92,13 +128,14 @@ impl Neighbours {
             let number = b.start / line;
             // No gap and one type: an array, or a cache whose slots are as large as its objects.
             // Both are padded in the same way.
-            if a.ty == b.ty && a.end == b.start {
-                found.elements.entry(a.ty).or_default().add(bytes);
+            let array = (a.what == b.what && a.end == b.start).then_some(a.what);
+            if let Some(What::Type(ty)) = array {
+                found.elements.entry(ty).or_default().add(bytes);
                 found.lines.insert(number);
             } else if a.allocated && b.allocated {
                 found.lines.insert(number);
                 // As a set: a pair of two objects of one type counts once.
-                for (own, other) in BTreeSet::from([(a.ty, b.ty), (b.ty, a.ty)]) {
+                for (own, other) in BTreeSet::from([(a.what, b.what), (b.what, a.what)]) {
                     let (meetings, others) = found.blocks.entry(own).or_default();
                     meetings.add(bytes);
                     others.insert(other);
@@ -124,6 +161,7 @@ fn allocated(subject: &Subject) -> Option<bool> {
     match subject.bucket {
         _ if subject.percpu || subject.of_threads => None,
         Bucket::Field => Some(true),
+        Bucket::HeapScalar | Bucket::HeapSite if subject.program => Some(true),
         Bucket::GlobalTyped => Some(false),
         _ => None,
     }
@@ -134,15 +172,16 @@ mod tests {
     use super::*;
 
     const LINE: u64 = 64;
-    const A: TypeIndex = TypeIndex(1);
-    const B: TypeIndex = TypeIndex(2);
+    const TYPE: TypeIndex = TypeIndex(1);
+    const A: What = What::Type(TYPE);
+    const B: What = What::Type(TypeIndex(2));
 
-    fn owned(start: u64, size: u64, ty: TypeIndex, cpu: u16) -> Owned {
+    fn owned(start: u64, size: u64, what: What, cpu: u16) -> Owned {
         let cpu = CpuId(cpu);
         Owned {
             start,
             end: start + size,
-            ty,
+            what,
             cpu,
             allocated: true,
         }
@@ -172,7 +211,7 @@ mod tests {
     fn neighbours_without_room_between_are_an_array() {
         let four = (0..4).map(|i| owned(0x1000 + 16 * i, 16, A, i as u16));
         let found = Neighbours::of(four.collect(), LINE);
-        assert_eq!(found.elements, [(A, meetings(3, 16))].into());
+        assert_eq!(found.elements, [(TYPE, meetings(3, 16))].into());
         assert!(found.blocks.is_empty());
     }
 
@@ -196,6 +235,13 @@ mod tests {
         assert_eq!(Neighbours::of(variables, LINE), nobody());
         let array = vec![global(0x1000, 0), global(0x1010, 1)];
         assert_eq!(Neighbours::of(array, LINE).elements.len(), 1);
+        // Blocks of one size without a struct are never an array, however close.
+        let block = What::Block(SubjectId(7));
+        let close = vec![owned(0x1000, 16, block, 0), owned(0x1010, 16, block, 1)];
+        let found = Neighbours::of(close, LINE);
+        let expected = (meetings(1, 16), [block].into());
+        assert_eq!(found.blocks, [(block, expected)].into());
+        assert!(found.elements.is_empty());
     }
 
     #[test]
@@ -213,6 +259,6 @@ mod tests {
     #[test]
     fn elements_that_end_on_the_next_ones_line_are_neighbours() {
         let found = Neighbours::of(vec![owned(0x1000, 96, A, 0), owned(0x1060, 96, A, 1)], LINE);
-        assert_eq!(found.elements, [(A, meetings(1, 96))].into());
+        assert_eq!(found.elements, [(TYPE, meetings(1, 96))].into());
     }
 }

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use linemate_answers::{Remedy, RemedyKind, RemedyList};
+use linemate_answers::{Remedy, RemedyEffect, RemedyKind, RemedyList};
 use linemate_recording::Recording;
 use linemate_remedies::{RemedyOptions, find};
 use linemate_session::Session;
@@ -22,7 +22,14 @@ pub(crate) fn options() -> RemedyOptions {
 
 pub(crate) fn found_with(recording: &Recording, options: &RemedyOptions) -> RemedyList {
     let session = Session::new(recording).unwrap();
-    find(&session, options).unwrap()
+    let found = find(&session, options).unwrap();
+    let in_vain = |remedy: &Remedy| {
+        let mut effects = remedy.trials.iter().map(|trial| &trial.effect);
+        remedy.gain().is_none() && effects.any(|effect| matches!(effect, RemedyEffect::Tried(_)))
+    };
+    let order = found.remedies.iter().map(in_vain);
+    assert!(order.is_sorted(), "what replay refuses comes last");
+    found
 }
 
 /// The remedies of a kind, in the rounds that `round` makes.

@@ -1,0 +1,201 @@
+//! Which bytes of a program's variables and blocks one CPU alone writes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use linemate_attribution::tally::CpuSet;
+use linemate_attribution::{Bucket, Subject};
+use linemate_layout::map::{Inner, MovedBytes, OffsetMap};
+use linemate_recording::{AccessKind, GuestAddr, PAGE};
+use linemate_types::{ByteAlign, ByteOffset, ByteSize};
+
+use crate::scene::Scene;
+
+/// The CPU that each element belongs to: the only one that writes it. CPUs that write all elements
+/// set up the array and do not count, unless they are an element's only writers.
+#[must_use]
+pub fn owners(writers: &BTreeMap<u64, CpuSet>) -> Vec<(u64, Option<u16>)> {
+    let sets = writers
+        .values()
+        .map(|set| set.iter().collect::<BTreeSet<u16>>());
+    // A CPU that clears an array at its start writes every element once, and owns none.
+    let everywhere = sets.reduce(|all, set| &all & &set).unwrap_or_default();
+    let owner = |set: &CpuSet| {
+        let all: BTreeSet<u16> = set.iter().collect();
+        let own = &all - &everywhere;
+        let own = if own.is_empty() { all } else { own };
+        own.first().copied().filter(|_| own.len() == 1)
+    };
+    writers.iter().map(|(n, set)| (*n, owner(set))).collect()
+}
+
+/// How many objects of `size` bytes there are, given the first bytes of what was accessed, which
+/// one that crosses pages has in each of its pages.
+#[must_use]
+pub fn objects<'b>(bases: impl Iterator<Item = &'b u64>, size: ByteSize) -> usize {
+    let mut count = 0;
+    let mut in_page: Option<u64> = None;
+    let mut alike = true;
+    for base in bases {
+        count += 1;
+        alike &= *in_page.get_or_insert(base % PAGE) == base % PAGE;
+    }
+    let pages = in_page.map_or(0, |start| (start + size.0).div_ceil(PAGE));
+    match alike && count as u64 <= pages {
+        true => count.min(1),
+        false => count,
+    }
+}
+
+/// Who writes which bytes of a subject.
+pub(crate) struct Written {
+    writers: BTreeMap<u64, CpuSet>,
+    /// What is accessed, from its first byte on.
+    pub(crate) size: ByteSize,
+}
+
+impl Written {
+    pub(crate) fn new(scene: &Scene<'_>, subject: usize) -> Written {
+        let mut written = Written {
+            writers: BTreeMap::new(),
+            size: ByteSize::ZERO,
+        };
+        for (key, count) in scene.session.counted().tally.rows() {
+            if key.subject.index() != subject {
+                continue;
+            }
+            let offset = u64::from(key.offset);
+            let end = ByteSize(offset + u64::from(key.size));
+            written.size = written.size.max(end);
+            if key.kind != AccessKind::Load {
+                let writers = written.writers.entry(offset).or_default();
+                writers.merge(&count.cpus);
+            }
+        }
+        written
+    }
+
+    /// Where the bytes of one CPU end and those of another begin.
+    fn starts(&self) -> Vec<u64> {
+        let mut starts = vec![0];
+        let mut last = None;
+        for (offset, owner) in owners(&self.writers) {
+            if last.is_some_and(|last| last != owner) {
+                starts.push(offset);
+            }
+            last = Some(owner);
+        }
+        starts
+    }
+
+    /// Where bytes go if those of each CPU start at a multiple of `align`, and the size then.
+    pub(crate) fn apart(&self, align: ByteAlign) -> (OffsetMap, ByteSize) {
+        let starts = self.starts();
+        let ends = starts.iter().skip(1).copied();
+        let ends = ends.chain([self.size.0.max(1)]);
+        let mut new = ByteOffset::ZERO;
+        let piece = |(start, end): (&u64, u64)| {
+            let bytes = ByteSize(end.saturating_sub(*start));
+            let piece = MovedBytes {
+                old: ByteOffset(*start),
+                bytes,
+                new: Some(new),
+                inner: Inner::Whole,
+            };
+            new = new + bytes.align_up(align);
+            piece
+        };
+        let pieces = starts.iter().zip(ends).map(piece).collect();
+        (OffsetMap::new(pieces), ByteSize(new.0))
+    }
+}
+
+/// The subjects of programs that a name means: a variable, or what an allocation is called in
+/// advice.
+pub(crate) fn named(scene: &Scene<'_>, name: &str) -> Vec<usize> {
+    let analysis = scene.session.analysis();
+    let mut places = None;
+    let mut is_named = |subject: &Subject| {
+        let is_variable = matches!(
+            subject.bucket,
+            Bucket::GlobalTyped | Bucket::GlobalScalar | Bucket::GlobalNamed
+        );
+        if !subject.program || subject.of_threads || subject.label.is_empty() {
+            return false;
+        }
+        let Some(rest) = name.strip_prefix(&subject.label) else {
+            return false;
+        };
+        if is_variable || rest.is_empty() {
+            return is_variable && rest.is_empty();
+        }
+        let places = places.get_or_insert_with(|| analysis.source_places());
+        let called = places.of_blocks(analysis.symbols(), subject);
+        called.as_deref() == Some(name)
+    };
+    let subjects = analysis.subjects().iter().enumerate();
+    let named = subjects.filter(|(_, subject)| is_named(subject));
+    named.map(|(number, _)| number).collect()
+}
+
+/// Where the objects of a subject are.
+pub(crate) fn bases(scene: &Scene<'_>, subject: usize) -> Vec<GuestAddr> {
+    scene.objects[subject]
+        .keys()
+        .copied()
+        .map(GuestAddr)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(cpus: &[u16]) -> CpuSet {
+        let mut set = CpuSet::default();
+        cpus.iter().for_each(|cpu| set.insert(*cpu));
+        set
+    }
+
+    #[test]
+    fn the_bytes_of_each_cpu_start_a_line() {
+        let writers = [(0, 3), (8, 3), (16, 1), (24, 2), (40, 2)];
+        let writers = writers.map(|(offset, cpu)| (offset, set(&[9, cpu])));
+        let written = Written {
+            writers: writers.into(),
+            size: ByteSize(48),
+        };
+        assert_eq!(written.starts(), [0, 16, 24]);
+        let line = ByteAlign::new(64).unwrap_or_default();
+        let (map, size) = written.apart(line);
+        let to = |offset| map.parts(ByteOffset(offset), ByteSize(8))[0].offset.0;
+        assert_eq!([0, 8, 16, 24, 40].map(to), [0, 8, 64, 128, 144]);
+        assert_eq!(size, ByteSize(192));
+    }
+
+    #[test]
+    fn what_nobody_writes_alone_stays_together() {
+        let writers = [(0, set(&[1, 2])), (8, set(&[1, 2, 3])), (16, set(&[2, 3]))];
+        let written = Written {
+            writers: writers.into(),
+            size: ByteSize(24),
+        };
+        // CPU 2 writes all of it, and of the rest 1 or 3 alone writes the ends.
+        assert_eq!(written.starts(), [0, 8, 16]);
+        let nobody = Written {
+            writers: BTreeMap::new(),
+            size: ByteSize(24),
+        };
+        assert_eq!(nobody.starts(), [0]);
+    }
+
+    #[test]
+    fn an_object_that_crosses_pages_is_one() {
+        let count = |bases: &[u64], size| objects(bases.iter(), ByteSize(size));
+        assert_eq!(count(&[], 8), 0);
+        assert_eq!(count(&[0x1ff0], 8), 1);
+        assert_eq!(count(&[0x1ff0, 0x8ff0], 64), 1, "two frames");
+        assert_eq!(count(&[0x1ff0, 0x8ff0, 0xaff0], 64), 3);
+        assert_eq!(count(&[0x1fe0, 0x8ff0], 64), 2);
+        assert_eq!(count(&[0x1000, 0x8000], 64), 2, "neither crosses");
+    }
+}

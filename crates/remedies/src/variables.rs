@@ -1,0 +1,127 @@
+//! Programs' variables on one line of which different CPUs write different ones.
+//!
+//! The program decides where variables are, so each is edited by its name: what several CPUs use, or
+//! one of them writes, gets lines of its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use linemate_answers::{Remedy, RemedyKind};
+use linemate_attribution::{Bucket, Subject, SubjectId};
+
+use super::apart::stake;
+use super::context::{Context, is_named};
+use super::costs::Cost;
+use super::elements::own_ranges;
+use super::fields::FieldId;
+use super::writers::{MemberUse, SETS_MAX, STAKE_SHARE};
+
+/// A variable's use.
+#[derive(Default)]
+struct VariableUse {
+    used: MemberUse,
+    fields: BTreeSet<FieldId>,
+}
+
+type Variables = BTreeMap<SubjectId, VariableUse>;
+
+pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
+    let variables = variables(context);
+    let lines: BTreeSet<Vec<SubjectId>> = lines(context, &variables).into_values().collect();
+    let found = lines.iter();
+    found
+        .filter_map(|together| one(context, together, &variables))
+        .collect()
+}
+
+/// Programs' variables that edits can give another place, with their use.
+fn variables(context: &Context<'_>) -> Variables {
+    let subjects = context.analysis.subjects();
+    let mut variables = Variables::new();
+    for (key, count) in context.tally.rows() {
+        if !is_variable(&subjects[key.subject.index()]) {
+            continue;
+        }
+        let Some(id) = context.fields.at(key.field()) else {
+            continue;
+        };
+        if is_named(context.fields.get(id)) {
+            let variable = variables.entry(key.subject).or_default();
+            variable.used.add(&key, count);
+            variable.fields.insert(id);
+        }
+    }
+    variables
+}
+
+fn is_variable(subject: &Subject) -> bool {
+    let of_image = matches!(
+        subject.bucket,
+        Bucket::GlobalTyped | Bucket::GlobalScalar | Bucket::GlobalNamed
+    );
+    of_image && subject.program && !subject.of_threads && !subject.label.is_empty()
+}
+
+/// Which variables are on each line, by its number.
+fn lines(context: &Context<'_>, variables: &Variables) -> BTreeMap<u64, Vec<SubjectId>> {
+    let line = context.options.machine.line.bytes();
+    let mut lines: BTreeMap<u64, Vec<SubjectId>> = BTreeMap::new();
+    for subject in variables.keys() {
+        let size = context.neighbours.size(*subject).0.max(1);
+        for base in context.scene.objects[subject.index()].keys() {
+            // The first and the last line alone: what is between is the variable's own.
+            let ends = BTreeSet::from([base / line, base.saturating_add(size - 1) / line]);
+            for number in ends {
+                let here = lines.entry(number).or_default();
+                if here.last() != Some(subject) {
+                    here.push(*subject);
+                }
+            }
+        }
+    }
+    lines
+}
+
+fn one(context: &Context<'_>, together: &[SubjectId], variables: &Variables) -> Option<Remedy> {
+    let of = |subject: &SubjectId| variables.get(subject);
+    let ids: BTreeSet<FieldId> = together
+        .iter()
+        .filter_map(of)
+        .flat_map(|v| &v.fields)
+        .copied()
+        .collect();
+    let ids: Vec<FieldId> = ids.into_iter().collect();
+    let mut cost = Cost::default();
+    for id in &ids {
+        cost.add(&context.costs.sum(*id, |_| true));
+    }
+    let enough = cost.false_cycles.saturating_mul(STAKE_SHARE) >= cost.cycles;
+    let mut sets: BTreeMap<Vec<u16>, Vec<&str>> = BTreeMap::new();
+    for subject in together {
+        let label = context.analysis.subjects()[subject.index()].label.as_str();
+        let writers = of(subject)?.used.writers();
+        sets.entry(writers).or_default().push(label);
+    }
+    if cost.false_sharing_misses == 0 || !enough || !(2..=SETS_MAX).contains(&sets.len()) {
+        return None;
+    }
+    let written = sets.iter().filter(|(writers, _)| !writers.is_empty());
+    let written: Vec<&str> = written.flat_map(|(_, names)| names).copied().collect();
+    let line = context.options.machine.line.bytes();
+    let mut reasons = context.reasons(&ids, |_| true);
+    reasons.notes.extend(
+        sets.iter()
+            .map(|(writers, names)| format!("{} CPUs write {}", writers.len(), names.join(", "))),
+    );
+    Some(Remedy {
+        kind: RemedyKind::OwnLine,
+        subject: (*written.first()?).to_owned(),
+        advice: format!(
+            "give each variable that is written lines of its own, with an alignment of {line} bytes (_Alignas, alignas, CachePadded): {}",
+            written.join("; ")
+        ),
+        concerns: written.iter().map(|name| (*name).to_owned()).collect(),
+        stake: stake(&cost),
+        reasons,
+        trials: vec![own_ranges(&written)],
+    })
+}
