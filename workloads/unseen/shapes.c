@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * shapes - more small cases of false sharing, by where the memory is: stack, arena, variables, heap;
+ * shapes - small cases of false sharing, by where the memory is: stack, arena, variables, heap;
  * each a function, with its published fix under FIXED; and controls. cases.list has the sources.
  *
  * Where it is weak: each is a loop of few instructions, so sharing is most of its cost.
@@ -101,7 +101,8 @@ static int arena_blocks(struct work work)
 {
 	int i;
 
-	arena.next = mmap(NULL, 1 << 16, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	arena.next = mmap(NULL, 1 << 16, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	arena.end = arena.next + (1 << 16);
 	for (i = 0; i < work.threads; i++)
 		descriptors[i] = cut_from_arena(sizeof(struct descriptor));
@@ -136,7 +137,7 @@ static int stat_slots(struct work work)
 	return stat_slot[0].writes == 0;
 }
 
-/* clock_reads: a sequence count and what it guards beside a count of faults that one thread makes. */
+/* clock_reads: a sequence count and what it guards beside a count of faults by one thread. */
 struct clock {
 	atomic_uint sequence;
 	volatile long base;
@@ -182,7 +183,7 @@ static int clock_reads(struct work work)
 	return 0;
 }
 
-/* lock_table: a lock of four bytes for each stripe of a table; each thread works in its own stripes. */
+/* lock_table: a lock of four bytes for each stripe of a table; each thread has its own. */
 static atomic_int *stripes;
 
 static void update_stripes(const struct work *work)
@@ -209,7 +210,7 @@ static int lock_table(struct work work)
 	return stripes[0];
 }
 
-/* global_clock: a transactional memory's clock, a variable beside what all its transactions read. */
+/* global_clock: a transactional memory's clock, a variable beside what all transactions read. */
 static struct {
 	APART atomic_long ticks;
 } stm_clock = { 1 };
@@ -275,7 +276,7 @@ static int thread_records(struct work work)
 	return records_of[0]->done != work.rounds;
 }
 
-/* control_tickets: a lock-free stack; its one head is all that threads share, nodes are their own. */
+/* control_tickets: a lock-free stack; threads share its one head, nodes are their own. */
 struct node {
 	_Alignas(LINE) struct node *next;
 	long value;
@@ -333,7 +334,7 @@ static int control_routes(struct work work)
 	return 0;
 }
 
-/* own_blocks: each thread allocates a small block for itself, and the C library takes them from one heap. */
+/* own_blocks: each thread allocates a small block, and the C library takes them from one heap. */
 static void use_own_blocks(const struct work *work)
 {
 #ifdef FIXED

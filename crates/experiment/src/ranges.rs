@@ -31,13 +31,13 @@ pub fn owners(writers: &BTreeMap<u64, CpuSet>) -> Vec<(u64, Option<u16>)> {
 /// How many objects of `size` bytes there are, given the first bytes of what was accessed, which
 /// one that crosses pages has in each of its pages.
 #[must_use]
-pub fn objects<'b>(bases: impl Iterator<Item = &'b u64>, size: ByteSize) -> usize {
+pub fn objects<'b>(bases: impl Iterator<Item = &'b GuestAddr>, size: ByteSize) -> usize {
     let mut count = 0;
     let mut in_page: Option<u64> = None;
     let mut alike = true;
     for base in bases {
         count += 1;
-        alike &= *in_page.get_or_insert(base % PAGE) == base % PAGE;
+        alike &= *in_page.get_or_insert(base.0 % PAGE) == base.0 % PAGE;
     }
     let pages = in_page.map_or(0, |start| (start + size.0).div_ceil(PAGE));
     match alike && count as u64 <= pages {
@@ -101,7 +101,7 @@ impl Written {
                 new: Some(new),
                 inner: Inner::Whole,
             };
-            new = new + bytes.align_up(align);
+            new += bytes.align_up(align);
             piece
         };
         let pieces = starts.iter().zip(ends).map(piece).collect();
@@ -139,11 +139,7 @@ pub(crate) fn named(scene: &Scene<'_>, name: &str) -> Vec<usize> {
 
 /// Where the objects of a subject are.
 pub(crate) fn bases(scene: &Scene<'_>, subject: usize) -> Vec<GuestAddr> {
-    scene.objects[subject]
-        .keys()
-        .copied()
-        .map(GuestAddr)
-        .collect()
+    scene.objects[subject].keys().copied().collect()
 }
 
 #[cfg(test)]
@@ -190,7 +186,10 @@ mod tests {
 
     #[test]
     fn an_object_that_crosses_pages_is_one() {
-        let count = |bases: &[u64], size| objects(bases.iter(), ByteSize(size));
+        let count = |bases: &[u64], size| {
+            let bases: Vec<GuestAddr> = bases.iter().copied().map(GuestAddr).collect();
+            objects(bases.iter(), ByteSize(size))
+        };
         assert_eq!(count(&[], 8), 0);
         assert_eq!(count(&[0x1ff0], 8), 1);
         assert_eq!(count(&[0x1ff0, 0x8ff0], 64), 1, "two frames");

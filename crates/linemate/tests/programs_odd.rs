@@ -70,13 +70,20 @@ fn a_block_from_the_first_call_of_a_librarys_function_is_named_by_its_line() {
     let output = linemate(&[&question[..], &["--trials", "1", "--top", "1"]].concat());
     let text = String::from_utf8(output.stdout).unwrap();
     let first = text.lines().find(|line| line.starts_with("1. "));
-    let (what, place) = first.and_then(|line| line.split_once(" allocated at ")).unwrap();
+    let (what, place) = first
+        .and_then(|line| line.split_once(" allocated at "))
+        .unwrap();
     assert_eq!(what, "1. pad array elements: int[]", "{text}");
     assert!(place.contains("sharing.c:"), "{text}");
     assert!(place.ends_with(" sum_per_thread"), "{text}");
     // Numbers have no members: the edit is of the allocation.
-    let gain = text.split_once("to line]\n").map(|(_, gain)| gain.trim_start());
-    assert!(gain.is_some_and(|gain| gain.starts_with("better: ")), "{text}");
+    let gain = text
+        .split_once("to line]\n")
+        .map(|(_, gain)| gain.trim_start());
+    assert!(
+        gain.is_some_and(|gain| gain.starts_with("better: ")),
+        "{text}"
+    );
 }
 
 #[test]

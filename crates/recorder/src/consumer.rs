@@ -317,7 +317,7 @@ mod tests {
     use crate::decode::AccessShape;
     use crate::output::{Output, Unannounced};
     use crate::pairing::Whole;
-    use crate::shadow::{Shadow, Tracked};
+    use crate::shadow::{EVERYBODY, Shadow, Tracked};
     use crate::tap::{RECORDS, Records, Tap};
     use crate::watch::WatchedEvent;
 
@@ -357,7 +357,7 @@ mod tests {
 
     fn tap() -> &'static Tap {
         let tap: &'static Tap = Box::leak(Box::new(Tap::new()));
-        tap.track(Tracked::new(MEMORY, MAP));
+        tap.track(Tracked::new(MEMORY, MAP, EVERYBODY));
         tap
     }
 
@@ -472,7 +472,7 @@ mod tests {
             writer.lane(),
             Arc::clone(&unannounced),
         );
-        let shadow = Shadow::new(MEMORY, MAP).unwrap();
+        let shadow = Shadow::new(MEMORY, MAP, EVERYBODY).unwrap();
         let sink = Slow {
             output,
             pace: encoder,

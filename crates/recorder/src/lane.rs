@@ -225,7 +225,10 @@ impl<S: Sink> Lane<S> {
         let size_log2 = ((plain.head >> kind::SIZE_SHIFT) as u8 & 7).min(6);
         let store = plain.head & kind::STORE != 0;
         let silent = match (&mut self.shadow, plain.value) {
-            (Some(shadow), Some(value)) => shadow.learn_word(plain.addr, size_log2, value),
+            (Some(shadow), Some(value)) => {
+                shadow.learn_word(plain.addr, size_log2, value)
+                    && shadow.compares(plain.head & kind::USER != 0)
+            }
             // A store whose value is not looked at makes the bytes unknown; one outside tracked
             // memory changes nothing that is known.
             (Some(shadow), None) if store && plain.head & (kind::USER | kind::BULK) != 0 => {
@@ -333,11 +336,14 @@ impl<S: Sink> Lane<S> {
         let Some(shadow) = &mut self.shadow else {
             return false;
         };
-        if touch.user_mapping || instruction.bulk_store() {
+        let compares = shadow.compares(touch.user_mapping);
+        // Code that is not recorded may have written through the mapping, too.
+        let unseen = touch.user_mapping && (!compares || value.is_none());
+        if unseen || instruction.bulk_store() {
             shadow.forget(touch.addr, touch.size);
             return false;
         }
-        value.is_some_and(|value| shadow.learn(touch.addr, touch.size, value))
+        value.is_some_and(|value| shadow.learn(touch.addr, touch.size, value)) && compares
     }
 
     /// Another CPU runs than at the last event, or the same after it was idle.
@@ -454,6 +460,7 @@ fn add<S: Sink>(sink: &mut S, whole: &Whole) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shadow::{Compared, EVERYBODY};
 
     const MAP: u64 = 0xffff_8880_0000_0000;
 
@@ -484,7 +491,7 @@ mod tests {
     }
 
     fn lane() -> Lane<LaneLog> {
-        let shadow = Shadow::new(1 << 20, MAP).unwrap();
+        let shadow = Shadow::new(1 << 20, MAP, EVERYBODY).unwrap();
         let mut lane = Lane::new(2, Some(shadow), LaneLog::default());
         lane.start(InstructionCount(0));
         lane
@@ -512,6 +519,13 @@ mod tests {
             addr: MAP + offset,
             size,
             user_mapping: false,
+        }
+    }
+
+    fn mapped(store: bool, offset: u64, size: u8) -> Touch {
+        Touch {
+            user_mapping: true,
+            ..kernel(store, offset, size)
         }
     }
 
@@ -574,17 +588,45 @@ mod tests {
         touch(&mut lane, (1, 0, plain), kernel(true, 0, 8), 7);
         touch(&mut lane, (1, 0, bulk), kernel(true, 0, 8), 7);
         touch(&mut lane, (1, 0, plain), kernel(true, 0, 8), 7);
-        let user = Touch {
-            user_mapping: true,
-            ..kernel(true, 0, 8)
+        let no_value = When {
+            count: InstructionCount(1),
+            cpu: 0,
         };
-        touch(&mut lane, (1, 0, plain), user, 7);
+        lane.touch(no_value, plain, mapped(true, 0, 8), None);
         touch(&mut lane, (1, 0, plain), kernel(true, 0, 8), 7);
         assert!(
             lane.sink().0.iter().all(|line| !line.contains("silent")),
             "{:?}",
             lane.sink().0
         );
+    }
+
+    /// The lines of stores of one value: by a program, by it again, by the kernel, by the program.
+    fn stored_by_both(compared: Compared) -> Vec<bool> {
+        let shadow = Shadow::new(1 << 20, MAP, compared).unwrap();
+        let mut lane = Lane::new(1, Some(shadow), LaneLog::default());
+        lane.start(InstructionCount(0));
+        let plain = instruction(1, 1, AccessShape::Single);
+        for by in [mapped, mapped, kernel, mapped] {
+            touch(&mut lane, (1, 0, plain), by(true, 0, 8), 7);
+        }
+        let lines = lane.sink().0.iter();
+        lines.map(|line| line.ends_with("silent")).collect()
+    }
+
+    #[test]
+    fn stores_of_programs_are_compared_where_all_their_code_is_recorded() {
+        assert_eq!(stored_by_both(EVERYBODY), [false, true, true, true]);
+        let programs = Compared {
+            kernel: false,
+            ..EVERYBODY
+        };
+        assert_eq!(stored_by_both(programs), [false, true, false, true]);
+        let kernel = Compared {
+            programs: false,
+            ..EVERYBODY
+        };
+        assert_eq!(stored_by_both(kernel), [false; 4]);
     }
 
     fn idle(lane: &mut Lane<LaneLog>, count: i64) {

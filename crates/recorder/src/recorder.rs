@@ -16,7 +16,7 @@ use crate::options::{OptionError, RecorderOptions};
 use crate::output::{CHUNK_EVENTS, Output, Unannounced};
 use crate::programs::ProgramPages;
 use crate::refusals::Refusals;
-use crate::shadow::{Shadow, Tracked};
+use crate::shadow::{Compared, Shadow, Tracked};
 use crate::tap::{RECORDS, Tap};
 use crate::translate::{Numbers, translate};
 use crate::view::{CodeBlock, GuestAccess};
@@ -117,11 +117,15 @@ impl Head {
 
 /// A lane's knowledge of memory contents. Lanes that run in parallel cannot share it and have none.
 fn shadow(options: &RecorderOptions, tap: &Tap) -> Result<Option<Shadow>, SetUpError> {
-    if options.parallel || options.contents_unknown {
+    let compared = Compared {
+        kernel: !options.contents_unknown,
+        programs: options.user,
+    };
+    if options.parallel || !(compared.kernel || compared.programs) {
         return Ok(None);
     }
-    tap.track(Tracked::new(options.memory, options.direct_map));
-    let shadow = Shadow::new(options.memory, options.direct_map);
+    tap.track(Tracked::new(options.memory, options.direct_map, compared));
+    let shadow = Shadow::new(options.memory, options.direct_map, compared);
     let shadow = shadow.map_err(|source| SetUpError::Shadow(options.memory, source))?;
     Ok(Some(shadow))
 }

@@ -1,14 +1,14 @@
 //! The known contents of guest memory, to find stores that change nothing.
 //!
 //! A flat copy of guest-physical memory (pages appear when touched) and a bit per byte that says
-//! whether the copy is known to be right. Bytes become known by loads and stores through the
-//! kernel's direct map and image; they become unknown when the page allocator hands out their page
-//! or they are written in ways that are not seen here. In doubt a byte is unknown, so a store is
-//! called silent only if it is.
+//! whether the copy is known to be right. Bytes become known by stores through the kernel's
+//! direct map and image and, if user code is recorded, by programs; they become unknown when the
+//! page allocator hands out their page or they are written in ways that are not seen here. In doubt
+//! a byte is unknown, so a store is called silent only if it is.
 
 use std::io;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use memmap2::{MmapMut, MmapOptions};
 
@@ -20,21 +20,44 @@ const IMAGE_SIZE: u64 = 1 << 29;
 /// size.
 const HOLE: u64 = 2 << 30;
 
+/// Whose stores may be called silent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Compared {
+    /// The kernel's: the page allocator says when memory changes hands.
+    pub(crate) kernel: bool,
+    /// Those through user mappings: all code that uses them is recorded.
+    pub(crate) programs: bool,
+}
+
+#[cfg(test)]
+pub(crate) const EVERYBODY: Compared = Compared {
+    kernel: true,
+    programs: true,
+};
+
 /// Addresses whose contents can be known, for code that must not look at the contents: all that
 /// [`Shadow`] covers, and few others.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tracked {
     direct_map: u64,
     length: u64,
+    programs: bool,
 }
 
 impl Tracked {
     /// What a [`Shadow`] with the same figures covers.
-    pub(crate) fn new(memory: u64, direct_map: u64) -> Self {
+    pub(crate) fn new(memory: u64, direct_map: u64, compared: Compared) -> Self {
         Self {
             direct_map,
             length: memory.saturating_add(HOLE),
+            programs: compared.programs,
         }
+    }
+
+    /// Whether what is stored through user mappings may be known, too.
+    #[inline(always)]
+    pub(crate) fn covers_programs(self) -> bool {
+        self.programs
     }
 
     /// Whether contents may be known.
@@ -50,6 +73,7 @@ impl Tracked {
 pub(crate) struct TrackedCell {
     direct_map: AtomicU64,
     length: AtomicU64,
+    programs: AtomicBool,
 }
 
 impl TrackedCell {
@@ -57,12 +81,14 @@ impl TrackedCell {
         Self {
             direct_map: AtomicU64::new(0),
             length: AtomicU64::new(0),
+            programs: AtomicBool::new(false),
         }
     }
 
     pub(crate) fn set(&self, tracked: Tracked) {
         self.direct_map.store(tracked.direct_map, Ordering::Relaxed);
         self.length.store(tracked.length, Ordering::Relaxed);
+        self.programs.store(tracked.programs, Ordering::Relaxed);
     }
 
     #[inline(always)]
@@ -70,6 +96,7 @@ impl TrackedCell {
         Tracked {
             direct_map: self.direct_map.load(Ordering::Relaxed),
             length: self.length.load(Ordering::Relaxed),
+            programs: self.programs.load(Ordering::Relaxed),
         }
     }
 }
@@ -80,6 +107,7 @@ pub(crate) struct Shadow {
     bytes: MmapMut,
     known: MmapMut,
     direct_map: u64,
+    compared: Compared,
 }
 
 impl Shadow {
@@ -88,7 +116,7 @@ impl Shadow {
     ///
     /// # Errors
     /// If the address space is not available.
-    pub(crate) fn new(memory: u64, direct_map: u64) -> io::Result<Self> {
+    pub(crate) fn new(memory: u64, direct_map: u64, compared: Compared) -> io::Result<Self> {
         let length = usize::try_from(memory.saturating_add(HOLE)).map_err(io::Error::other)?;
         // Anonymous pages that the host provides when they are touched: a guest of many GiB costs
         // what it uses.
@@ -98,7 +126,18 @@ impl Shadow {
             bytes: map(length)?,
             known: map(length / 8 + 16)?,
             direct_map,
+            compared,
         })
+    }
+
+    /// Whether a store that changes nothing may be called silent: one through a user mapping, or the
+    /// kernel's.
+    #[inline]
+    pub(crate) fn compares(&self, user_mapping: bool) -> bool {
+        match user_mapping {
+            true => self.compared.programs,
+            false => self.compared.kernel,
+        }
     }
 
     /// The physical address of a permanently mapped kernel address.
@@ -262,7 +301,7 @@ mod tests {
     const MAP: u64 = 0xffff_8880_0000_0000;
 
     fn shadow() -> Shadow {
-        Shadow::new(1 << 20, MAP).unwrap()
+        Shadow::new(1 << 20, MAP, EVERYBODY).unwrap()
     }
 
     #[test]

@@ -87,6 +87,12 @@ impl Tap {
         self.tracked.set(tracked);
     }
 
+    /// Whether the value of a store through a user mapping to this alias is looked at.
+    fn tracks_mapping(&self, addr: u64) -> bool {
+        let tracked = self.tracked.get();
+        tracked.covers_programs() && tracked.may_cover(addr)
+    }
+
     /// Whether the value of a store to this kernel address is looked at.
     #[inline(always)]
     pub(crate) fn tracks(&self, addr: u64) -> bool {
@@ -229,18 +235,27 @@ impl Tap {
             return;
         }
         let time = self.time(instruction.back());
-        let compared = touch.store
-            && !touch.user_mapping
-            && !instruction.bulk_store()
-            && self.tracks(touch.addr);
+        let tracked = match touch.user_mapping {
+            true => self.tracks_mapping(touch.addr),
+            false => self.tracks(touch.addr),
+        };
+        let compared = touch.store && tracked && !instruction.bulk_store();
         let needs_value = compared || instruction.is_atomic();
-        if instruction.is_single() && touch.size.is_power_of_two() && !needs_value {
+        if instruction.is_single() && touch.size.is_power_of_two() {
             let store = if touch.store { kind::STORE } else { 0 };
             let user = if touch.user_mapping { kind::USER } else { 0 };
             let size = u64::from(touch.size.ilog2().min(6)) << kind::SIZE_SHIFT;
             let head = time | instruction.head() | store | user | size;
-            self.records.push(&[head, touch.addr]);
-            return;
+            if !needs_value {
+                self.records.push(&[head, touch.addr]);
+                return;
+            }
+            // A word fits the short form.
+            if touch.size <= 8 && !instruction.is_atomic() {
+                let record = [head | kind::VALUE, touch.addr, value() as u64];
+                self.records.push(&record);
+                return;
+            }
         }
         let mut flags = u64::from(touch.size);
         if touch.store {

@@ -52,8 +52,19 @@ fn one_array(context: &Context<'_>, ty: TypeIndex, meetings: Meetings) -> Option
         concerns: vec![name],
         stake: stake(&cost),
         reasons,
-        trials: own_lines(model, id, line).into_iter().collect(),
+        trials: match moves(context, ty) {
+            true => own_lines(model, id, line).into_iter().collect(),
+            false => Vec::new(),
+        },
     })
+}
+
+/// Whether edits move some objects of a type: not those on stacks.
+fn moves(context: &Context<'_>, ty: TypeIndex) -> bool {
+    let movable = context.scene.movable.iter();
+    let subjects = context.analysis.subjects().iter().zip(movable);
+    let mut of_type = subjects.filter(|(subject, _)| subject.ty == Some(ty));
+    of_type.any(|(_, movable)| movable.is_some())
 }
 
 /// Types and blocks whose objects should be allocated apart.

@@ -13,7 +13,7 @@ use super::context::{Context, is_named};
 use super::costs::Cost;
 use super::elements::own_ranges;
 use super::fields::FieldId;
-use super::writers::{MemberUse, SETS_MAX, STAKE_SHARE};
+use super::writers::{MemberUse, RARE_PART, SETS_MAX, STAKE_SHARE};
 
 /// A variable's use.
 #[derive(Default)]
@@ -38,7 +38,9 @@ fn variables(context: &Context<'_>) -> Variables {
     let subjects = context.analysis.subjects();
     let mut variables = Variables::new();
     for (key, count) in context.tally.rows() {
-        if !is_variable(&subjects[key.subject.index()]) {
+        // Of an array of structs each element has a place of its own, and a remedy.
+        let is_one = context.scene.objects[key.subject.index()].len() == 1;
+        if !is_one || !is_variable(&subjects[key.subject.index()]) {
             continue;
         }
         let Some(id) = context.fields.at(key.field()) else {
@@ -69,7 +71,7 @@ fn lines(context: &Context<'_>, variables: &Variables) -> BTreeMap<u64, Vec<Subj
         let size = context.neighbours.size(*subject).0.max(1);
         for base in context.scene.objects[subject.index()].keys() {
             // The first and the last line alone: what is between is the variable's own.
-            let ends = BTreeSet::from([base / line, base.saturating_add(size - 1) / line]);
+            let ends = BTreeSet::from([base.0 / line, base.0.saturating_add(size - 1) / line]);
             for number in ends {
                 let here = lines.entry(number).or_default();
                 if here.last() != Some(subject) {
@@ -95,10 +97,19 @@ fn one(context: &Context<'_>, together: &[SubjectId], variables: &Variables) -> 
         cost.add(&context.costs.sum(*id, |_| true));
     }
     let enough = cost.false_cycles.saturating_mul(STAKE_SHARE) >= cost.cycles;
+    let most = together.iter().filter_map(of).map(|v| v.used.accesses);
+    let most = most.max().unwrap_or(0);
     let mut sets: BTreeMap<Vec<u16>, Vec<&str>> = BTreeMap::new();
     for subject in together {
         let label = context.analysis.subjects()[subject.index()].label.as_str();
-        let writers = of(subject)?.used.writers();
+        let used = &of(subject)?.used;
+        // What is hardly used next to the others takes the line from nobody.
+        let often = used.accesses.saturating_mul(RARE_PART) >= most;
+        let writers = if often {
+            used.writers()
+        } else {
+            Default::default()
+        };
         sets.entry(writers).or_default().push(label);
     }
     if cost.false_sharing_misses == 0 || !enough || !(2..=SETS_MAX).contains(&sets.len()) {

@@ -28,7 +28,7 @@ pub(super) const SETS_MAX: usize = 8;
 /// A member of whose accesses a smaller part writes is only set up, and so does an instruction that
 /// writes less often, by this factor, than the one that writes most: once in an object's life, and
 /// the members' users thousands of times. A choice.
-const RARE_PART: u64 = 16;
+pub(super) const RARE_PART: u64 = 16;
 
 pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
     let mut uses: BTreeMap<TypeIndex, BTreeMap<String, MemberUse>> = BTreeMap::new();
@@ -53,7 +53,7 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
 /// Who uses a member, or a variable.
 #[derive(Default)]
 pub(super) struct MemberUse {
-    accesses: u64,
+    pub(super) accesses: u64,
     /// By instruction: how often it writes, on which CPUs.
     writes: BTreeMap<GuestAddr, (u64, CpuSet)>,
 }

@@ -30,9 +30,9 @@ pub(crate) struct Evidence {
     pub(crate) threads: BTreeSet<(Space, u64)>,
     /// Pages accessed through the stack pointer.
     pub(crate) stacks: BTreeSet<(Space, u64)>,
-    /// Pages outside the heap accessed by instructions that could name the object if it is on a
-    /// stack.
-    pub(crate) beside_heap: FxHashSet<(GuestAddr, Space, u64)>,
+    /// Instructions that reached memory outside the heap, and name the object if it is on a stack or
+    /// in a mapping.
+    pub(crate) beside_heap: FxHashSet<GuestAddr>,
     /// The struct types that objects were accessed as.
     pub(crate) votes: FxHashMap<ObjectId, Votes>,
     /// The scalars that objects were accessed as arrays of, where, and how often.
@@ -56,12 +56,9 @@ impl Evidence {
         }
     }
 
-    /// Keeps only the stacks of the pages outside the heap, and the first few places of each file
-    /// in a space: it is mapped once, and a misread instruction must not fill memory.
+    /// Keeps the first few places of each file in a space: it is mapped once, and a misread
+    /// instruction must not fill memory.
     pub(crate) fn prune(&mut self) {
-        let stacks = &self.stacks;
-        self.beside_heap
-            .retain(|(_, space, page)| stacks.contains(&(*space, *page)));
         let mut seen: FxHashMap<(Space, u32), usize> = FxHashMap::default();
         self.bases.retain(|(space, file, _)| {
             let count = seen.entry((*space, *file)).or_default();
@@ -132,8 +129,7 @@ impl Gather<'_> {
 
     fn beside_heap(&mut self, access: &Access, at: UserAddr) {
         if !matches!(self.heap.at(at.flat(), access.time), Tenant::Alive { .. }) {
-            let page = at.addr / PAGE;
-            self.found.beside_heap.insert((access.pc, at.space, page));
+            self.found.beside_heap.insert(access.pc);
         }
     }
 

@@ -84,7 +84,7 @@ impl ProgramNames {
         } = found;
         let objects = ObjectNames::new(facts, schema, subjects, heap, index, &evidence);
         let files = FileNames::new(facts, schema, subjects, &evidence);
-        let reached = evidence.beside_heap.iter().map(|(pc, ..)| *pc);
+        let reached = evidence.beside_heap.iter().copied();
         let on_stacks = StackNames::new(reached, facts, schema, subjects);
         ProgramNames {
             places,
@@ -111,7 +111,8 @@ impl ProgramNames {
             return found;
         }
         if !self.stacks.contains(&(at.space, at.addr / PAGE)) {
-            return Some(InProgram::whole(self.whole.unknown));
+            let pointed = self.on_stacks.elsewhere(access);
+            return Some(pointed.unwrap_or_else(|| InProgram::whole(self.whole.unknown)));
         }
         let named = self.on_stacks.at(access);
         Some(named.unwrap_or_else(|| InProgram::whole(self.whole.stack)))

@@ -1,9 +1,10 @@
-//! What is on programs' stacks, by the instruction that accesses it.
+//! What is on programs' stacks, and in memory that no watched allocator gave (a mapping that the
+//! program cuts up itself), by the instruction that accesses it.
 //!
-//! An object on a stack has no allocation and no recorded end, so one access says nothing about
-//! another. For an instruction that accesses its own function's frame, the debug information says
-//! which variable it means; for one with a pointer to a struct, which struct. Nothing else on a
-//! stack has a name.
+//! An object there has no allocation and no recorded end, so one access says nothing about another.
+//! For an instruction that accesses its own function's frame, the debug information says which
+//! variable it means; for one with a pointer to a struct, which struct. Nothing else there has a
+//! name.
 
 use std::collections::BTreeSet;
 
@@ -23,6 +24,8 @@ use crate::subjects::{Subject, SubjectId, Subjects, clip};
 #[derive(Clone, Copy, Debug)]
 struct OnStack {
     subject: SubjectId,
+    /// The same in memory that is not a stack.
+    elsewhere: Option<SubjectId>,
     offset: u32,
     /// Bytes of its operand. A shorter access is an unknown part of it.
     bytes: u16,
@@ -53,14 +56,20 @@ impl StackNames {
             let found = frame.map(|frame| of_frame(subjects, frame)).or_else(|| {
                 let operand = Some(about.instruction.operand).filter(|_| !pushes)?;
                 let (ty, offset) = pointed(operand, about.points_to, schema)?;
-                Some((typed(subjects, ty), offset, true))
+                Some(Place {
+                    subject: typed(subjects, ty, Bucket::StackTyped),
+                    elsewhere: Some(typed(subjects, ty, Bucket::Field)),
+                    offset,
+                    object: true,
+                })
             });
-            if let Some((subject, offset, object)) = found {
+            if let Some(place) = found {
                 let found = OnStack {
-                    subject,
-                    offset: clip(offset),
+                    subject: place.subject,
+                    elsewhere: place.elsewhere,
+                    offset: clip(place.offset),
                     bytes: about.instruction.bytes,
-                    object,
+                    object: place.object,
                 };
                 known.push((pc, found));
             }
@@ -70,26 +79,57 @@ impl StackNames {
 
     /// What an access to a stack went to.
     pub(super) fn at(&self, access: &Access) -> Option<InProgram> {
+        let found = self.found(access)?;
+        Some(found.inside(found.subject))
+    }
+
+    /// What an access to memory that has neither an allocation nor a file went to.
+    pub(super) fn elsewhere(&self, access: &Access) -> Option<InProgram> {
+        let found = self.found(access)?;
+        Some(found.inside(found.elsewhere?))
+    }
+
+    fn found(&self, access: &Access) -> Option<&OnStack> {
         let found = self.0.get(&access.pc)?;
         // `rep movs` and vector instructions are recorded in parts.
-        (u16::from(access.size) == found.bytes).then_some(InProgram {
-            subject: found.subject,
-            offset: found.offset,
-            object: found.object,
-        })
+        (u16::from(access.size) == found.bytes).then_some(found)
     }
 }
 
-fn of_frame(subjects: &mut Subjects, frame: &InFrame<TypeIndex>) -> (SubjectId, u64, bool) {
-    match frame.ty {
-        Some(ty) => (typed(subjects, ty), frame.offset, true),
+impl OnStack {
+    fn inside(&self, subject: SubjectId) -> InProgram {
+        InProgram {
+            subject,
+            offset: self.offset,
+            object: self.object,
+        }
+    }
+}
+
+/// What an instruction accesses, by its operand alone.
+struct Place {
+    subject: SubjectId,
+    elsewhere: Option<SubjectId>,
+    offset: u64,
+    object: bool,
+}
+
+fn of_frame(subjects: &mut Subjects, frame: &InFrame<TypeIndex>) -> Place {
+    let (subject, object) = match frame.ty {
+        Some(ty) => (typed(subjects, ty, Bucket::StackTyped), true),
         None => {
             let named = subjects.number(Subject {
                 label: frame.name.clone(),
                 ..of_program(Bucket::StackNamed)
             });
-            (named, frame.offset, !frame.indexed)
+            (named, !frame.indexed)
         }
+    };
+    Place {
+        subject,
+        elsewhere: None,
+        offset: frame.offset,
+        object,
     }
 }
 
@@ -115,10 +155,10 @@ fn pointed(
     }
 }
 
-fn typed(subjects: &mut Subjects, ty: TypeIndex) -> SubjectId {
+fn typed(subjects: &mut Subjects, ty: TypeIndex, bucket: Bucket) -> SubjectId {
     subjects.number(Subject {
         ty: Some(ty),
-        ..of_program(Bucket::StackTyped)
+        ..of_program(bucket)
     })
 }
 
