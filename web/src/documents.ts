@@ -507,12 +507,12 @@ export interface LockCost {
 export interface UnderCost {
   cost: Cost;
   entered: number;
-  cycles: Cycles;
-  all_cycles: Cycles;
+  cycles: CycleSum;
+  all_cycles: CycleSum;
   balance: Balance;
 }
 
-export interface Cycles {
+export interface CycleSum {
   instructions: number;
   stalls: number;
 }
