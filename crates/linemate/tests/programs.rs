@@ -504,16 +504,9 @@ fn what_threads_use_side_by_side_is_named_first_and_predicted_to_gain_apart() {
         ],
         "{remedies:#?}"
     );
-    // No edit exists for numbers that are a variable of their own.
-    let numbers = remedies.iter().find(|remedy| {
-        remedy["kind"] == "pad_elements" && remedy["subject"] == "own_numbers (oracle)"
-    });
-    let numbers = numbers.unwrap();
-    assert_eq!(numbers["trials"], serde_json::json!([]));
-    assert!(
-        numbers["stake"]["cycles"].as_u64().unwrap() > 0,
-        "{numbers}"
-    );
+    // Numbers that are a variable of their own, by the ranges that each CPU writes.
+    let numbers = ("pad_elements", "own_numbers (oracle)", true);
+    assert!(remedies.iter().any(|remedy| advised(remedy) == numbers));
     for remedy in &remedies[..3] {
         let advice = remedy["advice"].as_str().unwrap();
         assert!(
