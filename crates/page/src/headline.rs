@@ -33,10 +33,14 @@ pub(crate) fn headline(answered: &Answered, about: Option<&About>, of_type: bool
 fn of_whatif(document: &WhatIfDocument) -> String {
     let sentence = |result: &WhatIf| {
         let names: Vec<&str> = result.sizes.iter().map(|size| size.name.as_str()).collect();
-        let measure = &result.types;
+        // Edits of variables and allocations alone are about no type.
+        let (names, measure) = match names.is_empty() {
+            true => ("everything".to_owned(), &result.whole),
+            false => (names.join(", "), &result.types),
+        };
         format!(
             "{} on {}: {} of {} cycles, {}",
-            shown(&names.join(", ")),
+            shown(&names),
             shown(&result.machine),
             relative(measure, measure.without),
             short(measure.without),

@@ -248,3 +248,62 @@ fn rank(remedies: &mut [Remedy]) {
         by_gain.then(failed).then_with(|| by_stake(a, b))
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linemate_answers::{Gain, Measure, Stake, Trial};
+
+    fn remedy(subject: &str, cycles: u64, effect: RemedyEffect) -> Remedy {
+        Remedy {
+            kind: RemedyKind::OwnLine,
+            subject: subject.to_owned(),
+            advice: String::new(),
+            concerns: Vec::new(),
+            stake: Stake { misses: 1, cycles },
+            reasons: Default::default(),
+            trials: vec![Trial {
+                edits: String::new(),
+                effect,
+            }],
+        }
+    }
+
+    fn tried(difference: f64) -> RemedyEffect {
+        let types = Measure {
+            difference,
+            significant: true,
+            ..Measure::default()
+        };
+        RemedyEffect::Tried(Gain {
+            interleavings: 8,
+            types,
+            misses: Measure::default(),
+            whole: types,
+            skipped: 0,
+        })
+    }
+
+    #[test]
+    fn what_gains_is_first_and_what_was_tried_in_vain_is_last() {
+        let mut remedies = [
+            remedy("in vain", 900, tried(5.0)),
+            remedy("not tried, small", 10, RemedyEffect::NotTried),
+            remedy("gains little", 20, tried(-5.0)),
+            remedy("not tried, large", 80, RemedyEffect::NotTried),
+            remedy("gains much", 10, tried(-50.0)),
+        ];
+        rank(&mut remedies);
+        let order = remedies.map(|remedy| remedy.subject);
+        assert_eq!(
+            order,
+            [
+                "gains much",
+                "gains little",
+                "not tried, large",
+                "not tried, small",
+                "in vain"
+            ]
+        );
+    }
+}

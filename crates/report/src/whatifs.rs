@@ -27,7 +27,9 @@ pub fn whatif_text(document: &WhatIfDocument, path: &str, top: usize) -> Text {
         let _ = writeln!(out, "{}", effect(result, &names));
     }
     for result in &document.results {
-        potential(&mut out, &result.machine, &names, &result.potential);
+        if !result.sizes.is_empty() {
+            potential(&mut out, &result.machine, &names, &result.potential);
+        }
     }
     let line = document.results.first().map(|result| result.line_bytes);
     for change in document
@@ -44,7 +46,9 @@ pub fn whatif_text(document: &WhatIfDocument, path: &str, top: usize) -> Text {
         let _ = writeln!(out, "  {line}");
     }
     let _ = writeln!(out);
-    out.table(summary(&document.results, &names));
+    if !names.is_empty() {
+        out.table(summary(&document.results, &names));
+    }
     if let Some(event) = &document.event {
         let _ = writeln!(out, "{}", calls(event));
         out.table(per_call(&document.results, event));
@@ -97,6 +101,16 @@ fn type_names(document: &WhatIfDocument) -> String {
 /// What the edits do, in a sentence.
 fn effect(result: &WhatIf, names: &str) -> String {
     let types = &result.types;
+    if result.sizes.is_empty() {
+        // `pad ranges` names a variable or an allocation, which has no row of its own here.
+        let whole = &result.whole;
+        return format!(
+            "everything on {}: {} of all cost: {}.",
+            shown(&result.machine),
+            relative(whole, whole.without),
+            verdict(whole)
+        );
+    }
     let subject = format!("{} on {}", shown(names), shown(&result.machine));
     if is_unchanged(types) {
         return format!("{subject}: the edits do not change its cost.");

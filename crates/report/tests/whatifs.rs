@@ -219,6 +219,26 @@ fn whatif_begins_with_what_the_edits_do_and_leaves_out_what_they_do_not() {
 }
 
 #[test]
+fn edits_without_a_type_are_about_everything() {
+    let mut result = answer();
+    result.sizes.clear();
+    result.types = Measure::default();
+    let mut w = World::new();
+    w.load(0, UNITS[0] + RQ);
+    let document = whatif_document("1", &w.record(), String::new(), Vec::new(), vec![result]);
+    let text = read_back(&document, |d| whatif_text(d, "r.data", 20).to_string());
+    let first = text.lines().next().unwrap();
+    assert!(
+        first.starts_with("everything on made-up: -2.01 ± 2.52 % of all cost:"),
+        "{first}"
+    );
+    assert!(
+        !text.contains("costs nothing") && !text.contains("of its cost"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_whatif_that_changes_nothing_says_so() {
     let same = measure(98_765.43, 0.0, 0.0);
     let answer = WhatIf {
