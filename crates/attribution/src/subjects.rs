@@ -79,6 +79,18 @@ pub(crate) struct Subjects {
     pub(crate) numbers: FxHashMap<Subject, SubjectId>,
 }
 
+impl Subject {
+    /// Whether it is a variable of a program that has one place: not one of each thread.
+    #[must_use]
+    pub fn is_program_variable(&self) -> bool {
+        let of_image = matches!(
+            self.bucket,
+            Bucket::GlobalTyped | Bucket::GlobalScalar | Bucket::GlobalNamed
+        );
+        of_image && self.program && !self.of_threads && !self.label.is_empty()
+    }
+}
+
 impl Subjects {
     pub(crate) fn number(&mut self, subject: Subject) -> SubjectId {
         let next = SubjectId(self.list.len() as u32);

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use linemate_attribution::Subject;
 use linemate_attribution::tally::CpuSet;
-use linemate_attribution::{Bucket, Subject};
 use linemate_layout::map::{Inner, MovedBytes, OffsetMap};
 use linemate_recording::{AccessKind, GuestAddr, PAGE};
 use linemate_types::{ByteAlign, ByteOffset, ByteSize};
@@ -115,18 +115,12 @@ pub(crate) fn named(scene: &Scene<'_>, name: &str) -> Vec<usize> {
     let analysis = scene.session.analysis();
     let mut places = None;
     let mut is_named = |subject: &Subject| {
-        let is_variable = matches!(
-            subject.bucket,
-            Bucket::GlobalTyped | Bucket::GlobalScalar | Bucket::GlobalNamed
-        );
-        if !subject.program || subject.of_threads || subject.label.is_empty() {
-            return false;
+        if subject.is_program_variable() {
+            return subject.label == name;
         }
-        let Some(rest) = name.strip_prefix(&subject.label) else {
+        let is_longer = name.len() > subject.label.len() && name.starts_with(&subject.label);
+        if !is_longer || !subject.program || subject.of_threads || subject.label.is_empty() {
             return false;
-        };
-        if is_variable || rest.is_empty() {
-            return is_variable && rest.is_empty();
         }
         let places = places.get_or_insert_with(|| analysis.source_places());
         let called = places.of_blocks(analysis.symbols(), subject);

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use linemate_answers::{Remedy, RemedyKind};
-use linemate_attribution::{Bucket, Subject, SubjectId};
+use linemate_attribution::SubjectId;
 
 use super::apart::stake;
 use super::context::{Context, is_named};
@@ -40,7 +40,7 @@ fn variables(context: &Context<'_>) -> Variables {
     for (key, count) in context.tally.rows() {
         // Of an array of structs each element has a place of its own, and a remedy.
         let is_one = context.scene.objects[key.subject.index()].len() == 1;
-        if !is_one || !is_variable(&subjects[key.subject.index()]) {
+        if !is_one || !subjects[key.subject.index()].is_program_variable() {
             continue;
         }
         let Some(id) = context.fields.at(key.field()) else {
@@ -53,14 +53,6 @@ fn variables(context: &Context<'_>) -> Variables {
         }
     }
     variables
-}
-
-fn is_variable(subject: &Subject) -> bool {
-    let of_image = matches!(
-        subject.bucket,
-        Bucket::GlobalTyped | Bucket::GlobalScalar | Bucket::GlobalNamed
-    );
-    of_image && subject.program && !subject.of_threads && !subject.label.is_empty()
 }
 
 /// Which variables are on each line, by its number.
