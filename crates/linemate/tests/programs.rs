@@ -493,27 +493,31 @@ fn advised(remedy: &Value) -> (&str, &str, bool) {
 #[test]
 fn what_threads_use_side_by_side_is_named_first_and_predicted_to_gain_apart() {
     let remedies = remedies_for_neighbours(&[]);
-    let mut first: Vec<_> = remedies.iter().take(3).map(advised).collect();
+    // Which of them costs most depends on how the compiler orders the variables.
+    let mut first: Vec<_> = remedies.iter().take(4).map(|r| advised(r).1).collect();
     first.sort_unstable();
-    assert_eq!(
-        first,
-        [
-            ("allocate_apart", "own_box", true),
-            ("pad_elements", "own_pool.cells[]", true),
-            ("pad_elements", "own_slot", true),
-        ],
-        "{remedies:#?}"
-    );
-    // Numbers that are a variable of their own, by the ranges that each CPU writes.
-    let numbers = ("pad_elements", "own_numbers (oracle)", true);
-    assert!(remedies.iter().any(|remedy| advised(remedy) == numbers));
-    for remedy in &remedies[..3] {
-        let advice = remedy["advice"].as_str().unwrap();
+    let own = [
+        "own_box",
+        "own_numbers (oracle)",
+        "own_pool.cells[]",
+        "own_slot",
+    ];
+    assert_eq!(first, own, "{remedies:#?}");
+    for wanted in [
+        ("allocate_apart", "own_box", true),
+        ("pad_elements", "own_pool.cells[]", true),
+        ("pad_elements", "own_slot", true),
+    ] {
+        let found = remedies.iter().find(|remedy| advised(remedy) == wanted);
+        let advice = found.expect(wanted.1)["advice"].as_str().unwrap();
         assert!(
             advice.contains("_Alignas(64)") || advice.contains("aligned_alloc(64, "),
             "{advice}"
         );
     }
+    // Numbers that are a variable of their own, by the ranges that each CPU writes.
+    let numbers = ("pad_elements", "own_numbers (oracle)", true);
+    assert!(remedies.iter().any(|remedy| advised(remedy) == numbers));
 }
 
 #[test]
