@@ -14,7 +14,7 @@ WORKLOAD_CFLAGS := -std=gnu11 -O2 -Wall -Wextra -Werror -pthread
 workload_sources := $(wildcard workloads/*.c workloads/subsystems/*.c)
 workload_binaries := $(patsubst %.c,target/workloads/%,$(notdir $(workload_sources)))
 
-.PHONY: help setup build workloads pages install uninstall deb dist demo demo-program demo-known page test-page test test-sweep test-spark test-killed test-slurm test-regression fresh lint figures bench cases check-findings sweep \
+.PHONY: help setup build workloads pages install uninstall deb dist demo demo-program demo-known page test-page test test-sweep test-python test-spark test-killed test-slurm test-regression fresh lint figures bench cases check-findings sweep \
 	hardware survey sweep-report mutants fuzz clean clean-cache
 
 help: ## this list
@@ -82,9 +82,13 @@ test: ## all tests; those that boot a kernel run one at a time
 	@scripts/setup-beside.sh test scripts/test.sh build
 	@scripts/test.sh
 
-test-sweep: ## the tables of `linemate export` in DuckDB, pandas and Polars, and the queries of sweep/
+test-sweep: ## the tables of `linemate export` in DuckDB, pandas and Polars, the queries of sweep/, and the module in python/
 	@scripts/setup-beside.sh sweep $(MAKE) --no-print-directory build
 	@scripts/test-sweep.sh readers
+
+test-python: ## the module in python/, alone: types, tests, and its notebook (test-sweep has it, too)
+	@scripts/setup-beside.sh sweep $(MAKE) --no-print-directory build
+	@scripts/test-sweep.sh python
 
 test-spark: ## the tables in Spark; says so where there is no Java
 	@scripts/setup-beside.sh sweep $(MAKE) --no-print-directory build

@@ -12,7 +12,7 @@
 #   lint      the tools of `make lint` only
 #   fuzz      what compiles the fuzz targets: the same as build, and a C++ compiler for libFuzzer
 #   page      what builds and tests the page of --html: the same as build, Node, npm and Chromium
-#   sweep     what runs a sweep and reads its tables: the same as demo, Snakemake, and Python's packages of sweep/requirements.txt in target/sweep-venv
+#   sweep     what runs a sweep and reads its tables: the same as demo, Snakemake, and Python's packages of sweep/requirements.txt and python/requirements.txt in target/sweep-venv
 #   deb       what builds the Debian package: the same as build, debhelper and Python
 #   packages [GOAL]  everything of GOAL (default: test) that needs root and nothing that lands in a home folder
 #
@@ -239,7 +239,7 @@ ensure_cargo() {
 
 # --- Python's packages ------------------------------------------------------------------------------------------------------
 
-# ensure_venv FOLDER LIST…: the packages of these lists of sweep/ are in a virtual environment there afterwards, from wherever pip takes packages on this machine.
+# ensure_venv FOLDER LIST…: the packages of these lists, from sweep/ on, are in a virtual environment there afterwards, from wherever pip takes packages on this machine.
 ensure_venv() {
 	local venv=$1 list arguments=()
 	shift
@@ -268,7 +268,7 @@ ensure_snakemake() {
 
 # What reads the tables; PySpark where there is a Java to run it.
 ensure_readers() {
-	local lists=(requirements.txt)
+	local lists=(requirements.txt ../python/requirements.txt)
 	! command -v java >/dev/null || lists+=(requirements-spark.txt)
 	ensure_venv "$here/../target/sweep-venv" "${lists[@]}"
 }

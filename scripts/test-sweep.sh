@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Tests of the tables and the sweep, after `make build` and `scripts/setup.sh sweep`.
 #
-#   scripts/test-sweep.sh [readers|survey|spark|killed|slurm|regression]     (default: readers)
+#   scripts/test-sweep.sh [readers|python|survey|spark|killed|slurm|regression]     (default: readers)
 #
 #   readers   DuckDB, pandas and Polars see the totals of --json, and the queries answer as they should
+#   python    the module in python/ on the same recording and tables: its types by mypy, its tests, its notebook; readers ends with it
 #   survey    the workflow with commands of the shell, the survey's ranking on made-up documents, and that two of its workloads are recorded, once (boots a guest)
 #   spark     so does Spark; needs Java
 #   killed    a small matrix that was killed twice and run again has the bytes of one that was not (minutes: it boots guests)
@@ -54,6 +55,15 @@ export_all() {
 # All files of a folder that are not hidden, with their digests.
 tree_digest() {
 	(cd "$1" && find . -name '.*' ! -name . -prune -o -type f -print0 | sort -z | xargs -0 sha256sum)
+}
+
+# The module in python/ as a user installs it. flit_core is there, so that pip asks no network.
+test_python() {
+	"$readers" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --force-reinstall ./python ||
+		fail "pip cannot install ./python"
+	(cd python && "$OLDPWD/$readers" -m mypy src tests) || fail "the types of python/"
+	LINEMATE=$linemate RECORDING=$work/small.data LAKE=$work/lake "$readers" -m unittest discover --start-directory python/tests ||
+		fail "the tests of python/"
 }
 
 # The survey: what it makes of documents, and of two small workloads.
@@ -194,10 +204,15 @@ readers)
 	for reader in duckdb pandas polars; do
 		"$readers" sweep/tests/readers.py "$reader" "$work/lake" "$work/report.json" "$work/costs.json"
 	done
+	test_python
 	mkdir "$work/made-up"
 	"$readers" sweep/tests/queries.py "$work/made-up"
 	"$python" sweep/tests/tidy.py "$work/tidy"
 	survey
+	;;
+python)
+	make_tables
+	test_python
 	;;
 survey) survey ;;
 spark)
@@ -222,6 +237,6 @@ slurm)
 	fi
 	slurm
 	;;
-*) fail "say readers, survey, spark, killed, slurm or regression" ;;
+*) fail "say readers, python, survey, spark, killed, slurm or regression" ;;
 esac
 echo "test-sweep: passed"

@@ -1,9 +1,10 @@
-//! Files generated from the types: `web/src/documents.ts`, docs/reference/json and
-//! docs/reference/columns.md. A test compares them with the types; with `UPDATE` in the environment
+//! Files generated from the types: `web/src/documents.ts`, `python/src/linemate/documents.py`,
+//! docs/reference/json and docs/reference/columns.md. A test compares them with the types; with `UPDATE` in the environment
 //! it writes them.
 
 mod columns;
 mod markdown;
+mod python;
 mod shape;
 mod typescript;
 
@@ -187,6 +188,10 @@ fn what_is_made_of_the_types_is_what_they_give() {
     files.push((
         "web/src/documents.ts".to_owned(),
         typescript::declarations(&model),
+    ));
+    files.push((
+        "python/src/linemate/documents.py".to_owned(),
+        python::module(&model),
     ));
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     for (name, text) in files {
