@@ -149,12 +149,6 @@ impl Advice {
     pub fn recommended(&self) -> Option<&Tried> {
         recommended(&self.tried, self.choice)
     }
-
-    /// The largest confirmed gain, as a share of the type's cost.
-    pub fn best_gain(&self) -> Option<f64> {
-        let gains = self.tried.iter().filter(|t| t.confirmed());
-        gains.map(|t| 1.0 - t.relative()).max_by(f64::total_cmp)
-    }
 }
 
 /// Searches the layout of a type.

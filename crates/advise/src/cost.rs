@@ -12,6 +12,7 @@ mod class;
 
 use std::sync::RwLock;
 
+use linemate_attribution::tally::RARE_PART;
 use linemate_layout::origin::BUILT_LINE;
 use linemate_machine::Machine;
 use linemate_recording::{Accesses, Cycles};
@@ -29,10 +30,6 @@ use class::{AtomOnLine, Class};
 /// duration over the sum of its rounds' longest slices is 1.6 to 2.6 on the recordings of
 /// evidence/benchmarks.md.
 pub const STRETCH: u64 = 2;
-
-/// What sets a member up writes it once in an object's life, what uses it writes it with most reads
-/// or every few: a sixteenth separates them by an order of magnitude on both sides. A choice.
-const RARE_PART: u64 = 16;
 
 /// The events of one recording, to be costed on one machine.
 #[derive(Debug)]

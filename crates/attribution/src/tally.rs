@@ -13,6 +13,12 @@ use crate::ledger::Ledger;
 use crate::names::{Located, Names};
 use crate::subjects::{FieldRef, Subject, SubjectId};
 
+/// What sets a member up writes it once in an object's life; what uses it writes it with most reads
+/// or every few: a sixteenth separates them by an order of magnitude on both sides. Writes are
+/// set-up if they are a smaller part of the member's accesses than this, and so are those of an
+/// instruction that writes less often, by this factor, than the one that writes most. A choice.
+pub const RARE_PART: u64 = 16;
+
 /// What a row counts.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,

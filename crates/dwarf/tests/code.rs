@@ -215,15 +215,6 @@ fn check_locals(compiled: &Compiled, register: Register) {
 }
 
 #[test]
-fn registers_of_machine_code_are_those_of_the_debug_information() {
-    assert_eq!(Register::of_x86_64(4), Some(Register::RSP));
-    assert_eq!(Register::of_x86_64(5), Some(Register::RBP));
-    assert_eq!(Register::of_x86_64(7), Some(RDI));
-    assert_eq!(Register::of_x86_64(2), Some(RDX));
-    assert_eq!(Register::of_x86_64(16), None);
-}
-
-#[test]
 fn functions_inlined_at_an_instruction_have_their_type_parameters() {
     let flags = ["--edition", "2024", "-C", "opt-level=3", "-g"];
     let program = common::compile("rustc", &["instances.rs"], &flags);

@@ -312,12 +312,6 @@ impl Draft {
         self.file.path()
     }
 
-    /// What it will replace.
-    #[must_use]
-    pub fn replaces(&self) -> &Replacement {
-        &self.of
-    }
-
     /// Replaces the older file by the new one.
     ///
     /// # Errors

@@ -313,11 +313,7 @@ fn the_layout_of_another_kernel_is_matched_by_path() {
         FlatType::new(&images["other"], theirs).unwrap(),
     );
     let mut matched = Vec::new();
-    let their = |leaf: &Leaf| {
-        theirs
-            .leaf_by_path(&leaf.path)
-            .and_then(|id| theirs.leaf(id))
-    };
+    let their = |leaf: &Leaf| theirs.leaves().iter().find(|their| their.path == leaf.path);
     for leaf in ours
         .leaves()
         .iter()

@@ -359,26 +359,6 @@ impl Topology {
                 .collect(),
         )
     }
-
-    /// The first `count` logical CPUs in the order of sockets, domains, cores and threads: as close
-    /// together as possible. Returns `None` if the machine has fewer CPUs.
-    pub fn compact(&self, count: usize) -> Option<Vec<LogicalCpu>> {
-        if count > self.cpus.len() {
-            return None;
-        }
-        let mut order: Vec<usize> = (0..self.cpus.len()).collect();
-        order.sort_by_key(|&cpu| {
-            let place = self.cpus[cpu];
-            (place.socket, place.domain, place.core, place.thread, cpu)
-        });
-        Some(
-            order
-                .into_iter()
-                .take(count)
-                .map(|cpu| LogicalCpu(cpu as u16))
-                .collect(),
-        )
-    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -122,8 +122,6 @@ fn cpus_are_spread_over_sockets_first_and_threads_last() {
         Some(vec![0, 1, 2, 3, 4, 5, 6, 7, 8, 12])
     );
     assert_eq!(numbers(topology.spread(17)), None);
-    assert_eq!(numbers(topology.compact(5)), Some(vec![0, 8, 1, 9, 2]));
-    assert_eq!(numbers(topology.compact(17)), None);
 }
 
 #[test]

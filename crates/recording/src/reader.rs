@@ -461,11 +461,6 @@ impl Recording {
         self.frame.cut
     }
 
-    /// Whether the recording stops before its end.
-    pub fn is_cut(&self) -> bool {
-        self.frame.cut.is_some()
-    }
-
     /// The number of events: from the END chunk; for a truncated recording, the sum over its
     /// complete chunks.
     pub fn totals(&self) -> Totals {

@@ -7,13 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use linemate_answers::{Remedy, RemedyKind};
 use linemate_attribution::SubjectId;
+use linemate_attribution::tally::RARE_PART;
 
 use super::apart::stake;
 use super::context::{Context, is_named};
 use super::costs::Cost;
 use super::elements::own_ranges;
 use super::fields::FieldId;
-use super::writers::{MemberUse, RARE_PART, SETS_MAX, STAKE_SHARE};
+use super::writers::{MemberUse, SETS_MAX, STAKE_SHARE};
 
 /// A variable's use.
 #[derive(Default)]

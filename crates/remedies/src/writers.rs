@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use linemate_answers::{Remedy, RemedyKind};
 use linemate_attribution::schema::TypeIndex;
-use linemate_attribution::tally::{Count, CpuSet, Key};
+use linemate_attribution::tally::{Count, CpuSet, Key, RARE_PART};
 use linemate_layout::Edit;
 use linemate_recording::{AccessKind, GuestAddr};
 use linemate_types::Language;
@@ -24,11 +24,6 @@ pub(super) const STAKE_SHARE: u64 = 10;
 
 /// The most sets: more writers than these want an element of an array each, not a member.
 pub(super) const SETS_MAX: usize = 8;
-
-/// A member of whose accesses a smaller part writes is only set up, and so does an instruction that
-/// writes less often, by this factor, than the one that writes most: once in an object's life, and
-/// the members' users thousands of times. A choice.
-pub(super) const RARE_PART: u64 = 16;
 
 pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
     let mut uses: BTreeMap<TypeIndex, BTreeMap<String, MemberUse>> = BTreeMap::new();

@@ -242,14 +242,6 @@ impl FlatType {
         }
         text
     }
-
-    /// The leaf with exactly that path (with `[]` for arrays).
-    pub fn leaf_by_path(&self, path: &str) -> Option<LeafId> {
-        (0u32..)
-            .zip(&self.leaves)
-            .find(|(_, leaf)| leaf.path == path)
-            .map(|(id, _)| LeafId(id))
-    }
 }
 
 /// A leaf that covers the access, and its bytes.

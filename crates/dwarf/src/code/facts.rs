@@ -14,15 +14,6 @@ impl Register {
     pub const RBP: Register = Register(6);
     /// x86-64's `rsp` by DWARF's numbers.
     pub const RSP: Register = Register(7);
-
-    /// The general register with that number in x86-64's machine code (0 is `rax`, 1 `rcx`, 2 `rdx`, 3 `rbx`, 4 `rsp`, …);
-    /// `None` beyond 15.
-    pub fn of_x86_64(number: u8) -> Option<Register> {
-        // DWARF has `rdx` before `rcx`, and `rsi`, `rdi`, `rbp`, `rsp` where machine code has
-        // `rsp`, `rbp`, `rsi`, `rdi`.
-        const ORDER: [u16; 16] = [0, 2, 1, 3, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15];
-        ORDER.get(usize::from(number)).copied().map(Register)
-    }
 }
 
 impl From<gimli::Register> for Register {
