@@ -133,7 +133,9 @@ fn members_of_what_has_no_name_are_the_enclosing_types() {
     let flat = FlatType::new(&model, outer).unwrap();
     let at = |path: &str| {
         let mut leaves = flat.leaves().iter();
-        leaves.find(|leaf| leaf.path == path).map(|leaf| leaf.offset)
+        leaves
+            .find(|leaf| leaf.path == path)
+            .map(|leaf| leaf.offset)
     };
     assert_eq!(at("c"), Some(ByteOffset(12)));
     assert_eq!(at("pairs[].y"), Some(ByteOffset(20)));
