@@ -292,7 +292,7 @@ impl<'a, 't> Proposer<'a, 't> {
         };
         let accesses: Accesses = self.traces.iter().map(|(trace, _)| trace.all).sum();
         // Every candidate is replayed on each machine.
-        let accesses = accesses * self.request.machines.len() as u64;
+        let accesses = accesses.times(self.request.machines.len());
         let count = replayed(accesses, self.request.interleavings).min(most);
         let mut tried = Vec::new();
         for scored in finalists(&found, &front, self.request.choice, count) {
@@ -351,7 +351,7 @@ impl<'a, 't> Proposer<'a, 't> {
         };
         let aligned = self.models.iter().all(CostModel::line_aligned);
         let lacks = metrics.map(lacks).max().filter(|_| !aligned);
-        ByteSize(u64::from(lines) * line + lacks.unwrap_or(0))
+        ByteSize(line) * lines.into() + ByteSize(lacks.unwrap_or(0))
     }
 
     /// Layouts with more lines to replay: none if growth was allowed; of each number of lines those
@@ -522,7 +522,7 @@ pub(crate) fn limits(
 
 /// How many candidates are replayed.
 fn replayed(accesses: Accesses, interleavings: usize) -> usize {
-    let all = accesses.max(Accesses::ONE) * interleavings.max(1) as u64;
+    let all = accesses.max(Accesses::ONE).times(interleavings.max(1));
     let replays = REPLAYED_MAX.0 / all.0;
     // One of the replays is that of the recorded layout.
     (replays.saturating_sub(1) as usize).clamp(CANDIDATES_MIN, CANDIDATES_MAX)

@@ -51,7 +51,8 @@ impl Aligned {
         let line = request.machines.first()?.line;
         let objects = || traces.iter().flat_map(|trace| &trace.objects);
         // Objects with events only: the position of others changes no cost.
-        let astray = objects().filter(|object| u64::from(object.residue) % line.bytes() != 0);
+        let astray =
+            objects().filter(|object| !ByteSize::from(object.residue).is_aligned(line.into()));
         let astray = astray.count();
         let statement = Statement {
             edit: Edit::BaseAlign {

@@ -94,7 +94,7 @@ pub(crate) fn points(front: &[Scored], tried: &[Tried]) -> Vec<Point> {
 /// The cost at which a layout has that many hundredths of the gain of the best, which costs `best`.
 fn with_gain(best: Millionths, hundredths: u32) -> Millionths {
     let gain = Millionths::WHOLE.saturating_sub(best);
-    Millionths::WHOLE - Millionths(gain.0 * u64::from(hundredths) / 100)
+    Millionths::WHOLE - Millionths((gain * hundredths.into()).0 / 100)
 }
 
 /// The candidates to replay, all different in cost: for all moves the best ones by the model; for
@@ -110,7 +110,7 @@ pub(crate) fn finalists(
     match choice {
         Choice::All => {
             wanted.extend(found.iter().chain(front));
-            wanted.sort_by_key(|s| (s.cost + MOVE_WORTH * s.candidate.moves() as u64, *s));
+            wanted.sort_by_key(|s| (s.cost + MOVE_WORTH.times(s.candidate.moves()), *s));
         }
         Choice::Moves(most) => {
             let within = front.iter().filter(|s| s.candidate.moves() <= most);

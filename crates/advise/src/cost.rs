@@ -16,10 +16,10 @@ use linemate_attribution::tally::RARE_PART;
 use linemate_layout::origin::BUILT_LINE;
 use linemate_machine::Machine;
 use linemate_recording::{Accesses, Cycles};
+use linemate_replay::mix;
 use rustc_hash::FxHashMap;
 
 use crate::error::AdviseError;
-use crate::mix::mix;
 use crate::shape::{Metrics, StructShape, UnitLayout};
 use crate::small_cpu_set::SmallCpuSet;
 use crate::trace::{Kind, Trace, Use};

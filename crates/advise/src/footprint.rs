@@ -44,8 +44,10 @@ pub fn footprint<'t>(
             }
             users[line].insert(event.cpu);
         }
-        touched += users.iter().filter(|users| !users.is_empty()).count() as u64;
-        alone += users.iter().filter(|users| users.len() == 1).count() as u64;
+        for users in users.iter().filter(|users| !users.is_empty()) {
+            touched += 1;
+            alone += u64::from(users.len() == 1);
+        }
     }
     Footprint {
         bytes: placed.size.0,

@@ -16,7 +16,6 @@ pub mod confirm;
 pub mod cost;
 pub mod error;
 pub mod footprint;
-mod mix;
 pub mod objective;
 pub mod reasons;
 pub mod search;

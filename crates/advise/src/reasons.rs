@@ -233,7 +233,8 @@ fn of_unit(
 }
 
 fn ratio(members: &[MemberUse]) -> Option<f64> {
-    let loads: u64 = members.iter().map(|m| m.loads).sum();
-    let writes: u64 = members.iter().map(|m| m.stores + m.rmws).sum();
-    (writes > 0).then(|| loads as f64 / writes as f64)
+    let loads: Accesses = members.iter().map(|m| Accesses(m.loads)).sum();
+    let writes = members.iter().map(|m| Accesses(m.stores + m.rmws));
+    let writes: Accesses = writes.sum();
+    (writes > Accesses::ZERO).then(|| loads.share_of(writes))
 }

@@ -15,7 +15,7 @@ use linemate_experiment::scene::{Scene, Step};
 use linemate_experiment::{ExperimentError, Seed};
 use linemate_layout::nesting::{embeds, enclosing};
 use linemate_machine::LineSize;
-use linemate_recording::{AccessKind, Accesses, GuestAddr};
+use linemate_recording::{AccessKind, Accesses, Cycles, GuestAddr};
 use linemate_replay::{Interleaving, SliceHead};
 use linemate_types::{ByteOffset, ByteSize, TypeId, TypeModel};
 use rayon::prelude::*;
@@ -239,7 +239,7 @@ struct TraceInterleaver<'s> {
     rounds: u64,
     hits: Vec<Hit>,
     /// When, by whom, which of the hits.
-    order: Vec<(u64, u8, u32)>,
+    order: Vec<(Cycles, u8, u32)>,
 }
 
 impl<'s> TraceInterleaver<'s> {
@@ -279,7 +279,7 @@ impl<'s> TraceInterleaver<'s> {
                 .interleaving
                 .start(self.rounds, runner, longest, head.span);
             for step in *steps {
-                self.hit(step, start + u64::from(step.at));
+                self.hit(step, start + Cycles::from(step.at));
             }
         }
         let mut order = std::mem::take(&mut self.order);
@@ -288,14 +288,14 @@ impl<'s> TraceInterleaver<'s> {
         order.sort_unstable();
         for (at, cpu, number) in order.drain(..) {
             let hit = self.hits[number as usize];
-            self.keep(&hit, u32::try_from(at).unwrap_or(u32::MAX), cpu);
+            self.keep(&hit, u32::try_from(at.0).unwrap_or(u32::MAX), cpu);
         }
         self.order = order;
         self.hits.clear();
         self.rounds += 1;
     }
 
-    fn hit(&mut self, step: &Step, at: u64) {
+    fn hit(&mut self, step: &Step, at: Cycles) {
         let table = self.tables[step.subject.0 as usize].as_ref();
         let offset = table.and_then(|table| *table.get(step.offset as usize)?);
         let Some(offset) = offset else {

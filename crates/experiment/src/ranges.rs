@@ -10,10 +10,10 @@ use linemate_types::{ByteAlign, ByteOffset, ByteSize};
 
 use crate::scene::Scene;
 
-/// The CPU that each element belongs to: the only one that writes it. CPUs that write all elements
-/// set up the array and do not count, unless they are an element's only writers.
+/// The CPU that each element belongs to, by number or offset: the only one that writes it. CPUs that
+/// write all elements set up the array and do not count, unless they are an element's only writers.
 #[must_use]
-pub fn owners(writers: &BTreeMap<u64, CpuSet>) -> Vec<(u64, Option<u16>)> {
+pub fn owners<N: Copy>(writers: &BTreeMap<N, CpuSet>) -> Vec<(N, Option<u16>)> {
     let sets = writers
         .values()
         .map(|set| set.iter().collect::<BTreeSet<u16>>());
@@ -48,7 +48,7 @@ pub fn objects<'b>(bases: impl Iterator<Item = &'b GuestAddr>, size: ByteSize) -
 
 /// Who writes which bytes of a subject.
 pub(crate) struct Written {
-    writers: BTreeMap<u64, CpuSet>,
+    writers: BTreeMap<ByteOffset, CpuSet>,
     /// What is accessed, from its first byte on.
     pub(crate) size: ByteSize,
 }
@@ -63,9 +63,9 @@ impl Written {
             if key.subject.index() != subject {
                 continue;
             }
-            let offset = u64::from(key.offset);
-            let end = ByteSize(offset + u64::from(key.size));
-            written.size = written.size.max(end);
+            let offset = ByteOffset::from(key.offset);
+            let end = offset + ByteSize::from(u32::from(key.size));
+            written.size = written.size.max(ByteSize(end.0));
             if key.kind != AccessKind::Load {
                 let writers = written.writers.entry(offset).or_default();
                 writers.merge(&count.cpus);
@@ -75,8 +75,8 @@ impl Written {
     }
 
     /// Where the bytes of one CPU end and those of another begin.
-    fn starts(&self) -> Vec<u64> {
-        let mut starts = vec![0];
+    fn starts(&self) -> Vec<ByteOffset> {
+        let mut starts = vec![ByteOffset::ZERO];
         let mut last = None;
         for (offset, owner) in owners(&self.writers) {
             if last.is_some_and(|last| last != owner) {
@@ -91,12 +91,12 @@ impl Written {
     pub(crate) fn apart(&self, align: ByteAlign) -> (OffsetMap, ByteSize) {
         let starts = self.starts();
         let ends = starts.iter().skip(1).copied();
-        let ends = ends.chain([self.size.0.max(1)]);
+        let ends = ends.chain([self.size.max(ByteSize(1)).end()]);
         let mut new = ByteOffset::ZERO;
-        let piece = |(start, end): (&u64, u64)| {
-            let bytes = ByteSize(end.saturating_sub(*start));
+        let piece = |(start, end): (&ByteOffset, ByteOffset)| {
+            let bytes = end.after(*start).unwrap_or_default();
             let piece = MovedBytes {
-                old: ByteOffset(*start),
+                old: *start,
                 bytes,
                 new: Some(new),
                 inner: Inner::Whole,
@@ -149,12 +149,12 @@ mod tests {
     #[test]
     fn the_bytes_of_each_cpu_start_a_line() {
         let writers = [(0, 3), (8, 3), (16, 1), (24, 2), (40, 2)];
-        let writers = writers.map(|(offset, cpu)| (offset, set(&[9, cpu])));
+        let writers = writers.map(|(offset, cpu)| (ByteOffset(offset), set(&[9, cpu])));
         let written = Written {
             writers: writers.into(),
             size: ByteSize(48),
         };
-        assert_eq!(written.starts(), [0, 16, 24]);
+        assert_eq!(written.starts(), [0, 16, 24].map(ByteOffset));
         let line = ByteAlign::new(64).unwrap_or_default();
         let (map, size) = written.apart(line);
         let to = |offset| map.parts(ByteOffset(offset), ByteSize(8))[0].offset.0;
@@ -165,17 +165,18 @@ mod tests {
     #[test]
     fn what_nobody_writes_alone_stays_together() {
         let writers = [(0, set(&[1, 2])), (8, set(&[1, 2, 3])), (16, set(&[2, 3]))];
+        let writers = writers.map(|(offset, set)| (ByteOffset(offset), set));
         let written = Written {
             writers: writers.into(),
             size: ByteSize(24),
         };
         // CPU 2 writes all of it, and of the rest 1 or 3 alone writes the ends.
-        assert_eq!(written.starts(), [0, 8, 16]);
+        assert_eq!(written.starts(), [0, 8, 16].map(ByteOffset));
         let nobody = Written {
             writers: BTreeMap::new(),
             size: ByteSize(24),
         };
-        assert_eq!(nobody.starts(), [0]);
+        assert_eq!(nobody.starts(), [ByteOffset::ZERO]);
     }
 
     #[test]

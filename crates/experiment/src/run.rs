@@ -24,7 +24,7 @@ use linemate_recording::Access;
 use linemate_replay::{
     AsRecorded, Config, Interleaving, NoClones, Outcome, Placed, Replay, keeps_exact,
 };
-use linemate_session::progress::{self, OneOf};
+use linemate_session::progress::{self, OneOf, StepParts};
 use linemate_session::rounds::{Cutter, LeftOut, Rounds};
 use linemate_session::step::Step;
 use linemate_session::steps;
@@ -192,7 +192,7 @@ impl<'a> Experiment<'a> {
         if let Some(supply) = &outcomes.supply {
             let parts = supply.source.parts(self.scene.accesses);
             // Progress was announced for all batches; those that were not needed count as done.
-            let spared = parts * (supply.waves * self.passes()) as u64;
+            let spared = parts.times(supply.waves * self.passes());
             self.scene.session.progress().advance(spared);
         }
     }
@@ -305,9 +305,9 @@ impl<'a> Experiment<'a> {
         let names = analysis.names()?;
         let name = |access: &Access| self.scene.step(names, access);
         let progress = self.scene.session.progress();
-        progress.begin(progress::Step::Replaying, self.scene.accesses.0);
+        progress.begin(progress::Step::Replaying, self.scene.accesses.into());
         steps::for_each(analysis.recording(), &name, |block| {
-            progress.advance(block.size() as u64);
+            progress.advance(block.size().into());
             for (turn, steps) in block.parts() {
                 if let Some(turn) = turn {
                     replay.turn(turn.cpu, turn.time)?;
@@ -431,10 +431,10 @@ impl<'a> Experiment<'a> {
             of_variant: batches.replays / variants.max(1),
         };
         let supply = Supply::new(source, moved, &of, self.memory);
-        let steps = supply.source.parts(of.accesses);
-        let steps = steps * (supply.waves * self.passes()) as u64;
+        let parts = supply.source.parts(of.accesses);
+        let parts = parts.times(supply.waves * self.passes());
         let progress = self.scene.session.progress();
-        progress.begin(progress::Step::Replaying, steps);
+        progress.begin(progress::Step::Replaying, parts);
         Ok(supply)
     }
 
@@ -490,7 +490,7 @@ impl<'a> Experiment<'a> {
             let (taken, read) = rayon::join(|| take_all(runners, &now), || read(&mut next));
             taken?;
             more = read?;
-            progress.advance(1);
+            progress.advance(StepParts(1));
             std::mem::swap(&mut now, &mut next);
         }
         Ok(reader.left_out())
@@ -516,7 +516,7 @@ impl<'a> Experiment<'a> {
         let mut cutter = Cutter::new(self.cpus.recorded, filter, moved);
         let mut rounds = Rounds::default();
         steps::for_each(analysis.recording(), &name, |block| {
-            progress.advance(block.size() as u64);
+            progress.advance(block.size().into());
             cutter.take(block, &mut rounds)?;
             if rounds.size() >= STEPS_AT_ONCE {
                 take_all(runners, &rounds)?;

@@ -10,6 +10,7 @@ use std::path::Path;
 use linemate_machine::LineSize;
 use linemate_recording::Accesses;
 
+use linemate_session::progress::StepParts;
 use linemate_session::stream::{Stream, Tables};
 use linemate_types::ByteSize;
 
@@ -40,10 +41,10 @@ pub(crate) enum StepSource<'s> {
 
 impl StepSource<'_> {
     /// How many parts of it are reported as progress, given the recording's accesses.
-    pub(crate) fn parts(&self, accesses: Accesses) -> u64 {
+    pub(crate) fn parts(&self, accesses: Accesses) -> StepParts {
         match self {
-            StepSource::Stream { stream, .. } => stream.blocks() as u64,
-            StepSource::Recording { .. } => accesses.0,
+            StepSource::Stream { stream, .. } => stream.blocks().into(),
+            StepSource::Recording { .. } => accesses.into(),
         }
     }
 

@@ -12,7 +12,7 @@ use std::time::SystemTime;
 
 use linemate_guest::cache_folder;
 use linemate_recording::Recording;
-use linemate_session::progress::{Progress, Step};
+use linemate_session::progress::{Progress, Step, StepParts};
 use linemate_session::shelf::{Nothing, Part, Shelf};
 
 use crate::output;
@@ -50,8 +50,8 @@ impl Keeping {
         };
         if !known {
             let before = recording.file_state()?;
-            progress.begin(Step::Checking, recording.chunk_count());
-            recording.check(&|chunks| progress.advance(chunks))?;
+            progress.begin(Step::Checking, StepParts(recording.chunk_count()));
+            recording.check(&|chunks| progress.advance(StepParts(chunks)))?;
             if let (Some(folder), Some(before)) = (&folder, before) {
                 sound::remember(folder, recording, before, SystemTime::now())?;
             }

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use linemate_session::progress::{Progress, Silent, Step};
+use linemate_session::progress::{Progress, Silent, Step, StepParts};
 
 /// Shows steps with an estimate of the time left for each; nothing if standard error is not a
 /// terminal.
@@ -18,7 +18,7 @@ pub(crate) fn shown() -> Box<dyn Progress> {
 struct Bar(ProgressBar);
 
 impl Progress for Bar {
-    fn begin(&self, step: Step, parts: u64) {
+    fn begin(&self, step: Step, parts: StepParts) {
         let message = match step {
             Step::Checking => "checking the recording",
             Step::Naming => "reading the recording: names",
@@ -33,14 +33,14 @@ impl Progress for Bar {
             bar.set_style(style);
         }
         bar.reset();
-        bar.set_length(parts);
+        bar.set_length(parts.0);
         bar.set_message(message);
         bar.enable_steady_tick(Duration::from_millis(200));
     }
 
-    fn advance(&self, parts: u64) {
+    fn advance(&self, parts: StepParts) {
         let bar = &self.0;
-        bar.inc(parts);
+        bar.inc(parts.0);
         // The answer is printed next, or another step begins.
         if bar.length().is_some_and(|length| bar.position() >= length) {
             bar.finish_and_clear();

@@ -19,7 +19,7 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::error::SessionError;
 use crate::event::{EventError, count_event};
 use crate::ownership::Ownership;
-use crate::progress::{Progress, Silent, Step};
+use crate::progress::{Progress, Silent, Step, StepParts};
 use crate::recorded::recorded_cpus;
 use crate::shelf::{self, Digest, Nothing, Part, Shelf};
 use crate::stream::{self, Named, Stream};
@@ -102,8 +102,8 @@ impl<'r> Session<'r> {
                 return Ok(Session::with(analysis, counted, shelf, progress));
             }
         }
-        let chunks = recording.chunks().len() as u64;
-        let done = |chunks| progress.advance(chunks);
+        let chunks = StepParts::from(recording.chunks().len());
+        let done = |chunks| progress.advance(StepParts(chunks));
         progress.begin(Step::Naming, chunks);
         let analysis = Analysis::new_with_progress(recording, &done)?;
         progress.begin(Step::Counting, chunks);

@@ -19,7 +19,7 @@ use linemate_replay::Fate;
 
 use crate::error::SessionError;
 use crate::ownership::Ownership;
-use crate::progress::{self, Progress};
+use crate::progress::{self, Progress, StepParts};
 use crate::recorded::recorded_cpus;
 use crate::rounds::{Cutter, Rounds};
 use crate::steps;
@@ -82,9 +82,11 @@ pub fn make(named: &Named<'_>, line: LineSize) -> Result<Stream, SessionError> {
     let mut packer = Packer::new(cpus, named.rows, line);
     let mut rounds = Rounds::default();
     let accesses = named.tally.ledger().total();
-    named.progress.begin(progress::Step::Choosing, accesses);
+    named
+        .progress
+        .begin(progress::Step::Choosing, StepParts(accesses));
     steps::for_each(analysis.recording(), &name, |block| {
-        named.progress.advance(block.size() as u64);
+        named.progress.advance(block.size().into());
         cutter.take(block, &mut rounds)?;
         if rounds.size() >= BLOCK {
             packer.add(&rounds)?;

@@ -13,7 +13,7 @@ use linemate_layout::{EditSubject, parse_flags};
 use linemate_machine::{LineSize, Machine, find};
 use linemate_recording::{AccessKind, Recording};
 use linemate_session::Session;
-use linemate_session::progress::{Progress, Silent, Step};
+use linemate_session::progress::{Progress, Silent, Step, StepParts};
 use linemate_session::shelf::{Part, Shelf};
 use linemate_study::costs::{CostRun, costs};
 use linemate_study::{Run, Study};
@@ -271,11 +271,11 @@ fn an_outcome_is_kept_for_its_own_question() {
 struct Noted(Arc<Mutex<Vec<(Step, u64, u64)>>>);
 
 impl Progress for Noted {
-    fn begin(&self, step: Step, parts: u64) {
-        self.0.lock().unwrap().push((step, parts, 0));
+    fn begin(&self, step: Step, parts: StepParts) {
+        self.0.lock().unwrap().push((step, parts.0, 0));
     }
-    fn advance(&self, parts: u64) {
-        self.0.lock().unwrap().last_mut().unwrap().2 += parts;
+    fn advance(&self, parts: StepParts) {
+        self.0.lock().unwrap().last_mut().unwrap().2 += parts.0;
     }
 }
 

@@ -36,6 +36,13 @@ macro_rules! quantity {
                 $name(self.0.saturating_mul(times))
             }
 
+            /// As much for each of `count` things.
+            #[inline]
+            #[must_use]
+            pub fn times(self, count: usize) -> $name {
+                self * count as u64
+            }
+
             /// Without `other`; `None` if that is more.
             #[inline]
             pub fn checked_sub(self, other: $name) -> Option<$name> {
@@ -252,6 +259,7 @@ mod tests {
         assert_eq!(sum, Cycles(10));
         sum *= 3;
         assert_eq!(sum, Cycles(10) * 3);
+        assert_eq!(sum, Cycles(10).times(all.len()));
         assert_eq!(std::iter::empty::<Cycles>().sum::<Cycles>(), Cycles::ZERO);
     }
 

@@ -15,6 +15,8 @@
 //!              c─c─c─c           │
 //! ```
 
+use linemate_recording::Cycles;
+
 use crate::rounds::schedule::Schedule;
 use crate::rounds::slices::SliceHead;
 
@@ -33,12 +35,12 @@ pub enum Interleaving {
 }
 
 impl Interleaving {
-    /// How many cycles after the round's start the slice with number `runner` starts, given its
-    /// length `span` in instructions and that of the round's longest slice.
+    /// How long after the round's start the slice with number `runner` starts, given its length
+    /// `span` in instructions and that of the round's longest slice.
     #[inline]
-    pub fn start(self, round: u64, runner: u64, longest: u32, span: u32) -> u64 {
+    pub fn start(self, round: u64, runner: u64, longest: u32, span: u32) -> Cycles {
         match self {
-            Interleaving::Aligned => 0,
+            Interleaving::Aligned => Cycles::ZERO,
             Interleaving::Seeded(seed) => {
                 let room = u64::from(longest.saturating_sub(span)) + u64::from(longest) / 8;
                 // A function of seed, round and slice, not a generator: an edit that removes
@@ -46,7 +48,7 @@ impl Interleaving {
                 // compares two replays under the same starts.
                 let random = mix(seed ^ mix(round) ^ mix(runner << 32));
                 // The bias of the remainder is at most 2^-30: room has 34 bits at most.
-                random % (room * CYCLES_PER_INSTRUCTION + 1)
+                Cycles(random % (room * CYCLES_PER_INSTRUCTION + 1))
             }
         }
     }
@@ -184,7 +186,7 @@ impl Interleaver {
                     .interleaving
                     .start(self.rounds, number, longest, slice.head.span);
                 let runner = Runner {
-                    shift: self.now + late,
+                    shift: self.now + late.0,
                     next: slice.begin,
                     end: slice.end,
                     slice: index as u32,
@@ -219,8 +221,9 @@ impl Runner {
     }
 }
 
-/// SplitMix64's finaliser: every input bit moves every output bit.
-pub(crate) fn mix(value: u64) -> u64 {
+/// SplitMix64's finaliser (Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
+/// OOPSLA 2014): every input bit moves every output bit.
+pub fn mix(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
