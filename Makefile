@@ -14,7 +14,7 @@ WORKLOAD_CFLAGS := -std=gnu11 -O2 -Wall -Wextra -Werror -pthread
 workload_sources := $(wildcard workloads/*.c workloads/subsystems/*.c)
 workload_binaries := $(patsubst %.c,target/workloads/%,$(notdir $(workload_sources)))
 
-.PHONY: help setup build workloads pages install uninstall deb dist demo demo-program demo-known page test-page test test-sweep test-python test-spark test-killed test-slurm test-regression fresh lint figures bench cases check-findings sweep \
+.PHONY: help setup build workloads pages install uninstall deb dist site demo demo-program demo-known page test-page test test-sweep test-python test-spark test-killed test-slurm test-regression fresh lint figures bench cases check-findings sweep \
 	hardware survey sweep-report mutants fuzz clean clean-cache
 
 help: ## this list
@@ -55,6 +55,12 @@ dist: ## the source archive, what it depends on and checksums, in target/dist; t
 
 uninstall: ## remove what `make install` put there
 	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/install.sh uninstall
+
+site: ## the documents as a site in target/site/html, with a search and the pages that demos have left; reads without a network
+	@scripts/setup.sh site
+	@scripts/site.py stage target/site/source $(wildcard linemate.html known.html)
+	@target/site-venv/bin/sphinx-build -q -W --keep-going -j auto -b html -d target/site/doctrees target/site/source target/site/html
+	@scripts/site.py check target/site/html
 
 demo: ## record Debian's 6.12 kernel under a scheduling workload, show which fields of struct rq are hot
 	@scripts/setup-beside.sh demo $(MAKE) --no-print-directory build

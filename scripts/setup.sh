@@ -2,7 +2,7 @@
 # Brings this machine to the point where `make demo` and `make test` run, and does nothing if
 # nothing is missing.
 #
-#   scripts/setup.sh [build|demo|test|cases|patches|lint|fuzz|page|sweep|deb|packages [GOAL]]
+#   scripts/setup.sh [build|demo|test|cases|patches|lint|fuzz|page|sweep|deb|site|packages [GOAL]]
 #
 #   build     what compiles this project: a C compiler and cargo
 #   demo      (default) tools, QEMU and the 6.12 kernel image
@@ -14,6 +14,7 @@
 #   page      what builds and tests the page of --html: the same as build, Node, npm and Chromium
 #   sweep     what runs a sweep and reads its tables: the same as demo, Snakemake, and Python's packages of sweep/requirements.txt and python/requirements.txt in target/sweep-venv
 #   deb       what builds the Debian package: the same as build, debhelper and Python
+#   site      what makes the site: the same as build, and Python's packages of scripts/lib/site.txt in target/site-venv
 #   packages [GOAL]  everything of GOAL (default: test) that needs root and nothing that lands in a home folder
 #
 # Packages come from this machine's own apt sources. Kernel images are downloaded and unpacked into
@@ -95,6 +96,11 @@ find_missing() {
 		;;
 	fuzz)
 		want_command c++ g++
+		return
+		;;
+	site)
+		want_command python3 python3
+		python3 -c 'import ensurepip, venv' 2>/dev/null || want python3-venv
 		return
 		;;
 	deb)
@@ -288,12 +294,12 @@ main() {
 	packages_of=$goal
 	[ "$goal" != packages ] || packages_of=${2:-test}
 	case $goal in
-	build | demo | test | cases | patches | lint | fuzz | page | sweep | deb | packages) ;;
-	*) die "unknown goal '$goal': use build, demo, test, cases, patches, lint, fuzz, page, sweep, deb or packages" ;;
+	build | demo | test | cases | patches | lint | fuzz | page | sweep | deb | site | packages) ;;
+	*) die "unknown goal '$goal': use build, demo, test, cases, patches, lint, fuzz, page, sweep, deb, site or packages" ;;
 	esac
 	case $packages_of in
-	build | demo | test | cases | patches | lint | fuzz | page | sweep | deb) ;;
-	*) die "unknown goal '$packages_of' of packages: use build, demo, test, cases, patches, lint, fuzz, page, sweep or deb" ;;
+	build | demo | test | cases | patches | lint | fuzz | page | sweep | deb | site) ;;
+	*) die "unknown goal '$packages_of' of packages: use build, demo, test, cases, patches, lint, fuzz, page, sweep, deb or site" ;;
 	esac
 	[ "$(uname -s)/$(uname -m)" = Linux/x86_64 ] || die "this is $(uname -s)/$(uname -m): linemate records on Linux/x86_64 only"
 
@@ -302,6 +308,10 @@ main() {
 	[ "$goal" = packages ] || ensure_cargo
 	case $packages_of in
 	build | lint | fuzz | page | deb) return ;;
+	site)
+		[ "$goal" = packages ] || ensure_venv "$here/../target/site-venv" ../scripts/lib/site.txt
+		return
+		;;
 	esac
 
 	local fault
