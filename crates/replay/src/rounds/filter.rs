@@ -123,11 +123,9 @@ impl Users {
     }
 }
 
-/// The line that a CPU used last in a set.
+/// The line that a CPU used last in a set, apart from its tag.
 #[derive(Clone, Copy, Debug, Default)]
 struct Recent {
-    /// The line, and whether clones share it, as combined by [`tag`], plus 1; 0: not known.
-    tag: u64,
     touched: u64,
     written: u64,
     /// Whether the CPU alone has it, and has written it.
@@ -137,9 +135,64 @@ struct Recent {
     carrier: Option<(u64, u32)>,
 }
 
-/// Lines are distinguished from the same lines of cloned memory: clones use others there.
+/// Lines are distinguished from the same lines of cloned memory: clones use others there. Plus 1,
+/// so that 0 is not a line.
 fn tag(line: Line, sharing: Sharing) -> u64 {
     (line << 1 | u64::from(sharing == Sharing::Shared)) + 1
+}
+
+/// Who touches which line in a round.
+#[derive(Debug)]
+struct RoundUsers {
+    users: FxHashMap<Line, Users>,
+    /// By a hash of the line's pair: whether `users` may have one of its lines. Most lines that
+    /// CPUs used last are in no other CPU's round, and hundreds of CPUs remember tens of thousands:
+    /// a look-up in `users` for each of them would be most of a round's work.
+    pairs: Vec<u64>,
+}
+
+/// Places of [`RoundUsers::pairs`], as a power of two: 8 KB, part of an L1.
+const PAIR_BITS: u32 = 16;
+
+impl RoundUsers {
+    fn new() -> RoundUsers {
+        RoundUsers {
+            users: FxHashMap::default(),
+            pairs: vec![0; 1 << (PAIR_BITS - 6)],
+        }
+    }
+
+    fn clear(&mut self) {
+        self.users.clear();
+        self.pairs.fill(0);
+    }
+
+    /// The word of the pair in `pairs`, and its bit there.
+    fn place(line: Line) -> (usize, u64) {
+        // The high bits of the product with 2^64 over the golden ratio, as in `handover`.
+        let hash = (line >> 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - PAIR_BITS);
+        ((hash >> 6) as usize, 1 << (hash & 63))
+    }
+
+    fn add(&mut self, line: Line, access: &Seen, writes: bool) {
+        let (word, bit) = RoundUsers::place(line);
+        self.pairs[word] |= bit;
+        let users = self.users.entry(line);
+        let users = users.or_insert_with(|| Users::new(access.cpu));
+        users.add(access.cpu, access.sharing, writes);
+    }
+
+    /// Whether anybody may have touched the line, or its pair's other line.
+    #[inline]
+    fn may_have_pair(&self, line: Line) -> bool {
+        let (word, bit) = RoundUsers::place(line);
+        self.pairs[word] & bit != 0
+    }
+
+    #[inline]
+    fn of(&self, line: Line) -> Option<&Users> {
+        self.users.get(&line)
+    }
 }
 
 /// Goes through a recording, round by round.
@@ -148,11 +201,16 @@ pub struct Filter {
     line: LineSize,
     sets: usize,
     round: u64,
-    /// By CPU, then set.
+    /// By CPU, then set: the line that was used last, as its [`tag`]; 0: not known. Apart from the
+    /// rest, because the end of each round looks at all of them.
+    tags: Vec<u64>,
+    /// The same lines' rest.
     recent: Vec<Recent>,
-    users: FxHashMap<Line, Users>,
+    users: RoundUsers,
     /// By CPU and set: a tag that `users` already has in this round, and whether as written.
     known: Vec<(u64, bool)>,
+    /// The places in `known` that have one.
+    known_at: Vec<u32>,
 }
 
 impl Filter {
@@ -163,9 +221,11 @@ impl Filter {
             line,
             sets,
             round: 0,
+            tags: vec![0; cpus * sets],
             recent: vec![Recent::default(); cpus * sets],
-            users: FxHashMap::default(),
+            users: RoundUsers::new(),
             known: vec![(0, false); cpus * sets],
+            known_at: Vec::new(),
         }
     }
 
@@ -190,7 +250,10 @@ impl Filter {
     /// Who touches what in the round.
     fn survey(&mut self, accesses: &[Seen]) {
         self.users.clear();
-        self.known.fill((0, false));
+        // Only those: a round of a few CPUs must not pay for all that were recorded.
+        for at in self.known_at.drain(..) {
+            self.known[at as usize] = (0, false);
+        }
         for access in accesses {
             let span = span(access.addr.0, access.size, self.line);
             let writes = access.kind != AccessKind::Load;
@@ -203,16 +266,17 @@ impl Filter {
 
     #[inline]
     fn note(&mut self, access: &Seen, line: Line, writes: bool) {
-        let cpu = access.cpu;
-        let (at, tag) = (self.at(cpu, line), tag(line, access.sharing));
+        let (at, tag) = (self.at(access.cpu, line), tag(line, access.sharing));
         let known = self.known[at];
         // Most accesses repeat the last one to their set: this saves the look-up in `users`.
         if known.0 == tag && (known.1 || !writes) {
             return;
         }
+        if known.0 == 0 {
+            self.known_at.push(at as u32);
+        }
         self.known[at] = (tag, writes);
-        let users = self.users.entry(line).or_insert_with(|| Users::new(cpu));
-        users.add(cpu, access.sharing, writes);
+        self.users.add(line, access, writes);
     }
 
     #[inline]
@@ -224,11 +288,12 @@ impl Filter {
             let second = self.at(access.cpu, rest(&span, self.line).line);
             // Nothing known here says which of its two lines is used last in its set, so both are
             // forgotten; the next access to either stays.
-            self.recent[at] = Recent::default();
-            self.recent[second] = Recent::default();
+            self.tags[at] = 0;
+            self.tags[second] = 0;
             return keep(index, kept);
         }
-        let leaves = self.recent[at].tag == tag && self.may_leave(access, &span, at);
+        let same = self.tags[at] == tag;
+        let leaves = same && self.may_leave(access, &span, at);
         let writes = access.kind != AccessKind::Load;
         let round = self.round;
         let recent = &mut self.recent[at];
@@ -257,11 +322,9 @@ impl Filter {
         }
         // Another line is the most recently used now; about the former nothing is known any more,
         // whether it is still in L1 or not.
-        if recent.tag != tag {
-            *recent = Recent {
-                tag,
-                ..Recent::default()
-            };
+        if !same {
+            self.tags[at] = tag;
+            *recent = Recent::default();
         }
         recent.touched |= span.words;
         if writes {
@@ -276,7 +339,7 @@ impl Filter {
     /// needs.
     #[inline]
     fn may_leave(&self, access: &Seen, span: &Span, at: usize) -> bool {
-        let users = |line: Line| self.users.get(&line);
+        let users = |line: Line| self.users.of(line);
         match access.kind {
             AccessKind::Load => {
                 // Other readers do no harm: E becomes S, which a load does not notice.
@@ -297,20 +360,30 @@ impl Filter {
 
     /// What others took away in the round, at whatever time.
     fn end_round(&mut self) {
-        for (cpu, recents) in (0u16..).map(CpuId).zip(self.recent.chunks_mut(self.sets)) {
-            for recent in recents.iter_mut().filter(|recent| recent.tag != 0) {
-                let line = (recent.tag - 1) >> 1;
-                let users = |line: Line| self.users.get(&line);
-                // The interleaving decides whether before or after this CPU's last access, so the
-                // line counts as taken away.
-                if users(line).is_some_and(|users| users.writer_other_than(cpu)) {
-                    *recent = Recent::default();
-                } else if recent.owned {
-                    let mut touched = [line, line ^ 1].into_iter().filter_map(users);
-                    if touched.any(|users| users.other_than(cpu)) {
-                        recent.owned = false;
-                        recent.written = 0;
-                    }
+        let users = &self.users;
+        for (at, tag) in self.tags.iter_mut().enumerate() {
+            let Some(line) = tag.checked_sub(1).map(|tag| tag >> 1) else {
+                continue;
+            };
+            if !users.may_have_pair(line) {
+                continue;
+            }
+            let cpu = CpuId((at / self.sets) as u16);
+            let recent = &mut self.recent[at];
+            // The interleaving decides whether before or after this CPU's last access, so the line
+            // counts as taken away.
+            if users
+                .of(line)
+                .is_some_and(|users| users.writer_other_than(cpu))
+            {
+                *tag = 0;
+            } else if recent.owned {
+                let mut touched = [line, line ^ 1]
+                    .into_iter()
+                    .filter_map(|line| users.of(line));
+                if touched.any(|users| users.other_than(cpu)) {
+                    recent.owned = false;
+                    recent.written = 0;
                 }
             }
         }
