@@ -12,9 +12,8 @@ use crate::names::Names;
 use crate::subjects::Subject;
 use crate::tally::Tally;
 use crate::times::{TimeCounter, Times};
-
-/// Accesses to an object, by CPU.
-pub type Users = Vec<u32>;
+use crate::users::UserCounter;
+pub use crate::users::Users;
 
 /// The objects of types, and programs' variables and blocks without one: by [`crate::SubjectId`],
 /// then the first byte of the type in the object, with their users. Addresses identify objects: one
@@ -52,18 +51,9 @@ impl Counted {
         self.objects.resize(subjects, BTreeMap::new());
         for (mine, theirs) in self.objects.iter_mut().zip(other.objects) {
             for (base, users) in theirs {
-                add(mine.entry(base).or_default(), &users);
+                mine.entry(base).or_default().merge(&users);
             }
         }
-    }
-}
-
-fn add(sum: &mut Users, part: &[u32]) {
-    if sum.len() < part.len() {
-        sum.resize(part.len(), 0);
-    }
-    for (sum, part) in sum.iter_mut().zip(part) {
-        *sum = sum.saturating_add(*part);
     }
 }
 
@@ -72,7 +62,7 @@ pub(crate) struct Counter<'n> {
     names: &'n Names,
     tally: Tally,
     co_uses: CoUseCollector<'n>,
-    objects: Vec<FxHashMap<GuestAddr, Users>>,
+    objects: Vec<FxHashMap<GuestAddr, UserCounter>>,
     times: TimeCounter,
     calls: Vec<u64>,
     handovers: Handovers,
@@ -133,14 +123,17 @@ impl<'n> Counter<'n> {
             tally: self.tally,
             co_uses: self.co_uses.finish(),
             times: self.times.finish(),
-            objects: self
-                .objects
-                .into_iter()
-                .map(|objects| objects.into_iter().collect())
-                .collect(),
+            objects: self.objects.into_iter().map(finished).collect(),
             calls: self.calls,
         }
     }
+}
+
+fn finished(objects: FxHashMap<GuestAddr, UserCounter>) -> BTreeMap<GuestAddr, Users> {
+    let objects = objects.into_iter();
+    objects
+        .map(|(base, users)| (base, users.finish()))
+        .collect()
 }
 
 impl Visitor for Counter<'_> {
@@ -159,13 +152,7 @@ impl Visitor for Counter<'_> {
         }
         let base = access.addr.wrapping_sub(at.offset);
         let users = self.objects[subject].entry(base).or_default();
-        let cpu = usize::from(access.cpu.0);
-        if cpu >= users.len() {
-            users.resize(cpu + 1, 0);
-        }
-        // 32 bits per object and CPU keep this small; which CPU uses an object most does not change
-        // beyond four billion uses.
-        users[cpu] = users[cpu].saturating_add(1);
+        users.add(access.cpu);
     }
     fn call(&mut self, call: &Call) {
         if let Some(calls) = self.calls.get_mut(call.function.0 as usize) {

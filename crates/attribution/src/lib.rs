@@ -35,6 +35,7 @@ mod subjects;
 mod survey;
 pub mod tally;
 pub mod times;
+mod users;
 pub mod votes;
 
 pub use analysis::{Analysis, AnalysisError, AnalysisFacts, Directory, check};

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use linemate_attribution::counted::Users;
 use linemate_attribution::couse::By;
 use linemate_attribution::tally::{CpuCount, Key};
 use linemate_attribution::times::TimedPlace;
@@ -398,17 +399,9 @@ fn counts_do_not_depend_on_threads() {
     assert_eq!(one.tally.per_cpu(), expected);
     let silent = one.tally.rows().iter().map(|(_, c)| c.silent).sum::<u64>();
     assert_eq!(silent, 400);
-    let users: Vec<u32> = one
-        .objects
-        .iter()
-        .flat_map(|o| o.values().flatten())
-        .copied()
-        .collect();
-    assert_eq!(
-        users.iter().sum::<u32>(),
-        1600,
-        "each access to a typed object"
-    );
+    let users = one.objects.iter().flat_map(|objects| objects.values());
+    let uses: u64 = users.map(Users::total).sum();
+    assert_eq!(uses, 1600, "each access to a typed object");
     let rows = one.tally.rows().into_iter();
     let rows = rows.map(|(key, count)| (key, count.clone())).collect();
     let kept = Tally::of(analysis.subjects(), rows, one.tally.per_cpu().to_vec());

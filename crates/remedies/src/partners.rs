@@ -5,7 +5,7 @@ pub(crate) mod found;
 use linemate_answers::{Remedy, RemedyEffect, RemedyKind, Trial};
 use linemate_experiment::scene::TypePair;
 use linemate_layout::{Edit, EditFile, Position, Section, Statement};
-use linemate_recording::GuestAddr;
+use linemate_recording::{CpuId, GuestAddr};
 use linemate_types::{Type, TypeId, TypeModel};
 
 use self::found::Answer;
@@ -113,13 +113,12 @@ fn of_one_cpu(context: &Context<'_>, answer: &Answer) -> usize {
 }
 
 /// The CPU that makes more than half of the accesses to an object.
-fn main_user(context: &Context<'_>, ids: &[TypeId], base: u64) -> Option<usize> {
+fn main_user(context: &Context<'_>, ids: &[TypeId], base: u64) -> Option<CpuId> {
     let subjects = context.scene.types.iter().zip(context.scene.objects);
     let users = subjects
         .filter(|(id, _)| id.is_some_and(|id| ids.contains(&id)))
         .find_map(|(_, objects)| objects.get(&GuestAddr(base)))?;
-    let total: u64 = users.iter().map(|count| u64::from(*count)).sum();
-    users.iter().position(|count| 2 * u64::from(*count) > total)
+    users.majority()
 }
 
 /// Fields that point to objects of the two types, directly or through an array; most loaded first.

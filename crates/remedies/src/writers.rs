@@ -185,9 +185,8 @@ fn has_several_users(context: &Context<'_>, ty: TypeIndex) -> bool {
     let of_type = of_type.filter(|(subject, _)| subject.ty == Some(ty));
     let (mut all, mut others) = (0, 0);
     for users in of_type.flat_map(|(_, objects)| objects.values()) {
-        let sum: u64 = users.iter().map(|count| u64::from(*count)).sum();
-        all += sum;
-        others += sum - u64::from(users.iter().copied().max().unwrap_or(0));
+        all += users.total();
+        others += users.total() - users.most();
     }
     others.saturating_mul(RARE_PART) >= all
 }

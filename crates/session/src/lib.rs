@@ -24,7 +24,6 @@ pub mod stream;
 
 pub use error::SessionError;
 pub use event::EventError;
-pub use ownership::majority;
 pub use recorded::recorded_cpus;
 pub use session::Session;
 pub use shelf::Shelf;

@@ -162,7 +162,7 @@ fn of_subject(
         // The kernel's own objects, of which there are fewer than CPUs, are one for all; what one
         // CPU mostly uses belongs to that CPU.
         Bucket::Field if !subject.percpu && !plenty => {
-            let own = |(base, users): (&GuestAddr, &Users)| majority(users).map(|_| *base);
+            let own = |(base, users): (&GuestAddr, &Users)| users.majority().map(|_| *base);
             SubjectSharing::ByObject(objects.iter().filter_map(own).collect())
         }
         Bucket::PercpuTyped | Bucket::PercpuNamed | Bucket::UnknownPercpu => SubjectSharing::PerCpu,
@@ -182,16 +182,6 @@ fn first_idle(analysis: &Analysis<'_>) -> [Range<GuestAddr>; 2] {
         let end = start.saturating_add(if start == 0 { 0 } else { bytes.0 });
         GuestAddr(start)..GuestAddr(end)
     })
-}
-
-/// The CPU that makes more than half of the accesses, if any.
-pub fn majority(users: &[u32]) -> Option<CpuId> {
-    let total: u64 = users.iter().map(|count| u64::from(*count)).sum();
-    let most = users
-        .iter()
-        // More than half, so at most one CPU qualifies.
-        .position(|count| 2 * u64::from(*count) > total)?;
-    u16::try_from(most).ok().map(CpuId)
 }
 
 /// By subject: the model's type for its type.

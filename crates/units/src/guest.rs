@@ -47,7 +47,7 @@ impl GuestAddr {
 pub struct ElfAddr(pub u64);
 
 /// A guest CPU, counted from 0 as QEMU and the guest do.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct CpuId(pub u16);
 
 impl fmt::Debug for GuestAddr {

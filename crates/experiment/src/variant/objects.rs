@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use linemate_answers::Paired;
+use linemate_attribution::counted::Users;
 use linemate_layout::plan::{ObjectRule, Plan};
 use linemate_recording::{Accesses, CpuId, GuestAddr};
-use linemate_session::ownership::majority;
 use linemate_types::{ByteAlign, TypeId, TypeModel};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -163,7 +163,7 @@ fn owned(scene: &Scene<'_>, ids: &[TypeId]) -> Vec<Owned> {
     let objects = subjects_of(scene, ids).flat_map(|subject| &scene.objects[subject]);
     let owned = objects.filter_map(|(base, users)| {
         Some(Owned {
-            owner: majority(users)?,
+            owner: users.majority()?,
             base: *base,
         })
     });
@@ -191,7 +191,7 @@ fn pair_up(scene: &Scene<'_>, types: &TypePair) -> Vec<ObjectPair> {
         taken_b.insert(second);
         let users = subjects_of(scene, &types.first).find_map(|s| scene.objects[s].get(&first));
         pairs.push(ObjectPair {
-            owner: users.and_then(|users| majority(users)),
+            owner: users.and_then(Users::majority),
             first,
             second,
         });

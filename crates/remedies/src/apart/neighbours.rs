@@ -95,7 +95,7 @@ impl Neighbours {
                     what,
                     // An object that no CPU mostly uses is shared itself: separating it from its
                     // neighbour does not end its own contention.
-                    cpu: linemate_session::majority(users)?,
+                    cpu: users.majority()?,
                     allocated,
                 })
             }));

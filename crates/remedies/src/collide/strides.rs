@@ -96,7 +96,7 @@ fn owned(
             continue;
         }
         for (base, users) in objects {
-            if let Some(cpu) = linemate_session::majority(users) {
+            if let Some(cpu) = users.majority() {
                 owned.entry((ty, cpu)).or_default().push(*base);
             }
         }
