@@ -8,7 +8,7 @@
 //! Results do not depend on the number of threads. Memory is bounded by what is stored (objects,
 //! rows), not by the recording's length.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use linemate_dwarf::demangled;
 use linemate_programs::{Programs, ProgramsError};
@@ -64,7 +64,7 @@ pub struct Analysis<'r> {
     recording: &'r Recording,
     head: Head,
     directory: Directory,
-    names: OnceLock<Names>,
+    names: Mutex<Option<Arc<Names>>>,
 }
 
 /// What a recording's accesses can be counted for.
@@ -229,7 +229,7 @@ impl<'r> Analysis<'r> {
         let mut analysis = Analysis::known(recording, Directory::default())?;
         let (names, directory) = analysis.first_pass(done)?;
         analysis.directory = directory;
-        analysis.names = OnceLock::from(names);
+        analysis.names = Mutex::new(Some(Arc::new(names)));
         Ok(analysis)
     }
 
@@ -246,7 +246,7 @@ impl<'r> Analysis<'r> {
             recording,
             head: Head::read(recording)?,
             directory,
-            names: OnceLock::new(),
+            names: Mutex::new(None),
         })
     }
 
@@ -364,12 +364,20 @@ impl<'r> Analysis<'r> {
     ///
     /// # Errors
     /// A damaged chunk.
-    pub fn names(&self) -> Result<&Names, RecordingError> {
-        if let Some(names) = self.names.get() {
-            return Ok(names);
+    pub fn names(&self) -> Result<Arc<Names>, RecordingError> {
+        // Names are set whole, so a thread that panicked left none or all.
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(names) = &*names {
+            return Ok(Arc::clone(names));
         }
-        let (names, _) = self.first_pass(&|_| ())?;
-        Ok(self.names.get_or_init(|| names))
+        let (found, _) = self.first_pass(&|_| ())?;
+        Ok(Arc::clone(names.insert(Arc::new(found))))
+    }
+
+    /// Gives the names' memory back; the next call of [`Analysis::names`] does a pass again.
+    pub fn forget_names(&self) {
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        *names = None;
     }
 
     /// The second pass: counts every access.
@@ -392,7 +400,7 @@ impl<'r> Analysis<'r> {
         let fields = FieldTables::new(self.model(), self.schema(), self.subjects());
         let grid = self.recording.time_grid();
         let functions = self.recording.functions().functions.len();
-        let make = || Counter::new(names, &fields, grid, functions);
+        let make = || Counter::new(&names, &fields, grid, functions);
         let parts = visit_chunks(self.recording, make, Counter::start_chunk, done)?;
         let mut sum = Counted::default();
         for part in parts {

@@ -83,7 +83,7 @@ impl Touched {
         let names = analysis.names()?;
         let make = || Reader {
             analysis,
-            names,
+            names: &names,
             touched: Touched::default(),
         };
         let readers = visit_chunks(analysis.recording(), make, |_| (), &|_| ())?;

@@ -40,6 +40,10 @@ use crate::variant::{Memory, Unedited, Variant};
 /// whole ones then.
 const SHARE_MAX: f64 = 0.3;
 
+/// The longest recording whose edits are replayed by what they change. A longer one's timelines, one for each interleaving, would take more
+/// memory than the replays: those of 44 million accesses of 8 CPUs and the accesses that are followed are kept in 24 MB, packed.
+const ACCESSES_MAX: Accesses = Accesses(500_000_000);
+
 /// By which share of their time slices may be early or late: beyond it, a variant is replayed whole. Interleavings start slices up to an
 /// eighth of the round's longest late ([`linemate_replay::Interleaving`]) and are averaged over; less than half of that is taken.
 const DRIFT_MAX: f64 = 0.05;
@@ -220,7 +224,10 @@ impl<'a> Experiment<'a> {
             && machine.l2_streamer.is_none()
             && machine.l1_stride.is_none();
         let plain = !self.conditions.exact && !self.conditions.cold && self.cpus.copies == 1;
-        let whole = self.whole || self.lines || self.under.is_some() || self.filter().is_none();
+        // By the recording alone: how much memory there is must not decide how a figure is found.
+        let long = self.scene.accesses > ACCESSES_MAX;
+        let whole =
+            self.whole || long || self.lines || self.under.is_some() || self.filter().is_none();
         if !by_line || !plain || whole || edited.is_empty() {
             return None;
         }
@@ -298,12 +305,15 @@ impl<'a> Experiment<'a> {
         let Some(warm) = difference.warm.as_ref().filter(|_| difference.grown) else {
             return;
         };
+        let Some(followed) = warm.followed.bytes() else {
+            return;
+        };
         let seeds = difference
             .baselines
             .iter()
             .map(|(seed, baseline)| (*seed, (&*baseline.timeline, baseline.partial.as_ref())));
         let kept = KeptOf {
-            followed: warm.followed.bytes(),
+            followed,
             filling: &warm.timeline,
             seeds: seeds.collect(),
         };

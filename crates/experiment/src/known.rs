@@ -61,6 +61,18 @@ impl<'s> KnownOutcomes<'s> {
         }
     }
 
+    /// Keeps one that was not known; gives it back.
+    pub(crate) fn keep_with(mut self, seed: Seed, outcome: Outcome) -> Outcome {
+        if self.part.is_none() || self.outcomes.len() >= OUTCOMES_MAX {
+            return outcome;
+        }
+        // Moved in and out, not copied: with the view of lines it can have hundreds of megabytes.
+        self.outcomes.insert(seed, outcome);
+        self.grown = true;
+        self.keep();
+        self.outcomes.remove(&seed).unwrap_or_default()
+    }
+
     /// Keeps what is new for the next question.
     pub(crate) fn keep(&self) {
         let Some(part) = self.part.filter(|_| self.grown) else {

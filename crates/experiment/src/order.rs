@@ -49,7 +49,7 @@ pub(crate) fn find(
     let names = analysis.names()?;
     let places = Places::new(&watch.chases, analysis, types);
     let make = || Watcher {
-        names,
+        names: &names,
         sides: &sides,
         places: &places,
         follower: Follower::default(),

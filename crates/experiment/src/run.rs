@@ -264,7 +264,7 @@ impl<'a> Experiment<'a> {
     /// # Errors
     /// As [`Experiment::run`].
     pub fn as_recorded(&self, seed: Seed) -> Result<Outcome, ExperimentError> {
-        let mut known = KnownOutcomes::of(self, Unedited::AsRecorded);
+        let known = KnownOutcomes::of(self, Unedited::AsRecorded);
         if let Some(outcome) = known.get(seed) {
             return Ok(outcome.clone());
         }
@@ -273,9 +273,7 @@ impl<'a> Experiment<'a> {
         let mut runner = self.one(&supply, &variant, seed)?;
         let left_out = self.feed(std::slice::from_mut(&mut runner), &supply, 1)?;
         let outcome = self.finish(runner.replayed(&left_out)?, seed)?;
-        known.add(seed, &outcome);
-        known.keep();
-        Ok(outcome)
+        Ok(known.keep_with(seed, outcome))
     }
 
     /// Replays every access of the recorded layout on as many CPUs as were recorded, each counted
@@ -303,7 +301,7 @@ impl<'a> Experiment<'a> {
         let mut replay = self.one(&supply, &variant, seed)?.replay;
         let analysis = self.scene.session.analysis();
         let names = analysis.names()?;
-        let name = |access: &Access| self.scene.step(names, access);
+        let name = |access: &Access| self.scene.step(&names, access);
         let progress = self.scene.session.progress();
         progress.begin(progress::Step::Replaying, self.scene.accesses.into());
         steps::for_each(analysis.recording(), &name, |block| {
@@ -364,6 +362,9 @@ impl<'a> Experiment<'a> {
         };
         let replay = Replay::new(self.machine, &config, AsRecorded, NoClones)?;
         let mut replay = replay.with_times(self.scene.session.time_grid());
+        if interleaving == FILLING {
+            replay = replay.with_warm_up();
+        }
         if self.machine.overlap.is_some() {
             replay = replay.with_overlap(self.machine, self.scene.session.dependences());
         }
@@ -507,7 +508,7 @@ impl<'a> Experiment<'a> {
         let names = analysis.names()?;
         let marker = self.under.map(|under| UnderMarker::new(under, self.scene));
         let name = |access: &Access| {
-            let step = self.scene.step(names, access);
+            let step = self.scene.step(&names, access);
             match &marker {
                 Some(marker) => marker.mark(step),
                 None => step,

@@ -11,7 +11,7 @@ mod sound;
 use std::time::SystemTime;
 
 use linemate_guest::cache_folder;
-use linemate_recording::Recording;
+use linemate_recording::{Recording, Source};
 use linemate_session::progress::{Progress, Step, StepParts};
 use linemate_session::shelf::{Nothing, Part, Shelf};
 
@@ -110,6 +110,11 @@ struct Kept(Folder);
 impl Shelf for Kept {
     fn load(&self, part: Part) -> Option<Vec<u8>> {
         self.0.load(&part.to_string())
+    }
+
+    fn open(&self, part: Part) -> Option<Box<dyn Source>> {
+        let content = self.0.open(&part.to_string())?;
+        Some(Box::new(content))
     }
 
     fn store(&self, part: Part, bytes: &[u8]) {

@@ -119,7 +119,7 @@ fn named(data: &str, objects: &[Told]) -> [Share; 4] {
             .place(access.pc)
             .is_some_and(|(file, _)| files.files()[file as usize].path.ends_with("/oracle"));
         if own {
-            never_on_a_stack(&analysis, names, &access);
+            never_on_a_stack(&analysis, &names, &access);
         }
         let object = objects
             .iter()

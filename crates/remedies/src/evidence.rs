@@ -45,7 +45,7 @@ impl Evidence {
         bitmaps: &Bitmaps,
     ) -> Result<Evidence, RecordingError> {
         let names = analysis.names()?;
-        let make = || Collector::new(names, bitmaps);
+        let make = || Collector::new(&names, bitmaps);
         // Windows end with their chunk: otherwise sums would depend on which thread took which.
         let begin = |collector: &mut Collector<'_>| collector.cpus.clear();
         let parts = visit_chunks(analysis.recording(), make, begin, &|_| ())?;

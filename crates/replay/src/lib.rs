@@ -44,6 +44,7 @@
 mod accounts;
 mod cache;
 mod difference;
+mod numbers;
 mod rounds;
 mod scale;
 mod size;

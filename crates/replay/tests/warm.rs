@@ -95,6 +95,20 @@ fn every_turn_of_a_word_counts() {
     );
 }
 
+/// What lines hold is not examined in a warm-up, and nothing of it is missing afterwards.
+#[test]
+fn a_warm_up_that_examines_no_lines_leaves_the_same() {
+    let machine = machine(&[]);
+    let accesses = [turns(100), walk(40)].concat();
+    let mut replay = replay(&machine, 2).with_warm_up();
+    push(&mut replay, &accesses);
+    replay.begin_counting(Interleaving::Seeded(1));
+    push(&mut replay, &accesses);
+    let found = replay.finish().0;
+    assert!(!found.lines.is_empty() && !found.transfers.pairs.is_empty());
+    assert_eq!(found, warm(&machine, 2, &accesses));
+}
+
 /// A miss whose class is open at the end of the warm-up belongs to the warm-up.
 #[test]
 fn a_miss_before_counting_is_not_counted_after() {

@@ -10,7 +10,7 @@ use linemate_attribution::times::Times;
 use linemate_attribution::{Analysis, AnalysisError, Counted, Directory, Tally};
 use linemate_growth::Growth;
 use linemate_machine::LineSize;
-use linemate_recording::{Recording, TimeGrid};
+use linemate_recording::{Accesses, Recording, TimeGrid};
 use linemate_replay::Dependences;
 use linemate_types::kernel_image::CodeSection;
 use serde::{Deserialize, Serialize};
@@ -37,6 +37,10 @@ pub struct Session<'r> {
     code: Option<Code>,
     growth: Option<Growth>,
 }
+
+/// The longest recording whose names stay in memory once replays can do without: those of a longer
+/// one take as much as the replays, and few questions need them again.
+const NAMES_KEPT: Accesses = Accesses(500_000_000);
 
 /// The recorded kernel's machine code.
 struct Code {
@@ -272,13 +276,19 @@ impl<'r> Session<'r> {
             return Ok(stream);
         }
         let part = Part::Stream(line);
-        let kept = self.shelf.load(part);
-        let stream = match kept.and_then(|bytes| Stream::read(bytes, self.rows.len())) {
+        let kept = || Stream::open(self.shelf.open(part)?, self.rows.len());
+        let stream = match kept() {
             Some(stream) => stream,
             None => {
                 let stream = stream::make(&self.named()?, line)?;
-                self.shelf.store(part, stream.bytes());
-                stream
+                if let Some(bytes) = stream.bytes() {
+                    self.shelf.store(part, bytes);
+                }
+                if self.counted.tally.ledger().total() > NAMES_KEPT.0 {
+                    self.analysis.forget_names();
+                }
+                // Where it is stored, it need not stay in memory as well.
+                kept().unwrap_or(stream)
             }
         };
         // Two threads may have made one each: the first stays, and both are the same bytes.

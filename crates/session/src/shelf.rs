@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::Read;
 
 use linemate_machine::LineSize;
+use linemate_recording::Source;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -55,6 +56,10 @@ impl fmt::Display for Part {
 pub trait Shelf: Send + Sync {
     /// What was stored, if anything.
     fn load(&self, part: Part) -> Option<Vec<u8>>;
+    /// The same, unread as far as the shelf can: to be read in pieces.
+    fn open(&self, part: Part) -> Option<Box<dyn Source>> {
+        Some(Box::new(self.load(part)?))
+    }
     /// Keeps it for later.
     fn store(&self, part: Part, bytes: &[u8]);
 }
@@ -72,8 +77,10 @@ impl Shelf for Nothing {
 
 /// The bytes to keep of something; `None` if it cannot be written.
 pub fn pack(content: &impl Serialize) -> Option<Vec<u8>> {
-    let bytes = postcard::to_stdvec(content).ok()?;
-    zstd::stream::encode_all(bytes.as_slice(), LEVEL).ok()
+    // Through the encoder, so that what is packed is not in memory a second time.
+    let encoder = zstd::stream::Encoder::new(Vec::new(), LEVEL).ok()?;
+    let encoder = postcard::to_io(content, encoder).ok()?;
+    encoder.finish().ok()
 }
 
 /// What was kept; `None` if these are not its bytes.

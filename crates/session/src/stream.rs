@@ -75,7 +75,7 @@ pub fn make(named: &Named<'_>, line: LineSize) -> Result<Stream, SessionError> {
     } = *named;
     let cpus = recorded_cpus(analysis)?;
     let names = analysis.names()?;
-    let name = |access: &Access| ownership.step(names, access);
+    let name = |access: &Access| ownership.step(&names, access);
     let typed = ownership.typed();
     // Everything with a type stays, because which types an edit will move is not known yet.
     let mut cutter = Cutter::new(cpus, Some(line), &typed);

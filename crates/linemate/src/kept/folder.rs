@@ -1,14 +1,15 @@
 //! The cached files of one recording.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use linemate_files::{open_file, private_folder};
+use linemate_recording::Source;
 use tempfile::NamedTempFile;
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::{ANALYSIS, say};
 use crate::output;
@@ -74,7 +75,8 @@ impl Folder {
         head
     }
 
-    fn read(&self, key: &str, path: &Path) -> Result<Vec<u8>, Unusable> {
+    /// The content of the file, complete and unchanged.
+    fn open_content(&self, key: &str, path: &Path) -> Result<Content, Unusable> {
         let mut file = open_file(path)?;
         let mut head = vec![0; self.head(key, 0).len()];
         match file.read_exact(&mut head) {
@@ -83,15 +85,16 @@ impl Folder {
             }
             read => read?,
         }
-        let mut content = Vec::new();
-        Read::by_ref(&mut file)
-            .take(BYTES_MAX)
-            .read_to_end(&mut content)?;
-        if head != self.head(key, xxh3_64(&content)) {
+        let content = Content {
+            start: head.len() as u64,
+            end: file.metadata()?.len().min(head.len() as u64 + BYTES_MAX),
+            file,
+        };
+        if head != self.head(key, content.checksum()?) {
             return Err(Unusable::Damaged);
         }
         // The oldest go first: this one is young again. If its time cannot be set, it goes earlier.
-        let _ = file.set_modified(SystemTime::now());
+        let _ = content.file.set_modified(SystemTime::now());
         Ok(content)
     }
 
@@ -122,11 +125,19 @@ impl Folder {
 
     /// What was stored under this key, complete and unchanged.
     pub(super) fn load(&self, key: &str) -> Option<Vec<u8>> {
+        let content = self.open(key)?;
+        let mut bytes = vec![0; usize::try_from(content.length().ok()?).ok()?];
+        content.read_at(0, &mut bytes).ok()?;
+        Some(bytes)
+    }
+
+    /// The same, to be read in pieces.
+    pub(super) fn open(&self, key: &str) -> Option<Content> {
         let path = self.file(key);
         if self.is_taken(&path) {
             return None;
         }
-        match self.read(key, &path) {
+        match self.open_content(key, &path) {
             Ok(content) => Some(content),
             Err(Unusable::Io(error)) if error.kind() == io::ErrorKind::NotFound => None,
             Err(why) => {
@@ -148,6 +159,46 @@ impl Folder {
             Ok(()) => say(self.verbose, &format!("cached {named}")),
             Err(why) => say(self.verbose, &format!("cannot cache {named}: {why}")),
         }
+    }
+}
+
+/// What a file holds after its head.
+pub(super) struct Content {
+    file: File,
+    start: u64,
+    end: u64,
+}
+
+/// How many bytes are read at a time for a checksum.
+const READ_AT_ONCE: usize = 1 << 20;
+
+impl Content {
+    fn checksum(&self) -> io::Result<u64> {
+        let mut digest = Xxh3::new();
+        let mut buffer = vec![0; READ_AT_ONCE];
+        let (mut at, length) = (0, self.length()?);
+        while at < length {
+            let count = (length - at).min(READ_AT_ONCE as u64);
+            let part = &mut buffer[..count as usize];
+            self.read_at(at, part)?;
+            digest.update(part);
+            at += count;
+        }
+        Ok(digest.digest())
+    }
+}
+
+impl Source for Content {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.end.saturating_sub(self.start))
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let start = self.start.saturating_add(offset);
+        if start.saturating_add(buffer.len() as u64) > self.end {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Source::read_at(&self.file, start, buffer)
     }
 }
 
@@ -177,7 +228,6 @@ fn make_room(folder: &Path, most: u64) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
     use std::time::Duration;
 
     use super::*;

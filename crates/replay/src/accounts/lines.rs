@@ -9,7 +9,7 @@
 //! lines, those of the line that took longer.
 
 use std::collections::HashMap;
-use std::hash::BuildHasherDefault;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use linemate_machine::LineSize;
 use linemate_recording::{AccessKind, GuestAddr};
@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::accounts::counts::{Source, Tally};
 use crate::cache::address::{Line, address};
 use crate::cache::directory::{LineHasher, Slot};
+use crate::numbers::NumberTable;
 use crate::rounds::placement::{KeyId, SiteId};
 use crate::size;
 
@@ -97,10 +98,14 @@ pub(crate) struct Touch {
     pub(crate) cycles: Cycles,
 }
 
+/// How many cells are put into views before their memory is freed.
+const VIEWED_AT_ONCE: usize = 1 << 18;
+
 /// All cells so far.
 #[derive(Clone, Default)]
 pub(crate) struct Lines {
-    index: HashMap<(Slot, u8, u64, u32), u32, BuildHasherDefault<LineHasher>>,
+    /// The cells' places in `cells`.
+    index: NumberTable,
     cells: Vec<(Slot, Cell)>,
     uncontested: HashMap<(u32, u32, u8), [Tally; 2], BuildHasherDefault<LineHasher>>,
 }
@@ -108,7 +113,7 @@ pub(crate) struct Lines {
 impl Lines {
     /// The size of the view of lines in bytes.
     pub(crate) fn size_in_memory(&self) -> usize {
-        size::of_table(&self.index) + size::of_list(&self.cells) + size::of_table(&self.uncontested)
+        self.index.size_in_memory() + size::of_list(&self.cells) + size::of_table(&self.uncontested)
     }
 
     /// An access that left its core, to a line that no core has taken from another yet.
@@ -122,17 +127,21 @@ impl Lines {
 
     /// An access that left its core, to a line that moved between cores.
     pub(crate) fn add(&mut self, touch: &Touch) {
-        // The key is part of the index: memory is reused, so one instruction at one offset of one
-        // line may access different objects over a recording.
-        let next = self.cells.len() as u32;
-        let index = *self
-            .index
-            .entry((touch.slot, touch.offset, touch.pc, touch.key.0))
-            .or_insert(next);
-        if index == next {
+        let hash = hash_of(touch);
+        let is = |number: u32| {
+            let (slot, cell) = &self.cells[number as usize];
+            // The key as well: memory is reused, so one instruction at one offset of one line may
+            // access different objects over a recording.
+            (*slot, cell.offset, cell.pc.0, cell.key)
+                == (touch.slot, touch.offset, touch.pc, touch.key)
+        };
+        let number = self.index.find(hash, is).unwrap_or_else(|| {
+            let number = self.cells.len() as u32;
+            self.index.add(hash, number);
             self.cells.push((touch.slot, Cell::new(touch)));
-        }
-        self.cells[index as usize].1.add(touch);
+            number
+        });
+        self.cells[number as usize].1.add(touch);
     }
 
     /// What lines had before they moved between cores, and lines that never did; by key, site and
@@ -161,26 +170,37 @@ impl Lines {
         let mut cells = self.cells;
         // Slots are numbered by first touch, which depends on the interleaving: they group the
         // cells of a line, and readers get them by address.
-        cells.sort_by_key(|(slot, cell)| (*slot, cell.offset, cell.pc, cell.key));
+        // Each key is there once, so the order among equal ones, for which a stable sort takes half
+        // as much memory again, does not matter.
+        cells.sort_unstable_by_key(|(slot, cell)| (*slot, cell.offset, cell.pc, cell.key));
         let mut views: Vec<LineView> = Vec::new();
-        let mut last = None;
-        for (slot, cell) in cells {
-            if last != Some(slot) {
-                let (addr, instance) = address(line_of(slot), size);
-                views.push(LineView {
-                    addr,
-                    instance,
-                    cells: Vec::new(),
-                });
-                last = Some(slot);
-            }
-            if let Some(view) = views.last_mut() {
-                view.cells.push(cell);
+        while let Some(slot) = cells.last().map(|(slot, _)| *slot) {
+            let first = cells.partition_point(|(other, _)| *other < slot);
+            let (addr, instance) = address(line_of(slot), size);
+            views.push(LineView {
+                addr,
+                instance,
+                cells: cells.drain(first..).map(|(_, cell)| cell).collect(),
+            });
+            // Piece by piece, so that they are not all in memory twice: a machine of hundreds of
+            // CPUs has millions.
+            if cells.capacity() - cells.len() > VIEWED_AT_ONCE {
+                cells.shrink_to_fit();
             }
         }
         views.sort_by_key(|view| (view.addr, view.instance));
         views
     }
+}
+
+/// The hash of what a cell is of.
+fn hash_of(touch: &Touch) -> u64 {
+    let mut hasher = LineHasher::default();
+    hasher.write_u32(touch.slot);
+    hasher.write_u8(touch.offset);
+    hasher.write_u64(touch.pc);
+    hasher.write_u32(touch.key.0);
+    hasher.finish()
 }
 
 impl Cell {

@@ -13,6 +13,8 @@
 //! owner's writes are collected in the directory and become pending when it loses the line: before
 //! that nobody can look.
 
+use std::num::NonZeroU32;
+
 use linemate_machine::CoreId;
 
 use crate::cache::directory::{Entry, History};
@@ -29,13 +31,50 @@ pub struct MissTag {
     pub cycles: u64,
 }
 
-/// The state of one core and one line.
+/// The state of one core and one line: 16 bytes, because machines of hundreds of cores have
+/// millions of them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CoreRecord {
+    pub(crate) pending: u64,
+    /// The miss that is open: its place in [`OpenMisses`], plus 1.
+    open: Option<NonZeroU32>,
     pub(crate) core: CoreId,
     pub(crate) history: History,
-    pub(crate) pending: u64,
-    pub(crate) open: Option<MissTag>,
+}
+
+impl CoreRecord {
+    fn new(core: CoreId, history: History) -> CoreRecord {
+        CoreRecord {
+            pending: 0,
+            open: None,
+            core,
+            history,
+        }
+    }
+}
+
+/// Misses whose class is not known yet, apart from their records: few records have one at a time.
+#[derive(Clone, Default)]
+struct OpenMisses {
+    tags: Vec<MissTag>,
+    free: Vec<NonZeroU32>,
+}
+
+impl OpenMisses {
+    fn add(&mut self, tag: MissTag) -> NonZeroU32 {
+        if let Some(place) = self.free.pop() {
+            self.tags[place.get() as usize - 1] = tag;
+            return place;
+        }
+        self.tags.push(tag);
+        NonZeroU32::new(self.tags.len() as u32)
+            .expect("as many open misses as 32 bits number do not fit in memory")
+    }
+
+    fn take(&mut self, place: NonZeroU32) -> MissTag {
+        self.free.push(place);
+        self.tags[place.get() as usize - 1]
+    }
 }
 
 /// From this many cores on, a line's records are found by a table: replays of hundreds of CPUs
@@ -91,13 +130,15 @@ impl LineRecords {
 #[derive(Clone, Default)]
 pub(crate) struct Sharing {
     lines: Vec<LineRecords>,
+    open: OpenMisses,
 }
 
 impl Sharing {
     /// The size of the records in bytes of the host.
     pub(crate) fn size_in_memory(&self) -> usize {
         let line = |line: &LineRecords| size::of_list(&line.records) + size::of_list(&line.table);
-        size::of_list(&self.lines) + self.lines.iter().map(line).sum::<usize>()
+        let open = size::of_list(&self.open.tags) + size::of_list(&self.open.free);
+        size::of_list(&self.lines) + self.lines.iter().map(line).sum::<usize>() + open
     }
 
     /// The core's record, if the line has one for it.
@@ -121,21 +162,19 @@ impl Sharing {
             record.history = history;
             return;
         }
-        let new = |core, history| CoreRecord {
-            core,
-            history,
-            pending: 0,
-            open: None,
-        };
+        let new = CoreRecord::new(core, history);
         if entry.record != 0 {
-            self.lines[entry.record as usize - 1].push(new(core, history));
+            self.lines[entry.record as usize - 1].push(new);
         } else if entry.first_core == core {
             entry.first = history;
         } else {
-            let first = new(entry.first_core, entry.first);
-            let mut line = LineRecords::default();
-            line.push(first);
-            line.push(new(core, history));
+            let mut line = LineRecords {
+                // Most lines have two for good.
+                records: Vec::with_capacity(2),
+                ..LineRecords::default()
+            };
+            line.push(CoreRecord::new(entry.first_core, entry.first));
+            line.push(new);
             // Only one core touches most lines. Their history is in the directory's entry, so that
             // they need no list of their own.
             self.lines.push(line);
@@ -174,12 +213,33 @@ impl Sharing {
         }
     }
 
+    /// The core's miss of the line is open: its class is not known yet.
+    pub(crate) fn open(&mut self, entry: &Entry, core: CoreId, tag: MissTag) {
+        // A coherence miss always finds a record: it follows an invalidation, which made one for
+        // each core that had the line.
+        if self.find(entry, core).is_none() {
+            return;
+        }
+        let place = self.open.add(tag);
+        let record = self.find(entry, core);
+        let before = record.and_then(|record| record.open.replace(place));
+        if let Some(before) = before {
+            self.open.take(before);
+        }
+    }
+
+    /// The core's open miss of the line, which is no longer open.
+    pub(crate) fn take_open(&mut self, entry: &Entry, core: CoreId) -> Option<MissTag> {
+        let place = self.find(entry, core)?.open.take()?;
+        Some(self.open.take(place))
+    }
+
     /// All open misses, in the order of lines and cores; this closes them.
-    pub(crate) fn drain_open(&mut self) -> impl Iterator<Item = MissTag> + '_ {
-        self.lines
-            .iter_mut()
-            .flat_map(|line| &mut line.records)
-            .filter_map(|record| record.open.take())
+    pub(crate) fn drain_open(&mut self) -> Vec<MissTag> {
+        let records = self.lines.iter_mut().flat_map(|line| &mut line.records);
+        let places = records.filter_map(|record| record.open.take());
+        let tags = std::mem::take(&mut self.open).tags;
+        places.map(|place| tags[place.get() as usize - 1]).collect()
     }
 }
 
@@ -194,10 +254,8 @@ mod tests {
         for (count, core) in cores.iter().enumerate() {
             assert!(line.find(CoreId(*core)).is_none(), "{count}");
             line.push(CoreRecord {
-                core: CoreId(*core),
-                history: History::Held,
                 pending: u64::from(*core),
-                open: None,
+                ..CoreRecord::new(CoreId(*core), History::Held)
             });
             for known in &cores[..=count] {
                 let found = line.find(CoreId(*known)).map(|record| record.pending);

@@ -249,7 +249,7 @@ impl System {
             return;
         }
         record.pending = 0;
-        if let Some(tag) = record.open.take() {
+        if let Some(tag) = self.sharing.take_open(entry, core) {
             self.closed.push(Closed {
                 tag,
                 cause: Cause::TrueSharing,
@@ -532,13 +532,11 @@ impl System {
     pub(crate) fn end_lifetime(&mut self, core: CoreId, slot: Slot, history: History) {
         let entry = self.directory.entry_mut(slot);
         self.sharing.set_history(entry, core, history);
-        if let Some(record) = self.sharing.find(entry, core) {
-            if let Some(tag) = record.open.take() {
-                self.closed.push(Closed {
-                    tag,
-                    cause: Cause::FalseSharing,
-                });
-            }
+        if let Some(tag) = self.sharing.take_open(entry, core) {
+            self.closed.push(Closed {
+                tag,
+                cause: Cause::FalseSharing,
+            });
         }
     }
 
@@ -546,11 +544,7 @@ impl System {
     /// [`System::take_closed`] or [`System::finish`]. Without this call the miss is forgotten.
     pub fn open(&mut self, place: CpuPlace, verdict: &Verdict, tag: MissTag) {
         let entry = self.directory.entry(verdict.slot);
-        if let Some(record) = self.sharing.find(entry, place.core) {
-            // A coherence miss always finds a record: it follows an invalidation, which made one
-            // for each core that had the line.
-            record.open = Some(tag);
-        }
+        self.sharing.open(entry, place.core, tag);
     }
 
     /// Whether misses have been decided since the last [`System::take_closed`].
@@ -568,7 +562,7 @@ impl System {
     /// after it.
     pub fn finish(&mut self) {
         let open = self.sharing.drain_open();
-        self.closed.extend(open.map(|tag| Closed {
+        self.closed.extend(open.into_iter().map(|tag| Closed {
             tag,
             cause: Cause::FalseSharing,
         }));
@@ -578,7 +572,7 @@ impl System {
     pub(crate) fn begin_counting(&mut self) {
         // Their misses belong to the warm-up, whose accounts are gone. Histories and pending words
         // stay: they are the purpose of the warm-up.
-        self.sharing.drain_open().for_each(drop);
+        self.sharing.drain_open();
         self.closed.clear();
         self.held.begin_counting();
         self.prefetched = (0, 0);
@@ -674,8 +668,8 @@ impl System {
         self.directory.entry(verdict.slot).watched
     }
 
-    /// The line that a verdict's slot refers to.
-    pub(crate) fn line_of(&self, slot: Slot) -> Line {
-        self.directory.entry(slot).line
+    /// The lines that slots refer to.
+    pub(crate) fn into_lines(self) -> Vec<Line> {
+        self.directory.into_lines()
     }
 }

@@ -13,7 +13,7 @@ use crate::accounts::lines::{Lines, Touch};
 use crate::accounts::outcome::{Outcome, Pair};
 use crate::accounts::transfers::{InLine, TransferCounter};
 use crate::cache::address::{Span, instance_line, rest};
-use crate::cache::directory::LineHasher;
+use crate::cache::directory::{LineHasher, Slot};
 use crate::cache::prefetch::Seen;
 use crate::cache::sharing::MissTag;
 use crate::cache::system::System;
@@ -44,6 +44,8 @@ pub(crate) struct Engine {
     pub(crate) lines: Option<Lines>,
     /// Only if lines are examined.
     pub(crate) transfers: Option<TransferCounter>,
+    /// Whether it is a warm-up: what lines hold is then not examined, because nothing of it stays.
+    pub(crate) is_warm_up: bool,
     /// None: no misses overlap.
     pub(crate) windows: Option<Windows>,
     /// The result of the last access.
@@ -72,6 +74,7 @@ impl Engine {
             pairs: HashMap::default(),
             lines: lines.then(Lines::default),
             transfers: lines.then(|| TransferCounter::new(machine, &logical, copies)),
+            is_warm_up: false,
             windows: None,
             met: (Source::L1, None),
             aside: None,
@@ -137,6 +140,7 @@ impl Engine {
     /// Forgets the counts; the machine stays as it is.
     pub(crate) fn begin_counting(&mut self) {
         self.system.begin_counting();
+        self.is_warm_up = false;
         self.totals = Counts::default();
         self.keys.clear();
         self.hits.clear();
@@ -324,21 +328,25 @@ impl Engine {
         // A table's order depends on how it grew.
         pairs.sort_by_key(|pair| (pair.from, pair.to));
         let (prefetched, prefetched_modified) = self.system.prefetched();
+        let fetched_ahead = self.system.fetched_ahead();
         let mut held = std::mem::take(&mut self.system.held);
         let mut lines = self.lines.unwrap_or_default();
         let transfers = self.transfers.map(TransferCounter::finish);
+        // The caches go before the views come: either can be most of the memory.
+        let slots = self.system.into_lines();
+        let line_of = |slot: Slot| slots[slot as usize];
         Outcome {
             pairs,
             uncontested: lines.take_uncontested(),
             transfers: transfers.unwrap_or_default(),
-            lines: lines.into_views(|slot| self.system.line_of(slot), self.line),
+            lines: lines.into_views(line_of, self.line),
             totals: self.totals,
             keys: self.keys,
             sites: self.sites,
-            held: held.take(|slot| self.system.line_of(slot), self.line),
+            held: held.take(line_of, self.line),
             prefetched,
             prefetched_modified,
-            fetched_ahead: self.system.fetched_ahead(),
+            fetched_ahead,
             overlapped: Cycles(self.windows.as_ref().map_or(0, Windows::saved)),
             ..Outcome::default()
         }
@@ -457,7 +465,7 @@ impl Engine {
     /// Records which CPU a modified line was fetched from.
     #[inline]
     fn note_transfer(&mut self, offset: u8, waiting: &Waiting, cpu: usize, verdict: &Verdict) {
-        let Some(transfers) = &mut self.transfers else {
+        let Some(transfers) = self.transfers.as_mut().filter(|_| !self.is_warm_up) else {
             return;
         };
         if let Some(writer) = verdict.writer {
@@ -473,7 +481,9 @@ impl Engine {
     /// Records the view of lines: what `account` charges to its key, by place.
     #[inline]
     fn look_inside(&mut self, offset: u8, waiting: &Waiting, verdict: &Verdict) {
-        let Some(lines) = &mut self.lines else { return };
+        let Some(lines) = self.lines.as_mut().filter(|_| !self.is_warm_up) else {
+            return;
+        };
         if verdict.source.is_private() {
             return;
         }

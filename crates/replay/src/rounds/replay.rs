@@ -165,6 +165,14 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         self
     }
 
+    /// Begins with a warm-up, which [`Replay::begin_counting`] ends. Must be called before the first
+    /// access.
+    #[must_use]
+    pub fn with_warm_up(mut self) -> Replay<P, C> {
+        self.engine.is_warm_up = true;
+        self
+    }
+
     /// Makes a [`Tape`] of what the replay counts in these accounts: accesses on the tape are in
     /// none of the outcome's counts except `accesses`. Must be called before the first access; the
     /// recording has to be replayed twice ([`Replay::begin_counting`]).

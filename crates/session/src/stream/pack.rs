@@ -7,6 +7,7 @@ use linemate_recording::{Accesses, VirtualTime};
 use linemate_replay::{Later, SliceHead};
 use linemate_types::ByteOffset;
 use rustc_hash::FxHashMap;
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::guess::{Guess, Habit, NEEDED, OBJECTS, ORIGIN, Packed, Row, SILENT};
 use super::packed::{Block, Index, Stream};
@@ -121,6 +122,7 @@ impl<'k> Packer<'k> {
             steps: rounds.steps.len() as u32,
             slices: rounds.slices.len() as u32,
             rounds: rounds.rounds.len() as u32,
+            checksum: xxh3_64(&self.bytes[before..]),
         });
         Ok(())
     }
@@ -231,10 +233,7 @@ impl<'k> Packer<'k> {
         let mut bytes = self.bytes;
         bytes.extend_from_slice(&index);
         bytes.extend_from_slice(&(index.len() as u64).to_le_bytes());
-        Ok(Stream {
-            bytes,
-            index: self.index,
-        })
+        Ok(Stream::new(bytes, self.index))
     }
 }
 

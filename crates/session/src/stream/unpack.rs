@@ -161,7 +161,7 @@ pub(super) struct Unpacker<'s> {
     columns: Columns,
     together: Together,
     block: usize,
-    at: usize,
+    at: u64,
     /// When the last round began.
     start: VirtualTime,
 }
@@ -190,9 +190,9 @@ impl<'s> Unpacker<'s> {
             return Some(false);
         };
         self.block += 1;
-        let end = self.at + block.packed as usize;
-        let mut bytes = Cursor::new(self.stream.bytes.get(self.at..end)?, WHAT);
-        self.at = end;
+        let packed = self.stream.block(self.at, &block)?;
+        let mut bytes = Cursor::new(&packed, WHAT);
+        self.at += u64::from(block.packed);
         for into in self.columns.all_mut() {
             *into = column(&mut bytes, block)?;
         }
