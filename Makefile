@@ -14,7 +14,7 @@ WORKLOAD_CFLAGS := -std=gnu11 -O2 -Wall -Wextra -Werror -pthread
 workload_sources := $(wildcard workloads/*.c workloads/subsystems/*.c)
 workload_binaries := $(patsubst %.c,target/workloads/%,$(notdir $(workload_sources)))
 
-.PHONY: help setup build workloads pages install uninstall deb dist site demo demo-program demo-known page test-page test test-sweep test-python test-spark test-killed test-slurm test-regression fresh lint figures bench cases check-findings sweep \
+.PHONY: help setup build workloads pages install uninstall deb dist image test-image site demo demo-program demo-known page test-page test test-sweep test-python test-spark test-killed test-slurm test-regression fresh lint figures bench cases check-findings sweep \
 	hardware survey sweep-report mutants fuzz clean clean-cache
 
 help: ## this list
@@ -52,6 +52,13 @@ deb: ## a Debian package for the release that this runs on, in target/deb
 
 dist: ## the source archive, what it depends on and checksums, in target/dist; the same commit gives the same bytes
 	@scripts/dist.sh
+
+image: ## a container image with QEMU, linemate and one kernel, for podman (IMAGE, linemate)
+	@scripts/setup-beside.sh image $(MAKE) --no-print-directory pages
+	@scripts/image.sh $(or $(IMAGE),linemate)
+
+test-image: image ## the image records without root, privileges and /dev/kvm, and is small
+	@scripts/test-image.sh $(or $(IMAGE),linemate)
 
 uninstall: ## remove what `make install` put there
 	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/install.sh uninstall

@@ -2,7 +2,7 @@
 # Brings this machine to the point where `make demo` and `make test` run, and does nothing if
 # nothing is missing.
 #
-#   scripts/setup.sh [build|demo|test|cases|patches|lint|fuzz|page|sweep|deb|site|packages [GOAL]]
+#   scripts/setup.sh [build|demo|test|cases|patches|lint|fuzz|page|sweep|deb|image|site|packages [GOAL]]
 #
 #   build     what compiles this project: a C compiler and cargo
 #   demo      (default) tools, QEMU and the 6.12 kernel image
@@ -14,6 +14,7 @@
 #   page      what builds and tests the page of --html: the same as build, Node, npm and Chromium
 #   sweep     what runs a sweep and reads its tables: the same as demo, Snakemake, and Python's packages of sweep/requirements.txt and python/requirements.txt in target/sweep-venv
 #   deb       what builds the Debian package: the same as build, debhelper and Python
+#   image     what makes and tests the container image: the same as build, podman, mmdebstrap and the 6.12 kernel image
 #   site      what makes the site: the same as build, and Python's packages of scripts/lib/site.txt in target/site-venv
 #   packages [GOAL]  everything of GOAL (default: test) that needs root and nothing that lands in a home folder
 #
@@ -101,6 +102,12 @@ find_missing() {
 	site)
 		want_command python3 python3
 		python3 -c 'import ensurepip, venv' 2>/dev/null || want python3-venv
+		return
+		;;
+	image)
+		want_command podman podman
+		want_command newuidmap uidmap
+		want_command mmdebstrap mmdebstrap
 		return
 		;;
 	deb)
@@ -294,12 +301,12 @@ main() {
 	packages_of=$goal
 	[ "$goal" != packages ] || packages_of=${2:-test}
 	case $goal in
-	build | demo | test | cases | patches | lint | fuzz | page | sweep | deb | site | packages) ;;
-	*) die "unknown goal '$goal': use build, demo, test, cases, patches, lint, fuzz, page, sweep, deb, site or packages" ;;
+	build | demo | test | cases | patches | lint | fuzz | page | sweep | deb | image | site | packages) ;;
+	*) die "unknown goal '$goal': use build, demo, test, cases, patches, lint, fuzz, page, sweep, deb, image, site or packages" ;;
 	esac
 	case $packages_of in
-	build | demo | test | cases | patches | lint | fuzz | page | sweep | deb | site) ;;
-	*) die "unknown goal '$packages_of' of packages: use build, demo, test, cases, patches, lint, fuzz, page, sweep, deb or site" ;;
+	build | demo | test | cases | patches | lint | fuzz | page | sweep | deb | image | site) ;;
+	*) die "unknown goal '$packages_of' of packages: use build, demo, test, cases, patches, lint, fuzz, page, sweep, deb, image or site" ;;
 	esac
 	[ "$(uname -s)/$(uname -m)" = Linux/x86_64 ] || die "this is $(uname -s)/$(uname -m): linemate records on Linux/x86_64 only"
 
@@ -310,6 +317,10 @@ main() {
 	build | lint | fuzz | page | deb) return ;;
 	site)
 		[ "$goal" = packages ] || ensure_venv "$here/../target/site-venv" ../scripts/lib/site.txt
+		return
+		;;
+	image)
+		[ "$goal" = packages ] || ensure_kernel 6.12
 		return
 		;;
 	esac

@@ -90,7 +90,7 @@ equal() {
 
 machine
 expect "nothing missing: no word, no apt" 0 "" test
-expect "unknown goal" 2 "setup: error: unknown goal 'tset': use build, demo, test, cases, patches, lint, fuzz, page, sweep, deb, site or packages" tset
+expect "unknown goal" 2 "setup: error: unknown goal 'tset': use build, demo, test, cases, patches, lint, fuzz, page, sweep, deb, image, site or packages" tset
 
 machine
 stand_in id 'echo 1000'
@@ -159,7 +159,7 @@ stand_in apt-get "case \"\$*\" in
 stand_in true true
 expect "packages lint" 0 "setup: installing shellcheck" packages lint
 expect "packages fuzz" 0 "setup: installing g++" packages fuzz
-expect "packages of nothing" 2 "setup: error: unknown goal 'tset' of packages: use build, demo, test, cases, patches, lint, fuzz, page, sweep, deb or site" packages tset
+expect "packages of nothing" 2 "setup: error: unknown goal 'tset' of packages: use build, demo, test, cases, patches, lint, fuzz, page, sweep, deb, image or site" packages tset
 
 # QEMU from the backports has replaced libelf1 by theirs: libelf-dev and pahole must come from
 # there, too.
