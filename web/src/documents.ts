@@ -595,6 +595,7 @@ export interface TypeSize {
   with_bytes: number;
   without_lines: number;
   with_lines: number;
+  memory: boolean;
 }
 
 export interface SetsChange {

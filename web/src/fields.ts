@@ -155,7 +155,7 @@ function addCell(field: Field, cell: CellCost, row: Cost | undefined): void {
 
 function addEffects(page: Page, view: PageType, fields: Field[]): void {
   const result = page.whatif?.results[0];
-  if (!result || !result.sizes.some((size) => size.name === view.name)) return;
+  if (!result || !result.sizes.some((size) => !size.memory && size.name === view.name)) return;
   const byName = new Map<string, Field[]>();
   for (const field of fields) {
     for (const path of new Set([field.path, ...field.aliases].map(folded))) {

@@ -161,6 +161,7 @@ function pairedBars(label: string, rows: MeasuredRow[]): HTMLElement {
 }
 
 function measured(label: string, rows: MeasuredRow[], result: WhatIf): HTMLElement {
+  const ofIts = result.sizes.some((size) => size.memory) ? "of the data" : "of its type";
   const part = (title: string, of: number) =>
     ({ title, value: (row: MeasuredRow) => row.cycles.difference, text: (row: MeasuredRow) => change(row.cycles.difference, row.cycles.ci95, of) });
   return h("div", {}, h("h4", {}, label), table<MeasuredRow>({
@@ -170,7 +171,7 @@ function measured(label: string, rows: MeasuredRow[], result: WhatIf): HTMLEleme
       { title: "cycles before", value: (row) => row.cycles.without, text: (row) => exact(row.cycles.without) },
       { title: "after", value: (row) => row.cycles.with, text: (row) => exact(row.cycles.with) },
       { title: "change", value: (row) => Math.abs(row.cycles.difference), text: (row) => change(row.cycles.difference, row.cycles.ci95, row.cycles.without) },
-      part("of its type", result.types.without),
+      part(ofIts, result.types.without),
       part("of all", result.whole.without),
       { title: "verdict", value: (row) => verdict(row.cycles, result.types.without), text: (row) => mark(row.cycles, result.types.without) },
     ],

@@ -69,7 +69,8 @@ pub struct WhatIf {
     pub accesses: u64,
     /// Of the reported types, without edits.
     pub potential: Potential,
-    /// The reported types' sizes.
+    /// The sizes of the reported types, and of the variables and allocations that edits name, which
+    /// count as reported types below.
     pub sizes: Vec<TypeSize>,
     /// How the reported types' lines map to cache sets.
     pub sets: Vec<SetsChange>,
@@ -145,13 +146,13 @@ pub struct WorkTime {
     pub memory: f64,
 }
 
-/// The size of a type.
+/// The size of a reported type, variable or allocation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TypeSize {
-    /// The type's name.
+    /// Its name.
     pub name: String,
-    /// Bytes in the recorded kernel.
+    /// Bytes in the recorded kernel or program.
     pub recorded_bytes: u64,
     /// Bytes without edits, built for the machine's lines.
     pub without_bytes: u64,
@@ -161,6 +162,10 @@ pub struct TypeSize {
     pub without_lines: u64,
     /// Lines with the edits, likewise.
     pub with_lines: u64,
+    /// Whether it is a variable or an allocation of a program, which `pad ranges` names, not a type.
+    /// Its bytes end at the last one that was accessed; of several blocks they are the largest's.
+    #[serde(default)]
+    pub memory: bool,
 }
 
 /// Accesses that missed the last-level cache of their domain: served from another domain or socket,

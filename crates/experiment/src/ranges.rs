@@ -6,9 +6,8 @@ use linemate_attribution::Subject;
 use linemate_attribution::tally::CpuSet;
 use linemate_layout::map::{Inner, MovedBytes, OffsetMap};
 use linemate_recording::{AccessKind, GuestAddr, PAGE};
+use linemate_session::Session;
 use linemate_types::{ByteAlign, ByteOffset, ByteSize};
-
-use crate::scene::Scene;
 
 /// The CPU that each element belongs to, by number or offset: the only one that writes it. CPUs that
 /// write all elements set up the array and do not count, unless they are an element's only writers.
@@ -54,12 +53,12 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    pub(crate) fn new(scene: &Scene<'_>, subject: usize) -> Written {
+    pub(crate) fn new(session: &Session<'_>, subject: usize) -> Written {
         let mut written = Written {
             writers: BTreeMap::new(),
             size: ByteSize::ZERO,
         };
-        for (key, count) in scene.session.counted().tally.rows() {
+        for (key, count) in session.counted().tally.rows() {
             if key.subject.index() != subject {
                 continue;
             }
@@ -111,8 +110,8 @@ impl Written {
 
 /// The subjects of programs that a name means: a variable, or what an allocation is called in
 /// advice.
-pub(crate) fn named(scene: &Scene<'_>, name: &str) -> Vec<usize> {
-    let analysis = scene.session.analysis();
+pub(crate) fn named(session: &Session<'_>, name: &str) -> Vec<usize> {
+    let analysis = session.analysis();
     let mut places = None;
     let mut is_named = |subject: &Subject| {
         if subject.is_program_variable() {
@@ -132,8 +131,32 @@ pub(crate) fn named(scene: &Scene<'_>, name: &str) -> Vec<usize> {
 }
 
 /// Where the objects of a subject are.
-pub(crate) fn bases(scene: &Scene<'_>, subject: usize) -> Vec<GuestAddr> {
-    scene.objects[subject].keys().copied().collect()
+pub(crate) fn bases(session: &Session<'_>, subject: usize) -> Vec<GuestAddr> {
+    let objects = &session.counted().objects[subject];
+    objects.keys().copied().collect()
+}
+
+/// Whether a subject of that size is one object: an array of which each CPU has a part. Of several
+/// objects each is a part.
+pub(crate) fn is_one(session: &Session<'_>, subject: usize, size: ByteSize) -> bool {
+    objects(session.counted().objects[subject].keys(), size) == 1
+}
+
+/// The bytes of what a name means, from its first byte to the last that was accessed; with an
+/// alignment of what each CPU alone writes of it, as that makes them. Of several blocks those of the
+/// largest.
+#[must_use]
+pub fn size(session: &Session<'_>, name: &str, padded: Option<ByteAlign>) -> ByteSize {
+    let of = |subject: usize| {
+        let written = Written::new(session, subject);
+        match padded {
+            None => written.size,
+            Some(align) if is_one(session, subject, written.size) => written.apart(align).1,
+            Some(align) => written.size.align_up(align),
+        }
+    };
+    let all = named(session, name).into_iter().map(of);
+    all.max().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -24,13 +24,15 @@ use crate::error::ExperimentError;
 use crate::follow::Arrays;
 use crate::order;
 pub use crate::order::Neighbours;
+use crate::ranges;
 pub use crate::watch::{TypePair, Watch};
 pub use linemate_session::step::{Slice, Step};
 
 /// What a key of a replay means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyName {
-    /// Which of the watched types, by its number; `None` for all else.
+    /// Which of the watched types or of the memory watched as a whole, by its number; `None` for all
+    /// else.
     pub watched: Option<usize>,
     /// The field's path, or what else it is.
     pub path: String,
@@ -166,6 +168,9 @@ impl<'a> Scene<'a> {
         } else {
             scene.number_keys(model, watch, offsets);
         }
+        for (number, name) in (watch.types.len()..).zip(&watch.memory) {
+            scene.watch_memory(number, name);
+        }
         // Of all instructions, not only those that touch what is watched: sites of everything are
         // needed for `whole` by function.
         let pcs = session.rows().iter().map(|row| row.pc).collect();
@@ -296,6 +301,19 @@ impl<'a> Scene<'a> {
                     KeyId((keys.len() - 1) as u32)
                 });
             self.fields.insert(field, key);
+        }
+    }
+
+    /// Watches what a name of an edit means, each variable or block as a whole.
+    fn watch_memory(&mut self, number: usize, name: &str) {
+        for subject in ranges::named(self.session, name) {
+            if let Some(key) = self.subject_keys[subject] {
+                self.keys[key.0 as usize] = KeyName {
+                    watched: Some(number),
+                    path: name.to_owned(),
+                    place: None,
+                };
+            }
         }
     }
 

@@ -102,6 +102,14 @@ impl<'m> Plan<'m> {
         Ok(plan)
     }
 
+    /// The variables and allocations of programs that edits pad, by name, and to what.
+    pub fn memory(&self) -> impl Iterator<Item = (&str, ByteAlign)> {
+        self.objects.iter().filter_map(|rule| match rule {
+            ObjectRule::PadRanges(name, align) => Some((name.as_str(), *align)),
+            _ => None,
+        })
+    }
+
     /// The types that a header names, which count as edited from now on.
     fn subject(&mut self, subject: &EditSubject, at: Position) -> Result<Vec<TypeId>, PlanError> {
         let name = subject_name(subject);

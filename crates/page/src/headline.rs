@@ -33,14 +33,10 @@ pub(crate) fn headline(answered: &Answered, about: Option<&About>, of_type: bool
 fn of_whatif(document: &WhatIfDocument) -> String {
     let sentence = |result: &WhatIf| {
         let names: Vec<&str> = result.sizes.iter().map(|size| size.name.as_str()).collect();
-        // Edits of variables and allocations alone are about no type.
-        let (names, measure) = match names.is_empty() {
-            true => ("everything".to_owned(), &result.whole),
-            false => (names.join(", "), &result.types),
-        };
+        let measure = &result.types;
         format!(
             "{} on {}: {} of {} cycles, {}",
-            shown(&names),
+            shown(&names.join(", ")),
             shown(&result.machine),
             relative(measure, measure.without),
             short(measure.without),
@@ -128,4 +124,53 @@ fn of_case(case: &CaseResults) -> String {
     });
     let changes: Vec<String> = changes.collect();
     format!("{}: predicted {}", shown(&case.case), changes.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use linemate_answers::{Measure, TypeSize};
+
+    use super::*;
+
+    fn result(machine: &str, names: &[&str]) -> WhatIf {
+        let size = |name: &&str| TypeSize {
+            name: (*name).to_owned(),
+            memory: true,
+            ..TypeSize::default()
+        };
+        let measure = |without: f64, difference: f64| Measure {
+            without,
+            with: without + difference,
+            difference,
+            ci95: 1.0,
+            significant: true,
+        };
+        WhatIf {
+            machine: machine.to_owned(),
+            sizes: names.iter().map(size).collect(),
+            types: measure(2_000.0, -1_500.0),
+            whole: measure(100_000.0, -900.0),
+            ..WhatIf::default()
+        }
+    }
+
+    #[test]
+    fn a_whatif_is_about_what_its_edits_name_on_each_machine() {
+        let document = WhatIfDocument {
+            schema: WhatIfDocument::SCHEMA.into(),
+            tool: "1".to_owned(),
+            recording: Default::default(),
+            checksum: None,
+            edits: "pad ranges of counts to line\n".to_owned(),
+            event: None,
+            layouts: Vec::new(),
+            results: vec![result("one", &["counts"]), result("two", &["counts", "rq"])],
+        };
+        let answered = Answered::WhatIf(Box::new(document));
+        assert_eq!(
+            headline(&answered, None, false),
+            "counts on one: -75.00 ± 0.05 % of 2.00 k cycles, better; \
+             counts, rq on two: -75.00 ± 0.05 % of 2.00 k cycles, better"
+        );
+    }
 }

@@ -27,9 +27,7 @@ pub fn whatif_text(document: &WhatIfDocument, path: &str, top: usize) -> Text {
         let _ = writeln!(out, "{}", effect(result, &names));
     }
     for result in &document.results {
-        if !result.sizes.is_empty() {
-            potential(&mut out, &result.machine, &names, &result.potential);
-        }
+        potential(&mut out, &result.machine, &names, &result.potential);
     }
     let line = document.results.first().map(|result| result.line_bytes);
     for change in document
@@ -46,9 +44,7 @@ pub fn whatif_text(document: &WhatIfDocument, path: &str, top: usize) -> Text {
         let _ = writeln!(out, "  {line}");
     }
     let _ = writeln!(out);
-    if !names.is_empty() {
-        out.table(summary(&document.results, &names));
-    }
+    out.table(summary(&document.results, &names));
     if let Some(event) = &document.event {
         let _ = writeln!(out, "{}", calls(event));
         out.table(per_call(&document.results, event));
@@ -98,19 +94,18 @@ fn type_names(document: &WhatIfDocument) -> String {
     names.join(", ")
 }
 
+/// What the reported figures are of: `the type`, or `the data` where variables or allocations are
+/// reported.
+fn subject(result: &WhatIf) -> &'static str {
+    match result.sizes.iter().any(|size| size.memory) {
+        true => "the data",
+        false => "the type",
+    }
+}
+
 /// What the edits do, in a sentence.
 fn effect(result: &WhatIf, names: &str) -> String {
     let types = &result.types;
-    if result.sizes.is_empty() {
-        // `pad ranges` names a variable or an allocation, which has no row of its own here.
-        let whole = &result.whole;
-        return format!(
-            "everything on {}: {} of all cost: {}.",
-            shown(&result.machine),
-            relative(whole, whole.without),
-            verdict(whole)
-        );
-    }
     let subject = format!("{} on {}", shown(names), shown(&result.machine));
     if is_unchanged(types) {
         return format!("{subject}: the edits do not change its cost.");
@@ -152,9 +147,10 @@ pub(crate) fn potential(out: &mut Text, machine: &str, names: &str, p: &Potentia
 }
 
 fn summary(results: &[WhatIf], names: &str) -> Table {
+    let subject = results.first().map_or("the type", subject);
     let mut table = Table::of_figures(&[
         "machine",
-        "type",
+        subject.trim_start_matches("the "),
         "lines",
         "bytes",
         "cost before",
@@ -195,13 +191,13 @@ fn per_call(results: &[WhatIf], event: &EventCount) -> Table {
     let calls = event.calls as f64;
     for result in results {
         for (of, measure) in [
-            ("cycles, the type", &result.types),
-            ("cycles, everything", &result.whole),
-            ("LLC misses, the kernel", &result.llc_misses.kernel),
+            (format!("cycles, {}", subject(result)), &result.types),
+            ("cycles, everything".into(), &result.whole),
+            ("LLC misses, the kernel".into(), &result.llc_misses.kernel),
         ] {
             table.add_row(vec![
                 result.machine.clone(),
-                of.to_owned(),
+                of,
                 format!("{:.3}", measure.without / calls),
                 format!(
                     "{:+.3} ± {:.3}",
@@ -248,12 +244,13 @@ fn details(out: &mut Text, result: &WhatIf, top: usize) {
 /// The changes of the type, of everything, and of what is under the requested function.
 fn totals(out: &mut Text, result: &WhatIf) {
     let mut totals = Table::of_figures(&["", "before", "change", "share", "verdict"]);
+    let types = format!("LLC misses: {}", subject(result));
     let all = [
-        ("the type", &result.types),
+        (subject(result), &result.types),
         ("everything", &result.whole),
         ("duration", &result.duration),
         ("CPU time", &result.time.cycles),
-        ("LLC misses: the type", &result.llc_misses.types),
+        (types.as_str(), &result.llc_misses.types),
         ("LLC misses: the kernel", &result.llc_misses.kernel),
         ("LLC misses: its loads", &result.llc_misses.kernel_loads),
         ("LLC misses: everything", &result.llc_misses.whole),
@@ -365,6 +362,10 @@ fn under_rows(totals: &mut Table, under: &UnderChange) {
 /// The rows of a list that changed. `titles`: of the first column, and of the counts.
 fn rows(out: &mut Text, result: &WhatIf, titles: [&str; 2], list: &[MeasuredRow], top: usize) {
     let of_type = result.types.without;
+    let of_subject = match subject(result) {
+        "the type" => "of its type",
+        _ => "of the data",
+    };
     let changed = |row: &&MeasuredRow| {
         let count = &row.count;
         shows_change(&row.cycles) || cycles(count.without) != cycles(count.with)
@@ -376,7 +377,7 @@ fn rows(out: &mut Text, result: &WhatIf, titles: [&str; 2], list: &[MeasuredRow]
         "after",
         "cycles before",
         "change",
-        "of its type",
+        of_subject,
         "of all",
         "verdict",
     ]);

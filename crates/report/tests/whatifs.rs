@@ -53,6 +53,7 @@ fn answer() -> WhatIf {
             with_bytes: 128,
             without_lines: 2,
             with_lines: 2,
+            memory: false,
         }],
         types: measure(98_765.43, -4_321.99, 12.5),
         whole: measure(198_765.43, -4_000.01, 5_000.5),
@@ -219,23 +220,25 @@ fn whatif_begins_with_what_the_edits_do_and_leaves_out_what_they_do_not() {
 }
 
 #[test]
-fn edits_without_a_type_are_about_everything() {
+fn edits_of_a_variable_are_about_it() {
     let mut result = answer();
-    result.sizes.clear();
-    result.types = Measure::default();
+    result.sizes = vec![TypeSize {
+        name: "counts".to_owned(),
+        without_lines: 1,
+        with_lines: 4,
+        memory: true,
+        ..TypeSize::default()
+    }];
     let mut w = World::new();
     w.load(0, UNITS[0] + RQ);
     let document = whatif_document("1", &w.record(), String::new(), Vec::new(), vec![result]);
     let text = read_back(&document, |d| whatif_text(d, "r.data", 20).to_string());
     let first = text.lines().next().unwrap();
-    assert!(
-        first.starts_with("everything on made-up: -2.01 ± 2.52 % of all cost:"),
-        "{first}"
-    );
-    assert!(
-        !text.contains("costs nothing") && !text.contains("of its cost"),
-        "{text}"
-    );
+    assert!(first.starts_with("counts on made-up: -4.38 ± "), "{first}");
+    for words in [" data ", " the data ", "of the data"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    assert!(!text.contains("type"), "{text}");
 }
 
 #[test]

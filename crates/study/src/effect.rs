@@ -74,12 +74,14 @@ pub(crate) struct Facts<'f> {
     pub(crate) scene: &'f Scene<'f>,
     /// The reported types, each with its variants.
     pub(crate) types: &'f [(String, Vec<TypeId>)],
+    /// Variables and allocations of programs, reported as a whole; they are numbered after the types.
+    pub(crate) memory: &'f [String],
     /// The edits as written, in order.
     pub(crate) statements: Vec<String>,
     pub(crate) run: &'f Run,
     pub(crate) cpus: Cpus,
     pub(crate) line: LineSize,
-    /// Sizes of the reported types: without edits, with all.
+    /// Sizes of what is reported, types first: without edits, with all.
     pub(crate) layouts: Vec<Vec<ByteSize>>,
     /// The sets that the reported types' lines reach.
     pub(crate) sets: Vec<SetsChange>,
@@ -205,22 +207,22 @@ impl Facts<'_> {
     }
 
     fn fields(&self) -> Vec<MeasuredRow> {
-        let several = self.types.len() > 1;
-        let names = self.watched.iter().enumerate().map(|(number, key)| {
+        let several = self.types.len() + self.memory.len() > 1;
+        // Several blocks of one name are one row.
+        let mut keys: BTreeMap<(usize, &str), Vec<usize>> = BTreeMap::new();
+        for (number, key) in self.watched.iter().enumerate() {
             let key = &self.scene.keys[*key];
-            let owner = key
-                .watched
-                .and_then(|t| self.types.get(t))
-                .map_or("", |t| &t.0);
-            let name = if several {
-                format!("{owner}.{}", key.path)
-            } else {
-                key.path.clone()
+            let of = (key.watched.unwrap_or_default(), key.path.as_str());
+            keys.entry(of).or_default().push(number);
+        }
+        let names = keys.into_iter().map(|((owner, path), numbers)| {
+            let name = match self.types.get(owner) {
+                Some((owner, _)) if several => format!("{owner}.{path}"),
+                _ => path.to_owned(),
             };
             let figure: OutcomeFigure = Box::new(move |o| {
-                o.keys
-                    .get(number)
-                    .map_or_else(Default::default, |counts| (left(counts), cost(counts)))
+                let counts = numbers.iter().filter_map(|number| o.keys.get(*number));
+                total(counts)
             });
             (name, figure)
         });
@@ -237,9 +239,7 @@ impl Facts<'_> {
         let names = sites.into_iter().map(|(name, numbers)| {
             let figure: OutcomeFigure = Box::new(move |o| {
                 let counts = numbers.iter().filter_map(|number| o.sites.get(*number));
-                counts.fold(Default::default(), |(count, cycles), of| {
-                    (count + left(of), cycles + cost(of))
-                })
+                total(counts)
             });
             (name.to_owned(), figure)
         });
@@ -296,8 +296,20 @@ impl Facts<'_> {
             with_bytes: of(1, number).0,
             without_lines: lines(of(0, number)),
             with_lines: lines(of(1, number)),
+            memory: false,
         };
-        self.types.iter().enumerate().map(size).collect()
+        let memory = (self.types.len()..).zip(self.memory);
+        let memory = memory.map(|(number, name)| TypeSize {
+            name: name.clone(),
+            recorded_bytes: of(0, number).0,
+            without_bytes: of(0, number).0,
+            with_bytes: of(1, number).0,
+            without_lines: lines(of(0, number)),
+            with_lines: lines(of(1, number)),
+            memory: true,
+        });
+        let types = self.types.iter().enumerate().map(size);
+        types.chain(memory).collect()
     }
 
     fn ablation(&self) -> Vec<Ablation> {
@@ -333,6 +345,13 @@ impl Facts<'_> {
 
 /// Count and cycles of an outcome.
 type OutcomeFigure = Box<dyn Fn(&Outcome) -> (Accesses, Cycles)>;
+
+/// How many accesses left their core, and their cycles.
+fn total<'c>(counts: impl Iterator<Item = &'c Counts>) -> (Accesses, Cycles) {
+    counts.fold(Default::default(), |(count, cycles), of| {
+        (count + left(of), cycles + cost(of))
+    })
+}
 
 /// Over the reported types.
 fn sum<F: Sum>(outcome: &Outcome, figure: impl Fn(&Counts) -> F) -> F {

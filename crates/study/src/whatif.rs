@@ -2,9 +2,10 @@
 //!
 //! [`Study::new`] checks the edits and reads the recording once; [`Study::run`] replays it on a machine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use linemate_answers::{SetsChange, TypeSets, WhatIf};
+use linemate_experiment::ranges;
 use linemate_experiment::scene::{Scene, TypePair, Watch};
 use linemate_experiment::under::{Under, UnderCounts};
 use linemate_experiment::variant::{Variant, VariantError};
@@ -85,7 +86,7 @@ struct KeptReplay {
 struct Built {
     /// With why they are not possible.
     variants: Vec<(VariantKind, Result<Variant, String>)>,
-    /// Sizes of the reported types: without edits, with all.
+    /// Sizes of what is reported, types first: without edits, with all.
     layouts: Vec<Vec<ByteSize>>,
 }
 
@@ -99,6 +100,8 @@ pub struct Study<'a> {
     pub types: Vec<(String, Vec<TypeId>)>,
     /// How many of those are edited: the first.
     edited: usize,
+    /// Variables and allocations of programs that edits name, which are reported as a whole.
+    memory: Vec<String>,
     scene: Scene<'a>,
     recorded: usize,
     under: Option<Under>,
@@ -147,12 +150,15 @@ impl<'a> Study<'a> {
             AccessRule::SkipArray(chase) => Some(chase.clone()),
             _ => None,
         });
+        let memory = plan.memory().map(|(name, _)| name.to_owned());
+        let memory: BTreeSet<String> = memory.collect();
+        let memory: Vec<String> = memory.into_iter().collect();
         let watch = Watch {
             types: types.iter().map(|(_, ids)| ids.clone()).collect(),
-            every: false,
+            memory: memory.clone(),
             pairs: pairs.collect(),
             chases: chases.collect(),
-            sources: false,
+            ..Watch::default()
         };
         let scene = Scene::new(session, &watch)?;
         for (number, (name, _)) in types.iter().enumerate() {
@@ -166,6 +172,7 @@ impl<'a> Study<'a> {
             images,
             types,
             edited,
+            memory,
             scene,
             recorded,
             under: None,
@@ -266,6 +273,7 @@ impl<'a> Study<'a> {
             model: self.model(),
             scene: &self.scene,
             types: &self.types,
+            memory: &self.memory,
             statements: self.statements(),
             run,
             cpus: experiment.cpus,
@@ -322,8 +330,10 @@ impl<'a> Study<'a> {
             return Ok(Vec::new());
         };
         let type_of: Vec<Option<usize>> = self.scene.keys.iter().map(|key| key.watched).collect();
-        let found = experiment.sets(&[without, with], self.types.len(), &type_of)?;
-        let change = |((name, _), sets): (&(String, Vec<TypeId>), Vec<Option<TypeSets>>)| {
+        let names = self.types.iter().map(|(name, _)| name).chain(&self.memory);
+        let count = self.types.len() + self.memory.len();
+        let found = experiment.sets(&[without, with], count, &type_of)?;
+        let change = |(name, sets): (&String, Vec<Option<TypeSets>>)| {
             let side = |number: usize| sets.get(number).copied().flatten();
             SetsChange {
                 name: name.clone(),
@@ -331,10 +341,10 @@ impl<'a> Study<'a> {
                 with: side(1),
             }
         };
-        Ok(self.types.iter().zip(found).map(change).collect())
+        Ok(names.zip(found).map(change).collect())
     }
 
-    /// One variant, and the size in bytes of each reported type in it.
+    /// One variant, and the size in bytes of each reported type in it, then of named memory.
     fn variant(
         &self,
         kind: VariantKind,
@@ -354,11 +364,12 @@ impl<'a> Study<'a> {
                 .and_then(|id| plan.layouts.of(*id).ok())
                 .map_or(ByteSize::ZERO, |layout| layout.size)
         };
-        let sizes = self
-            .types
-            .iter()
-            .map(|(_, ids)| size(&mut plan, ids))
-            .collect();
+        let sizes = self.types.iter().map(|(_, ids)| size(&mut plan, ids));
+        let mut sizes: Vec<ByteSize> = sizes.collect();
+        sizes.extend(self.memory.iter().map(|name| {
+            let padded = plan.memory().find(|(padded, _)| padded == name);
+            ranges::size(self.session, name, padded.map(|(_, align)| align))
+        }));
         Ok((variant, sizes))
     }
 }

@@ -2,15 +2,18 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 
 use linemate_experiment::scene::{Scene, Watch};
 use linemate_experiment::{Conditions, Experiment, Seed};
+use linemate_layout::parse;
 use linemate_machine::find;
 use linemate_recording::{Accesses, Recording};
 use linemate_session::Session;
 use linemate_study::costs::{CostRun, costs};
+use linemate_study::{Run, Study};
 use linemate_testkit::programs::recording_of;
 
 const SOURCE: &str = "
@@ -83,4 +86,25 @@ fn functions_of_a_program_add_up_to_the_whole() {
             assert_eq!(sum, *whole);
         }
     }
+}
+
+#[test]
+fn an_edit_of_memory_that_is_not_there_is_refused() {
+    let recording = recording();
+    let session = Session::new(&recording).unwrap();
+    let (edits, images) = (
+        parse("pad ranges of count to line").unwrap(),
+        BTreeMap::new(),
+    );
+    let study = Study::new(&session, &edits, &images, &[]).unwrap();
+    let run = Run {
+        machine: find("westmere-4s-80").unwrap(),
+        conditions: conditions(),
+        seed: Seed(1),
+        interleavings: 8,
+        all_interleavings: false,
+        ablate: false,
+    };
+    let refused = study.run(&run).unwrap_err().to_string();
+    assert!(refused.contains("count to pad"), "{refused}");
 }

@@ -551,6 +551,7 @@ class TypeSize(TypedDict):
     with_bytes: int
     without_lines: int
     with_lines: int
+    memory: bool
 
 
 SetsChange = TypedDict("SetsChange", {

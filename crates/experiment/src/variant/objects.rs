@@ -78,11 +78,12 @@ impl Variant {
         area: &mut Area,
     ) -> Result<(), VariantError> {
         let before = self.relocated;
-        for subject in ranges::named(scene, name) {
-            let written = Written::new(scene, subject);
-            let bases = ranges::bases(scene, subject);
+        let session = scene.session;
+        for subject in ranges::named(session, name) {
+            let written = Written::new(session, subject);
+            let bases = ranges::bases(session, subject);
             let (old, mut new) = (written.size, written.size.align_up(align));
-            if ranges::objects(scene.objects[subject].keys(), old) == 1 {
+            if ranges::is_one(session, subject, old) {
                 let (map, size) = written.apart(align);
                 self.edit(subject).map = Some(Arc::new(map));
                 new = size;

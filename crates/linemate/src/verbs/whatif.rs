@@ -124,16 +124,18 @@ fn page(
     document: WhatIfDocument,
 ) -> anyhow::Result<linemate_answers::Page> {
     let sizes = document.results.first().map(|result| &result.sizes);
-    let sizes = sizes.into_iter().flatten();
-    let names: Vec<String> = sizes.map(|size| size.name.clone()).collect();
+    let sizes = || sizes.into_iter().flatten();
+    let types = sizes().filter(|size| !size.memory);
+    let types: Vec<String> = types.map(|size| size.name.clone()).collect();
+    let edited: Vec<&str> = sizes().map(|size| size.name.as_str()).collect();
     let line = machines
         .first()
         .map_or(LineSize::B64, |machine| machine.line);
-    let about = about(session, line, None, &names)?;
-    let (question, edited) = (&args.question, names.join(", "));
+    let about = about(session, line, None, &types)?;
+    let (question, edited) = (&args.question, edited.join(", "));
     let mut frame = Frame {
         settings: question.settings(machines),
-        type_name: names.into_iter().next(),
+        type_name: types.into_iter().next(),
         ..frame(format!("{edited}: edits tried on {}", question.place()))
     };
     let interleavings = question.replaying.interleavings.to_string();
