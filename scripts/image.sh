@@ -14,8 +14,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly name=${1:-linemate}
 readonly suite=trixie
-# What debian/control depends on, and a shell's usual company for the steps of a CI.
+# What debian/control depends on.
 readonly packages=busybox-static,qemu-system-x86
+# Anyone reads the files of an image.
+umask 022
 work=$(mktemp -d "${TMPDIR:-/var/tmp}/linemate-image.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
@@ -24,15 +26,19 @@ die() {
 	exit 2
 }
 
-# What is installed, in the folders that it has in the image: no documentation.
+# What is installed, in the folders that it has in the image: of the documentation, licences alone.
 fill() {
 	local kernel boot
 	PREFIX=/usr DESTDIR=$work/add scripts/install.sh install >/dev/null
 	rm -r "$work"/add/usr/share/{doc,man,bash-completion,fish,zsh} "$work/add/usr/lib/linemate/installed"
+	install -D -m 644 debian/copyright "$work/add/usr/share/doc/linemate/copyright"
+	scripts/sbom.py >"$work/add/usr/share/doc/linemate/linemate.cdx.json"
 	kernel=$(scripts/kernel-image.sh 6.12)
 	boot=$(dirname "$kernel")
 	mkdir -p "$work/add/var/cache/linemate/kernels/$(basename "$(dirname "$boot")")" "$work/add/work"
 	cp -r "$boot" "$work/add/var/cache/linemate/kernels/$(basename "$(dirname "$boot")")/"
+	# An older version's cache does not have it.
+	[ ! -d "$boot/../usr/share/doc" ] || cp -r "$boot/../usr/share/doc" "$work/add/usr/share/"
 	tar -C "$work/add" --owner=0 --group=0 -cf "$work/add.tar" usr var work
 }
 

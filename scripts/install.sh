@@ -4,7 +4,7 @@
 #   scripts/install.sh install|uninstall
 #
 #   bin/linemate, lib/linemate (the recorder, a list of what was installed), share/linemate (machines, rules, what finds kernels),
-#   share/doc/linemate (README.md, docs), share/man/man1, completions for bash, fish and zsh
+#   share/doc/linemate (README.md, docs, python/README.md), share/man/man1, completions for bash, fish and zsh
 #
 # From the environment: PREFIX (/usr/local), DESTDIR (none), BUILT (target/release): where linemate and examples/pages are.
 set -euo pipefail
@@ -48,6 +48,7 @@ install_all() {
 	put 644 share/linemate/scripts scripts/kernels.list
 	put 644 share/linemate/scripts/lib scripts/lib/{apt,kernel,foreign,named}.sh
 	put 644 share/doc/linemate README.md ARCHITECTURE.md LICENSE-*
+	put 644 share/doc/linemate/python python/README.md python/hot-fields.ipynb
 	while read -r file; do
 		put 644 "share/doc/linemate/${file%/*}" "$file"
 	done < <(find docs evidence -type f | LC_ALL=C sort)

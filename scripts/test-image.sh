@@ -28,10 +28,11 @@ set -euo pipefail
 podman="podman --log-level=fatal --storage-driver overlay --storage-opt overlay.ignore_chown_errors=true --root $work/storage --runroot $work/run"
 trap '\$podman unshare sh -c "umount $work/storage/overlay; rm -rf $work/storage" 2>/dev/null; \$podman system migrate' EXIT
 \$podman load --quiet --input $work/image.tar >/dev/null
-run="\$podman run --rm --network none --cap-drop all --security-opt no-new-privileges --cgroups disabled"
-run+=" --ulimit nofile=1024:1024 --ulimit nproc=1024:1024 --volume $work/out:/work localhost/$name"
-shell=\${run/ localhost/ --entrypoint sh localhost}
-\$shell -c 'test ! -e /dev/kvm; ! grep -E "^Cap.*:.*[1-9a-f]" /proc/self/status'
+run="\$podman run --rm --pull never --network none --cap-drop all --security-opt no-new-privileges --cgroups disabled"
+run+=" --ulimit nofile=1024:1024 --ulimit nproc=1024:1024 --volume $work/out:/work"
+shell="\$run --entrypoint sh $name"
+run+=" $name"
+\$shell -c 'test ! -e /dev/kvm && ! grep -E "^Cap.*:.*[1-9a-f]" /proc/self/status'
 \$run record -o ls.data -- ls
 \$run report -i ls.data --type rq --json >$work/out/report.json
 \$shell -c 'linemate check /usr/share/linemate/rules/sched.rules --kernel /var/cache/linemate/kernels/*/boot/vmlinuz-*' || test \$? = 1

@@ -54,7 +54,7 @@ said=$(tail -n 1 "$work/log")
 
 version=$("$linemate" --version)
 for file in share/man/man1/linemate.1 share/man/man1/linemate-record.1 share/linemate/machines/gnr-2s-480.toml \
-	share/linemate/rules/sched.rules share/doc/linemate/LICENSE-GPL-2.0; do
+	share/linemate/rules/sched.rules share/doc/linemate/LICENSE-GPL-2.0 share/doc/linemate/python/README.md; do
 	[ -s "$PREFIX/$file" ] || fail "$file is not installed"
 done
 grep -q "${version#linemate }" "$PREFIX/share/man/man1/linemate.1" || fail "the manual page is not about $version"

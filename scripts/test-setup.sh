@@ -397,14 +397,20 @@ archive_machine() {
 
 archive_machine
 pin=6.12.117+deb12-cloud-amd64
-package "linux-image-$pin" "" "boot/vmlinuz-$pin" "boot/config-$pin" "lib/modules/$pin/kernel/a.ko"
+package "linux-image-$pin" "" "boot/vmlinuz-$pin" "boot/config-$pin" "lib/modules/$pin/kernel/a.ko" \
+	"usr/share/doc/linux-image-$pin/copyright" "usr/share/doc/linux-image-$pin/changelog.gz"
 expect "the pinned kernel" 0 "setup: downloading the kernel image $pin (about 35 MB)
 setup: unpacked to @/cache/kernels/$pin"
-equal "image and configuration, no modules, no leftovers" "kernels
+equal "image, configuration and licence, no modules, no leftovers" "kernels
 kernels/$pin
 kernels/$pin/boot
 kernels/$pin/boot/config-$pin
-kernels/$pin/boot/vmlinuz-$pin" "$(cd "$work/cache" && find kernels | sort)"
+kernels/$pin/boot/vmlinuz-$pin
+kernels/$pin/usr
+kernels/$pin/usr/share
+kernels/$pin/usr/share/doc
+kernels/$pin/usr/share/doc/linux-image-$pin
+kernels/$pin/usr/share/doc/linux-image-$pin/copyright" "$(cd "$work/cache" && find kernels | sort)"
 expect "and a second time nothing" 0 ""
 
 archive_machine

@@ -86,12 +86,12 @@ kernel_in_tree() {
 	done
 }
 
-# kernel_unpack PACKAGE-FILE TREE: image and configuration only; the modules are many times their
+# kernel_unpack PACKAGE-FILE TREE: image, configuration and licence only; the modules are many times their
 # size and not needed.
 kernel_unpack() {
 	local members=()
 	mapfile -t members < <(dpkg-deb --fsys-tarfile "$1" | tar -t |
-		grep -E '^\./(boot/(vmlinu[xz]|config)-[^/]+|(usr/)?lib/modules/[^/]+/(vmlinuz|config))$')
+		grep -E '^\./(boot/(vmlinu[xz]|config)-[^/]+|(usr/)?lib/modules/[^/]+/(vmlinuz|config)|usr/share/doc/linux-[^/]+/copyright)$')
 	[ "${#members[@]}" -eq 0 ] || dpkg-deb --fsys-tarfile "$1" | tar -x -C "$2" -- "${members[@]}"
 }
 

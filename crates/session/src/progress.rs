@@ -63,7 +63,7 @@ impl Progress for Silent {
 pub struct OneOf<'p> {
     progress: &'p dyn Progress,
     readings: usize,
-    /// StepParts of this reading that are done.
+    /// Parts of this reading that are done.
     done: StepParts,
 }
 

@@ -19,14 +19,17 @@ def ask(document: type[Document], *arguments: str | os.PathLike[str]) -> Documen
     """Runs the verb that writes this document, with `--json` and these arguments.
 
     The command is `linemate` on PATH, or what LINEMATE in the environment names. Raises `Refused`
-    if it exits with 2 or answers with another document, which some verbs do without an option.
+    if it is not there, exits with 2 or answers with another document, which some verbs do without an option.
     """
     writer = DOCUMENTS[document][1].split()
     if "--json" not in writer:
         raise Refused(f"{document.__name__} is written to a file by `{' '.join(writer)}`: load it")
     command = os.environ.get("LINEMATE", "linemate")
     verb = writer[1:3] if writer[1] == "case" else writer[1:2]
-    run = subprocess.run([command, *verb, "--json", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    try:
+        run = subprocess.run([command, *verb, "--json", *arguments], stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", check=False)
+    except FileNotFoundError as fault:
+        raise Refused(f"{command} is not on PATH: install it, or set LINEMATE") from fault
     if run.returncode not in (0, 1):
         raise Refused(run.stderr.strip() or f"{command} {' '.join(verb)} ended with exit code {run.returncode}")
     return _checked(document, run.stdout, f"{command} {' '.join(verb)}")
