@@ -1,7 +1,8 @@
 //! The cost of a layout by the fast model: MESIF over the lines of one type's objects.
 //!
-//! The model is replay's (docs/model/replay.md) with three simplifications: nothing is ever
-//! evicted, the lines around the type do not exist, and only the type's own accesses stall a CPU.
+//! The model is replay's (docs/model/replay.md) with four simplifications: nothing is ever
+//! evicted, the lines around the type do not exist, only the type's own accesses stall a CPU, and
+//! stalls delay accesses without changing their order.
 //! As in a warm replay, each object's lines start as its last events leave them. In exchange the
 //! cost of a layout is a sum over *blocks* (a line; the aligned pair of lines if the machine
 //! fetches pairs), each of which depends only on the atoms on it: it is computed once per set of
@@ -210,14 +211,7 @@ impl<'t> CostModel<'t> {
     /// Replays the events of some atoms that share a block.
     fn work_out(&self, class: usize, entries: &[AtomOnLine]) -> Cycles {
         let mut bench = Bench::new(&self.costs, self.trace.cpus);
-        let mut cycles = Cycles::ZERO;
-        self.classes[class].each_object(self.trace, entries, |events, settled| {
-            bench.start_object();
-            // Its cycles are dropped: it leaves the lines as a warm replay starts with them.
-            bench.run(settled);
-            cycles += bench.run(events);
-        });
-        cycles
+        self.classes[class].run(self.trace, entries, &mut bench)
     }
 }
 

@@ -283,8 +283,8 @@ impl<'s> TraceInterleaver<'s> {
             }
         }
         let mut order = std::mem::take(&mut self.order);
-        // By time, then CPU, then order: no stall shifts an access here, so this is the order
-        // before costs, which `cost::Bench` redoes within each round.
+        // By time, then CPU, then order. No stall shifts an access, neither here nor in
+        // `cost::Bench`.
         order.sort_unstable();
         for (at, cpu, number) in order.drain(..) {
             let hit = self.hits[number as usize];

@@ -78,53 +78,19 @@ impl Costs {
     }
 }
 
-/// What an access does to one of a block's lines.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct BlockEvent {
-    round: u32,
-    /// Instructions from the round's start.
-    at: u32,
-    cpu: u8,
-    pub(super) line: u8,
-    pub(super) kind: Kind,
-}
-
-impl BlockEvent {
-    #[inline]
-    pub(super) fn new(event: &Event, line: u8) -> BlockEvent {
-        BlockEvent {
-            round: event.round,
-            at: event.at,
-            cpu: event.cpu,
-            line,
-            kind: event.kind,
-        }
-    }
-
-    /// When it is due, from the round's start, on a CPU that no access stalls.
-    #[inline]
-    fn due(&self) -> Cycles {
-        Cycles::from(self.at) * STRETCH
-    }
-}
-
-/// Processes the events of one block, object by object and round by round.
+/// Processes the events of one block, object by object and round by round, in the order of the
+/// trace.
+///
+/// That order is by time before any access stalls. Rejected: the CPU that is due first goes first,
+/// which takes half as long again and finds layouts that replay rates no better
+/// (evidence/benchmarks.md).
 pub(super) struct Bench<'c> {
     costs: &'c Costs,
     lines: [Line; 2],
-    /// What each CPU does in the round.
-    queues: Vec<Queue>,
-    active: Vec<usize>,
-}
-
-/// A CPU's part of a round.
-#[derive(Clone, Default)]
-struct Queue {
-    /// Cycles that its accesses have stalled it.
-    shift: Cycles,
-    events: Vec<BlockEvent>,
-    /// The index of the next one.
-    next: usize,
+    /// The round of the last access that left its core.
+    round: Option<u32>,
+    /// By CPU: cycles that its accesses have stalled it in that round.
+    stalled: Vec<Cycles>,
 }
 
 impl<'c> Bench<'c> {
@@ -132,114 +98,57 @@ impl<'c> Bench<'c> {
         Bench {
             costs,
             lines: [Line::default(); 2],
-            queues: vec![Queue::default(); cpus],
-            active: Vec::new(),
+            round: None,
+            stalled: vec![Cycles::ZERO; cpus],
         }
     }
 
     pub(super) fn start_object(&mut self) {
         self.lines = [Line::default(); 2];
+        self.round = None;
     }
 
-    /// The cycles of an object's events, which are in the order of their rounds.
-    pub(super) fn run(&mut self, events: &[BlockEvent]) -> Cycles {
-        let mut cycles = Cycles::ZERO;
-        let mut left = events;
-        while let Some(first) = left.first() {
-            let (mut end, mut others) = (1, false);
-            while let Some(event) = left.get(end).filter(|e| e.round == first.round) {
-                others |= event.cpu != first.cpu;
-                end += 1;
-            }
-            let (round, rest) = left.split_at(end);
-            left = rest;
-            for line in &mut self.lines {
-                line.busy_until = Cycles::ZERO;
-            }
-            cycles += match others {
-                true => self.side_by_side(round),
-                false => self.alone(round),
-            };
-        }
-        cycles
-    }
-
-    /// One CPU has the round to itself.
-    #[inline]
-    fn alone(&mut self, events: &[BlockEvent]) -> Cycles {
-        let mut cycles = Cycles::ZERO;
-        for event in events {
-            let now = event.due() + cycles;
-            cycles += self.access(event, now);
-        }
-        cycles
-    }
-
-    /// The CPUs run side by side; the one that is due first continues, ties go to the lower number.
-    fn side_by_side(&mut self, events: &[BlockEvent]) -> Cycles {
-        for event in events {
-            let cpu = usize::from(event.cpu);
-            let queue = &mut self.queues[cpu];
-            if queue.events.is_empty() {
-                self.active.push(cpu);
-            }
-            queue.events.push(*event);
-        }
-        self.active.sort_unstable();
-        let mut cycles = Cycles::ZERO;
-        // Searched, not sorted: of one object and one block rarely more than a few CPUs have
-        // events in a round.
-        while let Some((now, cpu)) = self.due() {
-            let queue = &self.queues[cpu];
-            let event = queue.events[queue.next];
-            let stall = self.access(&event, now);
-            self.queues[cpu].shift += stall;
-            self.queues[cpu].next += 1;
-            cycles += stall;
-        }
-        for cpu in self.active.drain(..) {
-            let queue = &mut self.queues[cpu];
-            queue.events.clear();
-            (queue.shift, queue.next) = (Cycles::ZERO, 0);
-        }
-        cycles
-    }
-
-    /// When the next event of the round is due, and on which CPU.
-    #[inline]
-    fn due(&self) -> Option<(Cycles, usize)> {
-        let mut next: Option<(Cycles, usize)> = None;
-        for &cpu in &self.active {
-            let queue = &self.queues[cpu];
-            if let Some(event) = queue.events.get(queue.next) {
-                let due = event.due() + queue.shift;
-                if next.is_none_or(|(first, _)| due < first) {
-                    next = Some((due, cpu));
-                }
-            }
-        }
-        next
+    /// The object's events begin again: rounds that follow are not the last one, whatever their
+    /// number.
+    pub(super) fn start_again(&mut self) {
+        self.round = None;
     }
 
     /// The cycles of an access beyond a private hit, which an access takes under every layout.
     #[inline]
-    fn access(&mut self, event: &BlockEvent, now: Cycles) -> Cycles {
+    pub(super) fn access(&mut self, event: &Event, line: u8) -> Cycles {
         let core = self.costs.core[usize::from(event.cpu)];
-        let line = &mut self.lines[usize::from(event.line)];
-        let holds = line.holders & (1 << core) != 0;
+        let state = &mut self.lines[usize::from(line)];
+        let holds = state.holders & (1 << core) != 0;
         if holds && !event.kind.writes() {
             return Cycles::ZERO;
         }
-        if holds && line.owner == Some(core) {
-            line.dirty = true;
+        if holds && state.owner == Some(core) {
+            state.dirty = true;
             return Cycles::ZERO;
         }
-        self.leave_core(event, now, holds)
+        self.start_round(event.round);
+        let cpu = usize::from(event.cpu);
+        let now = Cycles::from(event.at) * STRETCH + self.stalled[cpu];
+        let cycles = self.leave_core(event, usize::from(line), now, holds);
+        self.stalled[cpu] += cycles;
+        cycles
+    }
+
+    #[inline]
+    fn start_round(&mut self, round: u32) {
+        if self.round != Some(round) {
+            self.round = Some(round);
+            self.stalled.fill(Cycles::ZERO);
+            for line in &mut self.lines {
+                line.busy_until = Cycles::ZERO;
+            }
+        }
     }
 
     /// The cycles of an access that its core's copy, if it `holds` one, does not serve.
-    fn leave_core(&mut self, event: &BlockEvent, now: Cycles, holds: bool) -> Cycles {
-        let (line, cpu) = (usize::from(event.line), usize::from(event.cpu));
+    fn leave_core(&mut self, event: &Event, line: usize, now: Cycles, holds: bool) -> Cycles {
+        let cpu = usize::from(event.cpu);
         let core = self.costs.core[cpu];
         let atomic = if event.kind == Kind::Rmw {
             Cycles::from(self.costs.latency.atomic)

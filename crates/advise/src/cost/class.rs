@@ -2,9 +2,11 @@
 
 use std::ops::Range;
 
-use super::bench::BlockEvent;
+use linemate_recording::Cycles;
+
+use super::bench::Bench;
 use crate::shape::StructShape;
-use crate::trace::Trace;
+use crate::trace::{Event, Trace};
 
 /// An atom of a block, and which line of the block it is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,73 +54,114 @@ impl Class {
         }
     }
 
-    /// Calls `then` for each object that has events of these atoms: with those events in order, and
-    /// with the last of them, which decide how the object's lines are left.
-    pub(super) fn each_object(
+    /// The cycles of the events of these atoms. Each object's lines start as its last events leave
+    /// them: those are run first, and their cycles dropped.
+    pub(super) fn run(
         &self,
         trace: &Trace,
         entries: &[AtomOnLine],
-        mut then: impl FnMut(&[BlockEvent], &[BlockEvent]),
-    ) {
-        // A set of numbers sorts the atoms' events: an atom has thousands, and sorting them took
-        // half of the search.
-        let mut chosen = vec![0u64; self.events.div_ceil(64) as usize];
-        let mut lines = vec![0u8; self.index.len()];
-        let mut used = [false; 2];
-        for entry in entries {
-            for event in &self.index[usize::from(entry.atom)] {
-                chosen[(event / 64) as usize] |= 1 << (event % 64);
-            }
-            lines[usize::from(entry.atom)] = entry.line;
-            used[usize::from(entry.line)] = true;
-        }
-        let mut gathered: Vec<BlockEvent> = Vec::new();
+        bench: &mut Bench<'_>,
+    ) -> Cycles {
+        let chosen = self.choose(entries);
+        let mut cycles = Cycles::ZERO;
         for (number, &(object, first)) in self.objects.iter().enumerate() {
             let next = self.objects.get(number + 1);
             let end = next.map_or(self.events, |(_, start)| *start);
             let events = &trace.objects[object as usize].events;
-            gathered.clear();
-            each_bit(&chosen, first..end, |number| {
+            let at = |number: u32| {
                 let event = &events[(number - first) as usize];
-                gathered.push(BlockEvent::new(event, lines[usize::from(event.atom)]));
+                (event, chosen.lines[usize::from(event.atom)])
+            };
+            let from = since_last_writes(&chosen, first..end, at);
+            bench.start_object();
+            each_bit(&chosen.events, from..end, |number| {
+                let (event, line) = at(number);
+                bench.access(event, line);
             });
-            if !gathered.is_empty() {
-                then(&gathered, since_last_writes(&gathered, used));
-            }
+            bench.start_again();
+            each_bit(&chosen.events, first..end, |number| {
+                let (event, line) = at(number);
+                cycles += bench.access(event, line);
+            });
         }
+        cycles
     }
+
+    fn choose(&self, entries: &[AtomOnLine]) -> Chosen {
+        let mut chosen = Chosen {
+            events: vec![0u64; self.events.div_ceil(64) as usize],
+            lines: vec![0u8; self.index.len()],
+            used: [false; 2],
+        };
+        for entry in entries {
+            for event in &self.index[usize::from(entry.atom)] {
+                chosen.events[(event / 64) as usize] |= 1 << (event % 64);
+            }
+            chosen.lines[usize::from(entry.atom)] = entry.line;
+            chosen.used[usize::from(entry.line)] = true;
+        }
+        chosen
+    }
+}
+
+/// The events of a block.
+struct Chosen {
+    /// A set of their numbers, which sorts the atoms' events: an atom has thousands, and sorting
+    /// them took half of the search.
+    events: Vec<u64>,
+    /// By atom: its line of the block.
+    lines: Vec<u8>,
+    /// The lines of the block that have atoms.
+    used: [bool; 2],
 }
 
 /// The numbers of the bits that are set in a range, in order.
 #[inline]
 fn each_bit(words: &[u64], range: Range<u32>, mut then: impl FnMut(u32)) {
     for place in range.start / 64..range.end.div_ceil(64) {
-        let from = place * 64;
-        let mut left = words[place as usize];
-        if from < range.start {
-            left &= u64::MAX << (range.start - from);
-        }
-        if range.end - from < 64 {
-            left &= (1 << (range.end - from)) - 1;
-        }
+        let mut left = word(words, place, &range);
         while left != 0 {
-            then(from + left.trailing_zeros());
+            then(place * 64 + left.trailing_zeros());
             left &= left - 1;
         }
     }
 }
 
-/// The events from the last write on, of the `used` line whose last write is the earliest. What
-/// precedes a write leaves no trace.
-fn since_last_writes(events: &[BlockEvent], used: [bool; 2]) -> &[BlockEvent] {
-    let mut missing = used;
-    let mut from = events.len();
-    while from > 0 && missing != [false; 2] {
-        from -= 1;
-        let event = &events[from];
-        if event.kind.writes() {
-            missing[usize::from(event.line)] = false;
+/// A word's bits within a range.
+#[inline]
+fn word(words: &[u64], place: u32, range: &Range<u32>) -> u64 {
+    let from = place * 64;
+    let mut bits = words[place as usize];
+    if from < range.start {
+        bits &= u64::MAX << (range.start - from);
+    }
+    if range.end - from < 64 {
+        bits &= (1 << (range.end - from)) - 1;
+    }
+    bits
+}
+
+/// The number of the first event from which on each used line is written: of the lines' last
+/// writes the earliest. What precedes a write leaves no trace.
+fn since_last_writes<'t>(
+    chosen: &Chosen,
+    range: Range<u32>,
+    at: impl Fn(u32) -> (&'t Event, u8),
+) -> u32 {
+    let mut missing = chosen.used;
+    for place in (range.start / 64..range.end.div_ceil(64)).rev() {
+        let mut left = word(&chosen.events, place, &range);
+        while left != 0 {
+            let number = place * 64 + left.ilog2();
+            let (event, line) = at(number);
+            if event.kind.writes() {
+                missing[usize::from(line)] = false;
+                if missing == [false; 2] {
+                    return number;
+                }
+            }
+            left &= !(1 << left.ilog2());
         }
     }
-    &events[from..]
+    range.start
 }

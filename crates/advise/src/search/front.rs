@@ -95,10 +95,11 @@ impl Band {
         self.layouts.retain(|_| stays.next().unwrap_or(false));
     }
 
-    /// The layout that costs least.
+    /// The layout that costs least, of those with the fewest moves.
     fn cheapest(&self) -> Option<Scored> {
-        let layouts = self.layouts.iter().map(|b| &b.scored);
-        layouts.min_by_key(|s| (s.cost, &s.candidate)).cloned()
+        let least = |b: &&Banded| (b.scored.cost, b.moves, b.scored.candidate.clone());
+        let cheapest = self.layouts.iter().min_by_key(least);
+        cheapest.map(|b| b.scored.clone())
     }
 
     /// Some layouts whose neighbours were not tried, the fewest moves first. They count as tried
