@@ -468,18 +468,60 @@ fn lines_of_the_source_are_right_with_optimisation_and_show_what_is_inlined() {
     assert_eq!(row["stores"], 6);
 }
 
-/// The remedies for a program whose threads use adjacent objects; its types are `own_slot` and the like.
-fn remedies_for_neighbours(options: &[&str]) -> Vec<Value> {
-    let folder = tempfile::tempdir().unwrap();
+/// A recording of a program whose threads use adjacent objects; its types are `own_slot` and the like.
+fn neighbours(folder: &Path, options: &[&str]) -> String {
     let options = [&["-O2", "-pthread", "-Wall", "-Wextra", "-Werror"], options].concat();
-    let program = compile(folder.path(), "cc", "neighbours.c", &options);
-    let (data, _) = record(folder.path(), "linemate.data", &program);
-    let advised = linemate(&[
-        "advise", "-i", &data, "--top", "1", "--trials", "12", "--json",
-    ]);
-    assert!(advised.status.success(), "{}", story(&advised));
-    let document: Value = serde_json::from_slice(&advised.stdout).unwrap();
-    items(&document, "/remedies/remedies").to_vec()
+    let program = compile(folder, "cc", "neighbours.c", &options);
+    record(folder, "linemate.data", &program).0
+}
+
+fn json(arguments: &[&str]) -> Value {
+    let output = linemate(arguments);
+    assert!(output.status.success(), "{}", story(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn remedies(data: &str) -> Value {
+    let words = [
+        "advise", "-i", data, "--top", "1", "--trials", "12", "--json",
+    ];
+    json(&words)["remedies"].take()
+}
+
+/// What `whatif` says about the edits of a remedy that is about one variable is what the remedy says.
+fn is_what_whatif_says(data: &str, machine: &Value, remedy: &Value) {
+    let trial = &remedy["trials"][0];
+    let (edits, gain) = (trial["edits"].as_str().unwrap(), &trial["effect"]["tried"]);
+    let machine = machine.as_str().unwrap();
+    let words = [
+        "whatif",
+        "-i",
+        data,
+        "-e",
+        edits,
+        "--machine",
+        machine,
+        "--json",
+    ];
+    let result = &json(&words)["results"][0];
+    assert_eq!(items(result, "/fields").len(), 1, "{result:#}");
+    let row = &result["fields"][0];
+    assert_eq!(row["name"], remedy["subject"]);
+    assert_eq!(
+        (&row["cycles"], &row["count"]),
+        (&gain["types"], &gain["misses"])
+    );
+    assert_eq!(
+        (&result["types"], &result["whole"]),
+        (&gain["types"], &gain["whole"])
+    );
+    let size = &result["sizes"][0];
+    assert_eq!(
+        (&size["name"], &size["memory"]),
+        (&row["name"], &Value::Bool(true))
+    );
+    let lines = ["without_lines", "with_lines"].map(|key| size[key].as_u64().unwrap());
+    assert!(lines[0] < lines[1], "{size}");
 }
 
 /// The kind of a remedy, what it is about, and whether replay predicts a significant gain by its first edit.
@@ -492,7 +534,10 @@ fn advised(remedy: &Value) -> (&str, &str, bool) {
 
 #[test]
 fn what_threads_use_side_by_side_is_named_first_and_predicted_to_gain_apart() {
-    let remedies = remedies_for_neighbours(&[]);
+    let folder = tempfile::tempdir().unwrap();
+    let data = neighbours(folder.path(), &[]);
+    let document = remedies(&data);
+    let remedies = items(&document, "/remedies");
     // Which of them costs most depends on how the compiler orders the variables.
     let mut first: Vec<_> = remedies.iter().take(4).map(|r| advised(r).1).collect();
     first.sort_unstable();
@@ -517,7 +562,8 @@ fn what_threads_use_side_by_side_is_named_first_and_predicted_to_gain_apart() {
     }
     // Numbers that are a variable of their own, by the ranges that each CPU writes.
     let numbers = ("pad_elements", "own_numbers (oracle)", true);
-    assert!(remedies.iter().any(|remedy| advised(remedy) == numbers));
+    let padded = remedies.iter().find(|remedy| advised(remedy) == numbers);
+    is_what_whatif_says(&data, &document["machine"], padded.unwrap());
 }
 
 #[test]
@@ -529,8 +575,10 @@ fn what_has_its_lines_already_is_not_advised() {
         "own_cell",
         "own_pool",
     ];
-    for remedy in remedies_for_neighbours(&["-DPADDED"]) {
-        let concerns = items(&remedy, "/concerns").iter();
+    let folder = tempfile::tempdir().unwrap();
+    let document = remedies(&neighbours(folder.path(), &["-DPADDED"]));
+    for remedy in items(&document, "/remedies") {
+        let concerns = items(remedy, "/concerns").iter();
         let mut concerns = concerns.map(|name| name.as_str().unwrap());
         assert!(!concerns.any(|name| own.contains(&name)), "{remedy:#}");
     }
