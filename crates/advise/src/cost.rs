@@ -2,14 +2,14 @@
 //!
 //! The model is replay's (docs/model/replay.md) with four simplifications: nothing is ever
 //! evicted, the lines around the type do not exist, only the type's own accesses stall a CPU, and
-//! stalls delay accesses without changing their order.
-//! As in a warm replay, each object's lines start as its last events leave them. In exchange the
-//! cost of a layout is a sum over *blocks* (a line; the aligned pair of lines if the machine
-//! fetches pairs), each of which depends only on the atoms on it: it is computed once per set of
-//! atoms.
+//! stalls delay accesses without changing their order. As in a warm replay, each object's lines
+//! start as its last events leave them. In exchange the cost of a layout is a sum over *blocks* (a
+//! line; the aligned pair of lines if the machine fetches pairs), each of which depends only on the
+//! atoms on it: it is computed once per set of atoms.
 
 mod bench;
 mod class;
+mod numbers;
 
 use std::sync::RwLock;
 

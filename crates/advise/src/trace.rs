@@ -91,9 +91,6 @@ pub struct Use {
     pub cpus: SmallCpuSet,
 }
 
-/// By unit, instruction and kind of access.
-pub type Uses = BTreeMap<(u16, GuestAddr, Kind), Use>;
-
 /// The events of a type in one recording.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
@@ -107,8 +104,8 @@ pub struct Trace {
     pub all: Accesses,
     /// Whether the recording had more events than are stored.
     pub cut: bool,
-    /// Who uses what, over all objects.
-    pub uses: Uses,
+    /// Who uses what, over all objects, by unit, instruction and kind of access.
+    pub uses: BTreeMap<(u16, GuestAddr, Kind), Use>,
 }
 
 impl Trace {

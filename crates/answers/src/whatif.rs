@@ -70,7 +70,7 @@ pub struct WhatIf {
     /// Of the reported types, without edits.
     pub potential: Potential,
     /// The sizes of the reported types, and of the variables and allocations that edits name, which
-    /// count as reported types below.
+    /// count as reported types.
     pub sizes: Vec<TypeSize>,
     /// How the reported types' lines map to cache sets.
     pub sets: Vec<SetsChange>,

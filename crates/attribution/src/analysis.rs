@@ -366,15 +366,17 @@ impl<'r> Analysis<'r> {
     /// A damaged chunk.
     pub fn names(&self) -> Result<Arc<Names>, RecordingError> {
         // Names are set whole, so a thread that panicked left none or all.
-        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(names) = &*names {
+        let lock = || self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(names) = &*lock() {
             return Ok(Arc::clone(names));
         }
+        // Without the lock: the pass runs on the pool, whose threads may ask for names meanwhile.
         let (found, _) = self.first_pass(&|_| ())?;
-        Ok(Arc::clone(names.insert(Arc::new(found))))
+        Ok(Arc::clone(lock().get_or_insert_with(|| Arc::new(found))))
     }
 
-    /// Gives the names' memory back; the next call of [`Analysis::names`] does a pass again.
+    /// Gives the names' memory back. The next call of [`Analysis::names`] does a pass again, and the
+    /// names then stay: evidence for advice and lines of a second size ask for them.
     pub fn forget_names(&self) {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         *names = None;

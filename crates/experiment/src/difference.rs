@@ -19,6 +19,7 @@ use linemate_recording::{Accesses, GuestAddr};
 use linemate_replay::{
     AsRecorded, Drift, NoClones, Outcome, Partial, Replay, ReplayError, Timeline, TimelineReader,
 };
+use linemate_session::LONG;
 use linemate_session::rounds::Rounds;
 use linemate_session::shelf::{self, Part};
 use linemate_session::step::Step;
@@ -39,10 +40,6 @@ use crate::variant::{Memory, Unedited, Variant};
 /// Of the accesses, the share from which on it is not worth it: the partial replays, which are one more a variant, take as long as the
 /// whole ones then.
 const SHARE_MAX: f64 = 0.3;
-
-/// The longest recording whose edits are replayed by what they change. A longer one's timelines, one for each interleaving, would take more
-/// memory than the replays: those of 44 million accesses of 8 CPUs and the accesses that are followed are kept in 24 MB, packed.
-const ACCESSES_MAX: Accesses = Accesses(500_000_000);
 
 /// By which share of their time slices may be early or late: beyond it, a variant is replayed whole. Interleavings start slices up to an
 /// eighth of the round's longest late ([`linemate_replay::Interleaving`]) and are averaged over; less than half of that is taken.
@@ -225,7 +222,9 @@ impl<'a> Experiment<'a> {
             && machine.l1_stride.is_none();
         let plain = !self.conditions.exact && !self.conditions.cold && self.cpus.copies == 1;
         // By the recording alone: how much memory there is must not decide how a figure is found.
-        let long = self.scene.accesses > ACCESSES_MAX;
+        // Its timelines, one for each interleaving, are expected to take more memory than replays.
+        // Not measured: those of 44 million accesses of 8 CPUs are kept in 24 MB, packed.
+        let long = self.scene.accesses > LONG;
         let whole =
             self.whole || long || self.lines || self.under.is_some() || self.filter().is_none();
         if !by_line || !plain || whole || edited.is_empty() {

@@ -53,6 +53,11 @@ impl<'s> KnownOutcomes<'s> {
         self.outcomes.get(&seed)
     }
 
+    /// The same, without a copy of it.
+    pub(crate) fn take(&mut self, seed: Seed) -> Option<Outcome> {
+        self.outcomes.remove(&seed)
+    }
+
     /// One that was not known.
     pub(crate) fn add(&mut self, seed: Seed, outcome: &Outcome) {
         if self.part.is_some() && self.outcomes.len() < OUTCOMES_MAX {

@@ -143,8 +143,8 @@ pub(crate) fn is_one(session: &Session<'_>, subject: usize, size: ByteSize) -> b
 }
 
 /// The bytes of what a name means, from its first byte to the last that was accessed; with an
-/// alignment of what each CPU alone writes of it, as that makes them. Of several blocks those of the
-/// largest.
+/// alignment of what each CPU alone writes of it, as that makes them. Of several blocks the
+/// largest before, and the largest after.
 #[must_use]
 pub fn size(session: &Session<'_>, name: &str, padded: Option<ByteAlign>) -> ByteSize {
     let of = |subject: usize| {

@@ -264,9 +264,9 @@ impl<'a> Experiment<'a> {
     /// # Errors
     /// As [`Experiment::run`].
     pub fn as_recorded(&self, seed: Seed) -> Result<Outcome, ExperimentError> {
-        let known = KnownOutcomes::of(self, Unedited::AsRecorded);
-        if let Some(outcome) = known.get(seed) {
-            return Ok(outcome.clone());
+        let mut known = KnownOutcomes::of(self, Unedited::AsRecorded);
+        if let Some(outcome) = known.take(seed) {
+            return Ok(outcome);
         }
         let variant = Variant::as_recorded(self.scene);
         let supply = self.supply(&[&variant], Batches::ONE_REPLAY)?;

@@ -119,6 +119,7 @@ fn schema_is_as_described(json: &Value) {
     has_exactly(&result["potential"], &potential);
     let size = [
         "name",
+        "memory",
         "recorded_bytes",
         "without_bytes",
         "with_bytes",

@@ -17,7 +17,7 @@ pub enum SessionError {
     Changed,
     /// What was kept of it.
     #[error(
-        "the cached stream of the recording cannot be packed or unpacked: use --no-cache and --exact"
+        "the cached stream of the recording cannot be packed, read or unpacked: use --no-cache and --exact"
     )]
     Kept,
     /// An access that no replay takes.

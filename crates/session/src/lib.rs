@@ -25,5 +25,5 @@ pub mod stream;
 pub use error::SessionError;
 pub use event::EventError;
 pub use recorded::recorded_cpus;
-pub use session::Session;
+pub use session::{LONG, Session};
 pub use shelf::Shelf;

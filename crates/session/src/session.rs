@@ -38,9 +38,10 @@ pub struct Session<'r> {
     growth: Option<Growth>,
 }
 
-/// The longest recording whose names stay in memory once replays can do without: those of a longer
-/// one take as much as the replays, and few questions need them again.
-const NAMES_KEPT: Accesses = Accesses(500_000_000);
+/// A recording with more accesses is a long one: memory counts for more than time. Its names go once
+/// replays can do without, because they take as much as the replays and few questions need them
+/// again; its edits are replayed in full.
+pub const LONG: Accesses = Accesses(500_000_000);
 
 /// The recorded kernel's machine code.
 struct Code {
@@ -284,7 +285,7 @@ impl<'r> Session<'r> {
                 if let Some(bytes) = stream.bytes() {
                     self.shelf.store(part, bytes);
                 }
-                if self.counted.tally.ledger().total() > NAMES_KEPT.0 {
+                if self.counted.tally.ledger().total() > LONG.0 {
                     self.analysis.forget_names();
                 }
                 // Where it is stored, it need not stay in memory as well.

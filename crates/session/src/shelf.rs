@@ -1,7 +1,7 @@
 //! Where the results about a recording are stored between questions.
 
 use std::fmt;
-use std::io::Read;
+use std::io::{BufWriter, Read};
 
 use linemate_machine::LineSize;
 use linemate_recording::Source;
@@ -79,8 +79,10 @@ impl Shelf for Nothing {
 pub fn pack(content: &impl Serialize) -> Option<Vec<u8>> {
     // Through the encoder, so that what is packed is not in memory a second time.
     let encoder = zstd::stream::Encoder::new(Vec::new(), LEVEL).ok()?;
-    let encoder = postcard::to_io(content, encoder).ok()?;
-    encoder.finish().ok()
+    // postcard writes byte by byte, and zstd takes each write through its stream.
+    let buffered = BufWriter::with_capacity(1 << 16, encoder);
+    let buffered = postcard::to_io(content, buffered).ok()?;
+    buffered.into_inner().ok()?.finish().ok()
 }
 
 /// What was kept; `None` if these are not its bytes.

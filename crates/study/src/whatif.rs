@@ -367,7 +367,8 @@ impl<'a> Study<'a> {
         let sizes = self.types.iter().map(|(_, ids)| size(&mut plan, ids));
         let mut sizes: Vec<ByteSize> = sizes.collect();
         sizes.extend(self.memory.iter().map(|name| {
-            let padded = plan.memory().find(|(padded, _)| padded == name);
+            // As in the replay, the last statement counts.
+            let padded = plan.memory().filter(|(padded, _)| padded == name).last();
             ranges::size(self.session, name, padded.map(|(_, align)| align))
         }));
         Ok((variant, sizes))

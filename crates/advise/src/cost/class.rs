@@ -5,6 +5,7 @@ use std::ops::Range;
 use linemate_recording::Cycles;
 
 use super::bench::Bench;
+use super::numbers::NumberSet;
 use crate::shape::StructShape;
 use crate::trace::{Event, Trace};
 
@@ -74,12 +75,12 @@ impl Class {
             };
             let from = since_last_writes(&chosen, first..end, at);
             bench.start_object();
-            each_bit(&chosen.events, from..end, |number| {
+            chosen.events.each(from..end, |number| {
                 let (event, line) = at(number);
                 bench.access(event, line);
             });
             bench.start_again();
-            each_bit(&chosen.events, first..end, |number| {
+            chosen.events.each(first..end, |number| {
                 let (event, line) = at(number);
                 cycles += bench.access(event, line);
             });
@@ -89,14 +90,12 @@ impl Class {
 
     fn choose(&self, entries: &[AtomOnLine]) -> Chosen {
         let mut chosen = Chosen {
-            events: vec![0u64; self.events.div_ceil(64) as usize],
+            events: NumberSet::below(self.events),
             lines: vec![0u8; self.index.len()],
             used: [false; 2],
         };
         for entry in entries {
-            for event in &self.index[usize::from(entry.atom)] {
-                chosen.events[(event / 64) as usize] |= 1 << (event % 64);
-            }
+            chosen.events.insert(&self.index[usize::from(entry.atom)]);
             chosen.lines[usize::from(entry.atom)] = entry.line;
             chosen.used[usize::from(entry.line)] = true;
         }
@@ -106,39 +105,13 @@ impl Class {
 
 /// The events of a block.
 struct Chosen {
-    /// A set of their numbers, which sorts the atoms' events: an atom has thousands, and sorting
-    /// them took half of the search.
-    events: Vec<u64>,
+    /// Their numbers. A set sorts those of all atoms: an atom has thousands, and sorting them took
+    /// half of the search.
+    events: NumberSet,
     /// By atom: its line of the block.
     lines: Vec<u8>,
     /// The lines of the block that have atoms.
     used: [bool; 2],
-}
-
-/// The numbers of the bits that are set in a range, in order.
-#[inline]
-fn each_bit(words: &[u64], range: Range<u32>, mut then: impl FnMut(u32)) {
-    for place in range.start / 64..range.end.div_ceil(64) {
-        let mut left = word(words, place, &range);
-        while left != 0 {
-            then(place * 64 + left.trailing_zeros());
-            left &= left - 1;
-        }
-    }
-}
-
-/// A word's bits within a range.
-#[inline]
-fn word(words: &[u64], place: u32, range: &Range<u32>) -> u64 {
-    let from = place * 64;
-    let mut bits = words[place as usize];
-    if from < range.start {
-        bits &= u64::MAX << (range.start - from);
-    }
-    if range.end - from < 64 {
-        bits &= (1 << (range.end - from)) - 1;
-    }
-    bits
 }
 
 /// The number of the first event from which on each used line is written: of the lines' last
@@ -149,19 +122,12 @@ fn since_last_writes<'t>(
     at: impl Fn(u32) -> (&'t Event, u8),
 ) -> u32 {
     let mut missing = chosen.used;
-    for place in (range.start / 64..range.end.div_ceil(64)).rev() {
-        let mut left = word(&chosen.events, place, &range);
-        while left != 0 {
-            let number = place * 64 + left.ilog2();
-            let (event, line) = at(number);
-            if event.kind.writes() {
-                missing[usize::from(line)] = false;
-                if missing == [false; 2] {
-                    return number;
-                }
-            }
-            left &= !(1 << left.ilog2());
+    let earliest = chosen.events.find_last(range.clone(), |number| {
+        let (event, line) = at(number);
+        if event.kind.writes() {
+            missing[usize::from(line)] = false;
         }
-    }
-    range.start
+        missing == [false; 2]
+    });
+    earliest.unwrap_or(range.start)
 }

@@ -75,8 +75,8 @@ impl Folder {
         head
     }
 
-    /// The content of the file, complete and unchanged.
-    fn open_content(&self, key: &str, path: &Path) -> Result<Content, Unusable> {
+    /// The content of the file, and the head that says what it has to be. Not checked yet.
+    fn unchecked(&self, key: &str, path: &Path) -> Result<(Content, Vec<u8>), Unusable> {
         let mut file = open_file(path)?;
         let mut head = vec![0; self.head(key, 0).len()];
         match file.read_exact(&mut head) {
@@ -90,12 +90,30 @@ impl Folder {
             end: file.metadata()?.len().min(head.len() as u64 + BYTES_MAX),
             file,
         };
+        Ok((content, head))
+    }
+
+    /// The content of the file, complete and unchanged, to be read in pieces.
+    fn checked(&self, key: &str, path: &Path) -> Result<Content, Unusable> {
+        let (content, head) = self.unchecked(key, path)?;
         if head != self.head(key, content.checksum()?) {
             return Err(Unusable::Damaged);
         }
-        // The oldest go first: this one is young again. If its time cannot be set, it goes earlier.
-        let _ = content.file.set_modified(SystemTime::now());
+        content.is_young();
         Ok(content)
+    }
+
+    /// The same, read at once. The bytes that are checked are those that are returned.
+    fn read(&self, key: &str, path: &Path) -> Result<Vec<u8>, Unusable> {
+        let (content, head) = self.unchecked(key, path)?;
+        let length = usize::try_from(content.length()?).map_err(|_| Unusable::Damaged)?;
+        let mut bytes = vec![0; length];
+        content.read_at(0, &mut bytes)?;
+        if head != self.head(key, xxh3_64(&bytes)) {
+            return Err(Unusable::Damaged);
+        }
+        content.is_young();
+        Ok(bytes)
     }
 
     fn write(&self, key: &str, path: &Path, content: &[u8]) -> io::Result<()> {
@@ -125,19 +143,24 @@ impl Folder {
 
     /// What was stored under this key, complete and unchanged.
     pub(super) fn load(&self, key: &str) -> Option<Vec<u8>> {
-        let content = self.open(key)?;
-        let mut bytes = vec![0; usize::try_from(content.length().ok()?).ok()?];
-        content.read_at(0, &mut bytes).ok()?;
-        Some(bytes)
+        self.usable(key, Folder::read)
     }
 
     /// The same, to be read in pieces.
     pub(super) fn open(&self, key: &str) -> Option<Content> {
+        self.usable(key, Folder::checked)
+    }
+
+    fn usable<T>(
+        &self,
+        key: &str,
+        read: impl Fn(&Folder, &str, &Path) -> Result<T, Unusable>,
+    ) -> Option<T> {
         let path = self.file(key);
         if self.is_taken(&path) {
             return None;
         }
-        match self.open_content(key, &path) {
+        match read(self, key, &path) {
             Ok(content) => Some(content),
             Err(Unusable::Io(error)) if error.kind() == io::ErrorKind::NotFound => None,
             Err(why) => {
@@ -173,6 +196,12 @@ pub(super) struct Content {
 const READ_AT_ONCE: usize = 1 << 20;
 
 impl Content {
+    /// The oldest files go first: this one is young again. If its time cannot be set, it goes
+    /// earlier.
+    fn is_young(&self) {
+        let _ = self.file.set_modified(SystemTime::now());
+    }
+
     fn checksum(&self) -> io::Result<u64> {
         let mut digest = Xxh3::new();
         let mut buffer = vec![0; READ_AT_ONCE];

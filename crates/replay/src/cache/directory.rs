@@ -56,6 +56,8 @@ pub(crate) struct Entry {
     pub(crate) home: SocketId,
 }
 
+const _: () = assert!(size_of::<Entry>() == 64);
+
 /// The fate of a core's copy of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum History {

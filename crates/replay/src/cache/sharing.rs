@@ -42,6 +42,8 @@ pub(crate) struct CoreRecord {
     pub(crate) history: History,
 }
 
+const _: () = assert!(size_of::<CoreRecord>() == 16);
+
 impl CoreRecord {
     fn new(core: CoreId, history: History) -> CoreRecord {
         CoreRecord {
@@ -234,7 +236,7 @@ impl Sharing {
         Some(self.open.take(place))
     }
 
-    /// All open misses, in the order of lines and cores; this closes them.
+    /// All open misses, in the order of lines and of the cores that came to each; this closes them.
     pub(crate) fn drain_open(&mut self) -> Vec<MissTag> {
         let records = self.lines.iter_mut().flat_map(|line| &mut line.records);
         let places = records.filter_map(|record| record.open.take());

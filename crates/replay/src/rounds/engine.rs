@@ -330,10 +330,10 @@ impl Engine {
         let (prefetched, prefetched_modified) = self.system.prefetched();
         let fetched_ahead = self.system.fetched_ahead();
         let mut held = std::mem::take(&mut self.system.held);
-        let mut lines = self.lines.unwrap_or_default();
-        let transfers = self.transfers.map(TransferCounter::finish);
         // The caches go before the views come: either can be most of the memory.
         let slots = self.system.into_lines();
+        let mut lines = self.lines.unwrap_or_default();
+        let transfers = self.transfers.map(TransferCounter::finish);
         let line_of = |slot: Slot| slots[slot as usize];
         Outcome {
             pairs,

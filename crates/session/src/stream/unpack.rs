@@ -151,7 +151,8 @@ impl Chosen<'_> {
     }
 }
 
-/// What errors of [`Cursor`] would say, which nobody reads: all of them mean that it is made again.
+/// What errors of [`Cursor`] would say, which nobody reads: all of them are
+/// [`SessionError::Kept`].
 const WHAT: &str = "kept stream";
 
 /// Unpacks a stream, block by block.
