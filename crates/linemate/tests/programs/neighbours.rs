@@ -77,8 +77,11 @@ fn what_threads_use_side_by_side_is_named_first_and_predicted_to_gain_apart() {
     let data = neighbours(folder.path(), &[]);
     let document = remedies(&data);
     let remedies = items(&document, "/remedies");
-    // Which of them costs most depends on how the compiler orders the variables.
-    let mut first: Vec<_> = remedies.iter().take(4).map(|r| advised(r).1).collect();
+    // Which of them costs most depends on how the compiler orders the variables; one can have two
+    // remedies.
+    let mut first: Vec<&str> = remedies.iter().map(|remedy| advised(remedy).1).collect();
+    first.dedup();
+    first.truncate(4);
     first.sort_unstable();
     let own = [
         "own_box",
