@@ -10,7 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readonly name=${1:-linemate}
 # Bytes of all its files.
 readonly most=400000000
-work=$(mktemp -d /tmp/linemate-image.XXXXXX)
+work=$(mktemp -d "${TMPDIR:-/tmp}/linemate-image.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
 fail() {

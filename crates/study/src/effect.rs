@@ -286,30 +286,27 @@ impl Facts<'_> {
                 .copied()
                 .unwrap_or_default()
         };
-        let size = |(number, (name, ids)): (usize, &(String, Vec<TypeId>))| TypeSize {
-            name: name.clone(),
-            recorded_bytes: ids
-                .first()
-                .and_then(|id| self.model.size_of(*id))
-                .unwrap_or(0),
-            without_bytes: of(0, number).0,
-            with_bytes: of(1, number).0,
-            without_lines: lines(of(0, number)),
-            with_lines: lines(of(1, number)),
-            memory: false,
-        };
-        let memory = (self.types.len()..).zip(self.memory);
-        let memory = memory.map(|(number, name)| TypeSize {
+        let size = |number: usize, name: &String| TypeSize {
             name: name.clone(),
             recorded_bytes: of(0, number).0,
             without_bytes: of(0, number).0,
             with_bytes: of(1, number).0,
             without_lines: lines(of(0, number)),
             with_lines: lines(of(1, number)),
-            memory: true,
+            memory: number >= self.types.len(),
+        };
+        let types = self.types.iter().enumerate();
+        let types = types.map(|(number, (name, ids))| {
+            let recorded = ids.first().and_then(|id| self.model.size_of(*id));
+            TypeSize {
+                recorded_bytes: recorded.unwrap_or(0),
+                ..size(number, name)
+            }
         });
-        let types = self.types.iter().enumerate().map(size);
-        types.chain(memory).collect()
+        let memory = (self.types.len()..).zip(self.memory);
+        types
+            .chain(memory.map(|(number, name)| size(number, name)))
+            .collect()
     }
 
     fn ablation(&self) -> Vec<Ablation> {

@@ -95,11 +95,10 @@ impl Band {
         self.layouts.retain(|_| stays.next().unwrap_or(false));
     }
 
-    /// The layout that costs least, of those with the fewest moves.
+    /// The layout that costs least; of equal ones the one with the fewest moves, which is the first.
     fn cheapest(&self) -> Option<Scored> {
-        let least = |b: &&Banded| (b.scored.cost, b.moves, b.scored.candidate.clone());
-        let cheapest = self.layouts.iter().min_by_key(least);
-        cheapest.map(|b| b.scored.clone())
+        let layouts = self.layouts.iter().map(|b| &b.scored);
+        layouts.min_by_key(|scored| scored.cost).cloned()
     }
 
     /// Some layouts whose neighbours were not tried, the fewest moves first. They count as tried

@@ -99,7 +99,7 @@ impl Folder {
         if head != self.head(key, content.checksum()?) {
             return Err(Unusable::Damaged);
         }
-        content.is_young();
+        content.mark_used();
         Ok(content)
     }
 
@@ -112,7 +112,7 @@ impl Folder {
         if head != self.head(key, xxh3_64(&bytes)) {
             return Err(Unusable::Damaged);
         }
-        content.is_young();
+        content.mark_used();
         Ok(bytes)
     }
 
@@ -198,7 +198,7 @@ const READ_AT_ONCE: usize = 1 << 20;
 impl Content {
     /// The oldest files go first: this one is young again. If its time cannot be set, it goes
     /// earlier.
-    fn is_young(&self) {
+    fn mark_used(&self) {
         let _ = self.file.set_modified(SystemTime::now());
     }
 
