@@ -16,6 +16,7 @@ import doctest
 import json
 import math
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -49,17 +50,26 @@ def linemate(*words: str) -> dict:
     return json.loads(run.stdout)
 
 
+def filled(command: str, cpus: int) -> str:
+    """The command for that many CPUs.
+
+    >>> filled("talk -s {cpus/2} -w {cpus}", 8)
+    'talk -s 4 -w 8'
+    """
+    return re.sub(r"\{cpus(?:/(\d+))?\}", lambda found: str(cpus // int(found[1] or 1)), command)
+
+
 def recording(case: dict, cpus: int) -> Path:
     """The recording, made if it is not there."""
-    file = OUT / f"{case['id']}-{cpus}.data"
+    file = OUT / f"{case.get('of', case['id'])}-{cpus}.data"
     if file.exists():
         return file
     OUT.mkdir(parents=True, exist_ok=True)
-    setup = ["--setup", case["setup"]] if "setup" in case else []
-    command = shlex.split(case["command"].replace("{cpus}", str(cpus)))
+    more = [word for key in ("setup", "append") if key in case for word in (f"--{key}", case[key])]
+    command = shlex.split(filled(case["command"], cpus))
     before = shlex.split(os.environ.get("HARDWARE_RUN", ""))
     record = [LINEMATE, "record", "--kernel", case["kernel"], "--smp", str(cpus), "-o", str(file)]
-    subprocess.run([*before, *record, *setup, "--", *command], check=True, cwd=ROOT)
+    subprocess.run([*before, *record, *more, "--", *command], check=True, cwd=ROOT)
     return file
 
 
@@ -185,7 +195,7 @@ class Compared:
 
 def matched(published: list[dict], rows: list[dict]) -> list[tuple[dict, dict]]:
     """A case's published figures with the recordings of as many CPUs; if there are none, the two that are nearest."""
-    if not rows:
+    if not (published and rows):
         return []
     exact = [(figure, row) for figure in published for row in rows if figure["cpus"] == row["cpus"]]
     pairs = [(figure, row) for row in rows for figure in published]

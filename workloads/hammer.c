@@ -8,8 +8,12 @@
  *   fault   writes to each page of its own part of one anonymous mapping (pft)
  *   map     maps, writes to and unmaps pages of its own (page_fault1)
  *   shared  the same with a file of its own on /tmp, mapped shared (page_fault3)
- *   pread   reads one byte of its own page of one file (pread1 on one file)
- *   stat    stat of one file on /tmp
+ *   zero    reads each page of its own part of one anonymous mapping: faults without a page
+ *   pread   reads one byte of its own page of one file
+ *   pages   the same, the whole page (pread1 on one file)
+ *   stat    stat of one file on /tmp with a short name
+ *   named   the same with a name as long as those of will-it-scale's files
+ *   copy    writes a file of its own on /tmp in blocks of 1 KiB, reads it again (UnixBench fstime)
  *   dup     close(dup(0)), getpid, getuid, umask (UnixBench syscall)
  *   switch  hands a byte to a partner and back, through two pipes (context_switch1)
  *   open    even workers open and close one file, odd ones read another
@@ -28,28 +32,27 @@
  *   semaphore    takes and gives a semaphore of its own in one set
  *   queue        sends to itself through a message queue of its own (msgqueue)
  *   event        adds to and takes from an eventfd of its own (eventfd1)
+ *   flood        sends to the first worker's UDP socket more than it can hold
+ *   wait         waits on its own futexes for values that they do not have (perf bench futex hash)
  *   wake         wakes nobody at a futex of its own (futex1)
  *   poll         asks for an eventfd of its own (poll1)
  *   epoll        the same through an epoll instance of its own (epoll_wait1)
  *   signal       sends itself a signal (signal1)
  *
- * Where it is weak: nobody computes between two operations, so the object is busier than in any
- * program.
+ * With -c each worker of zero, pread, pages, stat and named computes between two operations, for
+ * that many turns of a loop.
+ *
+ * Where it is weak: without -c nobody computes between two operations, so the object is busier than
+ * in any program.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
 #include <getopt.h>
-#include <linux/futex.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/msg.h>
-#include <sys/sem.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -57,28 +60,15 @@
 
 #include "children.h"
 #include "common.h"
+#include "hammer.h"
+#include "messages.h"
 
-#define PAGE		4096L
-#define WORKERS_MAX	1024
-#define SHARED_FILE	"/tmp/hammer"
-
-/* Lives in memory that all workers share. */
-struct shared {
-	pthread_barrier_t start;
-	int pipes[WORKERS_MAX][2];
-};
-
-static struct shared *shared;
-static long workers = 8, rounds = 100;
-static char *area;
-static int file;
-/* A set of semaphores, one for each worker. */
-static int semaphores;
-
-static void must(bool well, const char *what)
+static void compute(void)
 {
-	if (!well)
-		die("%s: %s", what, strerror(errno));
+	volatile long turn;
+
+	for (turn = 0; turn < turns; turn++)
+		;
 }
 
 static void *map_pages(long pages, int flags, int fd)
@@ -117,6 +107,17 @@ static void fault_prepare(void)
 	must(!madvise(area, workers * rounds * PAGE, MADV_NOHUGEPAGE), "madvise");
 }
 
+static void zero(long worker)
+{
+	char *start = area + worker * rounds * PAGE;
+	long i;
+
+	for (i = 0; i < rounds; i++) {
+		compute();
+		(void)((volatile char *)start)[i * PAGE];
+	}
+}
+
 static void map(long worker)
 {
 	(void)worker;
@@ -150,23 +151,69 @@ static void file_prepare(void)
 		must(pwrite(file, "x", 1, i * PAGE) == 1, "pwrite");
 }
 
-static void pread_own(long worker)
+static void pread_some(long worker, size_t size)
 {
-	char byte;
+	char bytes[PAGE];
 	long i;
 
-	for (i = 0; i < rounds; i++)
-		must(pread(file, &byte, 1, worker * PAGE) == 1, "pread");
+	for (i = 0; i < rounds; i++) {
+		compute();
+		must(pread(file, bytes, size, worker * PAGE) == (ssize_t)size, "pread");
+	}
 }
 
-static void stat_one(long worker)
+static void pread_byte(long worker)
+{
+	pread_some(worker, 1);
+}
+
+static void pread_page(long worker)
+{
+	pread_some(worker, PAGE);
+}
+
+static void stat_file(const char *name)
 {
 	struct stat found;
 	long i;
 
+	for (i = 0; i < rounds; i++) {
+		compute();
+		must(!stat(name, &found), "stat");
+	}
+}
+
+static void stat_one(long worker)
+{
 	(void)worker;
+	stat_file(SHARED_FILE);
+}
+
+static void named_prepare(void)
+{
+	close(make_file(NAMED_FILE, 1));
+}
+
+static void stat_named(long worker)
+{
+	(void)worker;
+	stat_file(NAMED_FILE);
+}
+
+static void copy_own(long worker)
+{
+	char path[64], block[1024] = "";
+	long i;
+	int own;
+
+	snprintf(path, sizeof(path), SHARED_FILE "-%ld", worker);
+	own = make_file(path, 0);
 	for (i = 0; i < rounds; i++)
-		must(!stat(SHARED_FILE, &found), "stat");
+		must(write(own, block, sizeof(block)) == sizeof(block), "write");
+	must(!lseek(own, 0, SEEK_SET), "lseek");
+	for (i = 0; i < rounds; i++)
+		must(read(own, block, sizeof(block)) == sizeof(block), "read");
+	close(own);
 }
 
 static void dup_stdin(long worker)
@@ -362,120 +409,6 @@ static void timer(long worker)
 	}
 }
 
-static void semaphores_prepare(void)
-{
-	semaphores = semget(IPC_PRIVATE, workers, IPC_CREAT | 0600);
-	must(semaphores >= 0, "semget");
-}
-
-static void semaphores_end(void)
-{
-	must(!semctl(semaphores, 0, IPC_RMID), "semctl");
-}
-
-static void semaphore(long worker)
-{
-	struct sembuf give = { .sem_num = worker, .sem_op = 1 };
-	struct sembuf take = { .sem_num = worker, .sem_op = -1 };
-	long i;
-
-	for (i = 0; i < rounds; i++) {
-		must(!semop(semaphores, &give, 1), "semop");
-		must(!semop(semaphores, &take, 1), "semop");
-	}
-}
-
-static void queue(long worker)
-{
-	struct {
-		long type;
-		char byte;
-	} message = { 1, 0 };
-	int own = msgget(IPC_PRIVATE, IPC_CREAT | 0600);
-	long i;
-
-	(void)worker;
-	must(own >= 0, "msgget");
-	for (i = 0; i < rounds; i++) {
-		must(!msgsnd(own, &message, 1, 0), "msgsnd");
-		must(msgrcv(own, &message, 1, 0, 0) == 1, "msgrcv");
-	}
-	must(!msgctl(own, IPC_RMID, NULL), "msgctl");
-}
-
-static int event_of_its_own(void)
-{
-	int own = eventfd(1, 0);
-
-	must(own >= 0, "eventfd");
-	return own;
-}
-
-static void event(long worker)
-{
-	int own = event_of_its_own();
-	eventfd_t value;
-	long i;
-
-	(void)worker;
-	for (i = 0; i < rounds; i++) {
-		must(!eventfd_write(own, 1), "write");
-		must(!eventfd_read(own, &value), "read");
-	}
-}
-
-static void wake(long worker)
-{
-	int word = 0;
-	long i;
-
-	(void)worker;
-	for (i = 0; i < rounds; i++)
-		syscall(SYS_futex, &word, FUTEX_WAKE, 1, NULL, NULL, 0);
-}
-
-static void poll_one(long worker)
-{
-	struct pollfd own = { .fd = event_of_its_own(), .events = POLLIN };
-	long i;
-
-	(void)worker;
-	for (i = 0; i < rounds; i++)
-		must(poll(&own, 1, 0) == 1, "poll");
-}
-
-static void epoll_one(long worker)
-{
-	struct epoll_event ready = { .events = EPOLLIN };
-	int own = epoll_create1(0);
-	long i;
-
-	(void)worker;
-	must(own >= 0, "epoll_create1");
-	must(!epoll_ctl(own, EPOLL_CTL_ADD, event_of_its_own(), &ready), "epoll_ctl");
-	for (i = 0; i < rounds; i++)
-		must(epoll_wait(own, &ready, 1, 0) == 1, "epoll_wait");
-}
-
-static void caught(int number)
-{
-	(void)number;
-}
-
-static void signal_prepare(void)
-{
-	must(signal(SIGUSR1, caught) != SIG_ERR, "signal");
-}
-
-static void signal_itself(long worker)
-{
-	long process = getpid(), thread = syscall(SYS_gettid), i;
-
-	(void)worker;
-	for (i = 0; i < rounds; i++)
-		must(!syscall(SYS_tgkill, process, thread, SIGUSR1), "tgkill");
-}
-
 static const struct operation {
 	const char *name;
 	void (*prepare)(void);
@@ -485,8 +418,12 @@ static const struct operation {
 	{ "fault", fault_prepare, fault, NULL },
 	{ "map", NULL, map, NULL },
 	{ "shared", NULL, map_shared, NULL },
-	{ "pread", file_prepare, pread_own, NULL },
+	{ "zero", fault_prepare, zero, NULL },
+	{ "pread", file_prepare, pread_byte, NULL },
+	{ "pages", file_prepare, pread_page, NULL },
 	{ "stat", file_prepare, stat_one, NULL },
+	{ "named", named_prepare, stat_named, NULL },
+	{ "copy", NULL, copy_own, NULL },
 	{ "dup", NULL, dup_stdin, NULL },
 	{ "switch", pipes_prepare, switch_pair, NULL },
 	{ "open", file_prepare, open_or_read, NULL },
@@ -505,6 +442,8 @@ static const struct operation {
 	{ "semaphore", semaphores_prepare, semaphore, semaphores_end },
 	{ "queue", NULL, queue, NULL },
 	{ "event", NULL, event, NULL },
+	{ "flood", flood_prepare, flood, NULL },
+	{ "wait", NULL, wait_for_others, NULL },
 	{ "wake", NULL, wake, NULL },
 	{ "poll", NULL, poll_one, NULL },
 	{ "epoll", NULL, epoll_one, NULL },
@@ -588,7 +527,7 @@ int main(int argc, char **argv)
 	bool processes = false;
 	int option;
 
-	while ((option = getopt(argc, argv, "o:w:l:p")) != -1) {
+	while ((option = getopt(argc, argv, "o:w:l:c:p")) != -1) {
 		switch (option) {
 		case 'o':
 			operation = named(optarg);
@@ -599,15 +538,18 @@ int main(int argc, char **argv)
 		case 'l':
 			rounds = parse_number("-l", optarg, 1, 100000000);
 			break;
+		case 'c':
+			turns = parse_number("-c", optarg, 0, 100000000);
+			break;
 		case 'p':
 			processes = true;
 			break;
 		default:
-			die("usage: hammer -o OPERATION [-w WORKERS] [-l ROUNDS] [-p]");
+			die("usage: hammer -o OPERATION [-w WORKERS] [-l ROUNDS] [-c TURNS] [-p]");
 		}
 	}
 	if (!operation || optind != argc)
-		die("usage: hammer -o OPERATION [-w WORKERS] [-l ROUNDS] [-p]");
+		die("usage: hammer -o OPERATION [-w WORKERS] [-l ROUNDS] [-c TURNS] [-p]");
 	prepare();
 	if (processes)
 		run_processes();
