@@ -13,6 +13,7 @@ guest, such as `nice`).
 """
 
 import doctest
+import functools
 import json
 import math
 import os
@@ -44,8 +45,9 @@ FIRST = 5
 MEASURES = (("time", "CPU time"), ("duration", "the replay's duration"), ("all", "all memory cycles"))
 
 
+@functools.cache
 def linemate(*words: str) -> dict:
-    """What a verb answers with --json."""
+    """What a verb answers with --json. Cases that share a recording ask some of it once."""
     run = subprocess.run([LINEMATE, *words, "--json"], check=True, capture_output=True, cwd=ROOT)
     return json.loads(run.stdout)
 
@@ -101,7 +103,8 @@ def predict(case: dict, cpus: int, machine: str) -> dict:
     file = str(recording(case, cpus))
     costs = linemate("report", "-i", file, "--machine", machine)["costs"]
     shared = linemate("report", "-i", file)["types"]
-    advised = linemate("advise", "-i", file, "--machine", machine)["types"]
+    undone = case.get("undone", False)
+    advised = [] if undone else linemate("advise", "-i", file, "--machine", machine)["types"]
     edits = [word for edit in case["edit"] for word in ("-e", edit)]
     asked = linemate("whatif", "-i", file, "--type", case["struct"], "--machine", machine, *edits)
     answer = asked["results"][0]
@@ -272,14 +275,29 @@ def series(found: list[Compared]) -> list[str]:
     return lines
 
 
+def among_first(found: list[Compared], *keys: str) -> str:
+    """In how many cases, of those in kernels without the change, one of the ranks is among the first at every compared
+    number of CPUs."""
+    cases: dict[str, list[Compared]] = {}
+    for each in found:
+        if each.found() is not None:
+            cases.setdefault(each.case["id"], []).append(each)
+    hits = sum(all(any((e.row[key] or math.inf) <= FIRST for key in keys) for e in own) for own in cases.values())
+    return f"{hits} of {len(cases)} cases"
+
+
 def totals(found: list[Compared]) -> list[str]:
     """What the table comes to."""
     n = len(found)
     published = [each.published["percent"] for each in found]
     lines = [
         f"* figures compared: {n}, of {len({each.case['id'] for each in found})} cases",
-        f"* found among the first {FIRST} of lines by cost or of `advise`: {sum(e.found() is True for e in found)} of "
-        f"{sum(e.found() is not None for e in found)} in kernels without the change",
+        f"* among the first {FIRST}, in kernels without the change: the type by cost, or in `advise`: "
+        f"{among_first(found, 'rank_cost', 'rank_advise')}; the line with the pair by cost, or the type in `advise`: "
+        f"{among_first(found, 'rank_pair', 'rank_advise')}",
+        f"* each alone: the type by accesses from another CPU {among_first(found, 'rank_shared')}, by cost "
+        f"{among_first(found, 'rank_cost')}, in `advise` {among_first(found, 'rank_advise')}; the line with the pair "
+        f"{among_first(found, 'rank_pair')}",
     ]
     for key, what in MEASURES:
         signs = [each.sign(key) for each in found]
@@ -293,22 +311,28 @@ def totals(found: list[Compared]) -> list[str]:
     return [line.replace("-", "−") if "rho" in line or "Spearman" in line else line for line in lines + series(found)]
 
 
+def with_second_tries(found: list[Compared]) -> list[Compared]:
+    """Second tries in the place of the cases that they are of."""
+    replaced = {each.case["again"] for each in found if "again" in each.case}
+    return [each for each in found if each.case["id"] not in replaced]
+
+
 def table() -> str:
     """The table, misses first, and its totals."""
     found = compared()
     lines = [
-        "| case | struct, change | published | CPUs, machine | recorded CPUs | rank: shared, line, `advise` | type's cycles | all memory cycles | work per duration | work per CPU time | at most | busiest line | sign | order |",
+        "| case | struct, change | published | CPUs, machine | recorded CPUs | rank: shared, cost, line, `advise` | type's cycles | all memory cycles | work per duration | work per CPU time | at most | busiest line | sign | order |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for each in found:
         row, published = each.row, each.published
         cells = [
-            each.case["id"],
+            each.case["id"] + (" (second try)" if "again" in each.case else ""),
             f"`{each.case['struct']}`: {each.case['title']}" + ("; taken back" if each.case.get("undone") else ""),
             f"{published['percent']:+.1f} %".replace("-", "−"),
             f"{published['cpus'] or '?'}, {published['machine']}",
             str(row["cpus"]),
-            "" if each.found() is None else ", ".join(place(row[key]) for key in ("rank_shared", "rank_pair", "rank_advise")),
+            "" if each.found() is None else ", ".join(place(row[key]) for key in ("rank_shared", "rank_cost", "rank_pair", "rank_advise")),
             shown(row["type"]),
             shown(row["all"]),
             shown(each.throughput("duration")),
@@ -319,7 +343,11 @@ def table() -> str:
             each.magnitude(),
         ]
         lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join([*lines, "", *totals(found)])
+    first = [each for each in found if "again" not in each.case]
+    lines += ["", "Without second tries:", "", *totals(first)]
+    if len(first) < len(found):
+        lines += ["", "With second tries in the place of the first ones:", "", *totals(with_second_tries(found))]
+    return "\n".join(lines)
 
 
 def check() -> None:
