@@ -41,6 +41,15 @@ MAGNITUDE = math.sqrt(10)
 NEGLIGIBLE = 0.01
 # What counts as found.
 FIRST = 5
+# What names the culprit in a kernel without the change.
+PLACES = (
+    ("type by accesses from another CPU", ["rank_shared"]),
+    ("type by cost", ["rank_cost"]),
+    ("line with the pair by cost", ["rank_pair"]),
+    ("type in `advise`", ["rank_advise"]),
+    ("type by cost or in `advise`", ["rank_cost", "rank_advise"]),
+    ("line with the pair by cost, or type in `advise`", ["rank_pair", "rank_advise"]),
+)
 # What a change of work done in a time is predicted by. The table's verdicts are of the first.
 MEASURES = (("time", "CPU time"), ("duration", "the replay's duration"), ("all", "all memory cycles"))
 
@@ -292,12 +301,7 @@ def totals(found: list[Compared]) -> list[str]:
     published = [each.published["percent"] for each in found]
     lines = [
         f"* figures compared: {n}, of {len({each.case['id'] for each in found})} cases",
-        f"* among the first {FIRST}, in kernels without the change: the type by cost, or in `advise`: "
-        f"{among_first(found, 'rank_cost', 'rank_advise')}; the line with the pair by cost, or the type in `advise`: "
-        f"{among_first(found, 'rank_pair', 'rank_advise')}",
-        f"* each alone: the type by accesses from another CPU {among_first(found, 'rank_shared')}, by cost "
-        f"{among_first(found, 'rank_cost')}, in `advise` {among_first(found, 'rank_advise')}; the line with the pair "
-        f"{among_first(found, 'rank_pair')}",
+        *(f"* {what} among the first {FIRST}: {among_first(found, *keys)}" for what, keys in PLACES),
     ]
     for key, what in MEASURES:
         signs = [each.sign(key) for each in found]
