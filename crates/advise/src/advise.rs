@@ -6,14 +6,14 @@ use linemate_answers::{FootprintChange, GroupReasons, LayoutEffect};
 use linemate_attribution::Analysis;
 use linemate_experiment::scene::{Scene, Watch};
 use linemate_experiment::{
-    Conditions, Cpus, Experiment, ExperimentError, INTERLEAVINGS_MIN, Interleavings, Seed, Under,
+    Conditions, Cpus, Experiment, INTERLEAVINGS_MIN, Interleavings, Seed, Under,
 };
 use linemate_layout::origin::BUILT_LINE;
 use linemate_layout::plan::resolve;
 use linemate_layout::{EditFile, EditSubject, Layouts, Plan, Slot};
 use linemate_machine::Machine;
 use linemate_recording::Accesses;
-use linemate_session::{Session, recorded_cpus};
+use linemate_session::Session;
 use linemate_study::WhatIfError;
 use linemate_types::{BitOffset, ByteAlign, ByteSize, LineSize, Symbols, TypeId, TypeModel};
 
@@ -28,7 +28,7 @@ use crate::objective::Objective;
 use crate::reasons::Knowledge;
 use crate::search::{Limit, MOVE_WORTH, Scored, Search, cheapest};
 use crate::shape::{Metrics, StructShape, UnitLayout};
-use crate::trace::{CPUS_MAX, Trace};
+use crate::trace::Trace;
 
 /// The maximum and minimum number of different candidates that are replayed.
 // Three are what `finalists` asks for: the best, and the fewest moves with 90 and 95 % of its gain.
@@ -429,15 +429,6 @@ pub(crate) fn shape(
     Ok((StructShape::new(&mut layouts, name, &ids, pins)?, ids))
 }
 
-/// Refuses a recording with more CPUs than the fast model's sets hold.
-pub(crate) fn check_cpus(analysis: &Analysis<'_>) -> Result<(), AdviseError> {
-    let cpus = recorded_cpus(analysis).map_err(ExperimentError::from)?;
-    match cpus > CPUS_MAX {
-        true => Err(AdviseError::Cpus(cpus)),
-        false => Ok(()),
-    }
-}
-
 /// A recording's data about the type, which its kernel must lay out as the first one's does.
 fn scene<'a>(
     session: &'a Session<'_>,
@@ -445,7 +436,6 @@ fn scene<'a>(
     ids: &[TypeId],
 ) -> Result<Scene<'a>, AdviseError> {
     let analysis = session.analysis();
-    check_cpus(analysis)?;
     let (other, of_other) = shape(analysis, &wanted.name, &[])?;
     // Ids too: a scene's types are found by them, and traces of several recordings are costed with
     // one shape.

@@ -13,7 +13,7 @@ mod numbers;
 
 use std::sync::RwLock;
 
-use linemate_attribution::tally::RARE_PART;
+use linemate_attribution::tally::{CpuSet, RARE_PART};
 use linemate_layout::origin::BUILT_LINE;
 use linemate_machine::Machine;
 use linemate_recording::{Accesses, Cycles};
@@ -22,7 +22,6 @@ use rustc_hash::FxHashMap;
 
 use crate::error::AdviseError;
 use crate::shape::{Metrics, StructShape, UnitLayout};
-use crate::small_cpu_set::SmallCpuSet;
 use crate::trace::{Kind, Trace, Use};
 use bench::{Bench, Costs};
 use class::{AtomOnLine, Class};
@@ -90,25 +89,25 @@ impl<'t> CostModel<'t> {
     /// The CPUs that write a unit, as a set; none if less than a sixteenth of the unit's accesses
     /// write. An instruction that writes less than a sixteenth as often as the one that writes most
     /// does not count: it sets the object up.
-    pub fn writers(&self, unit: usize) -> SmallCpuSet {
+    pub fn writers(&self, unit: usize) -> CpuSet {
         let uses = self.trace.uses.iter();
         let uses = uses.filter(|((of, _, _), _)| usize::from(*of) == unit);
-        let uses: Vec<(Kind, Use)> = uses.map(|((_, _, kind), used)| (*kind, *used)).collect();
+        let uses: Vec<(Kind, &Use)> = uses.map(|((_, _, kind), used)| (*kind, used)).collect();
         let all: Accesses = uses.iter().map(|(_, used)| used.count).sum();
         let writes = uses.iter().filter(|(kind, _)| kind.writes());
-        let writes: Vec<Use> = writes.map(|(_, used)| *used).collect();
+        let writes: Vec<&Use> = writes.map(|(_, used)| *used).collect();
         let least = match writes.iter().map(|used| used.count).sum::<Accesses>() {
-            written if written.saturating_mul(RARE_PART) < all => return SmallCpuSet::default(),
+            written if written.saturating_mul(RARE_PART) < all => return CpuSet::default(),
             _ => writes
                 .iter()
                 .map(|used| used.count)
                 .max()
                 .unwrap_or_default(),
         };
-        let often = |used: &&Use| used.count.saturating_mul(RARE_PART) >= least;
-        let mut writers = SmallCpuSet::default();
+        let often = |used: &&&Use| used.count.saturating_mul(RARE_PART) >= least;
+        let mut writers = CpuSet::default();
         let writing = writes.iter().filter(often);
-        writing.for_each(|used| writers.extend(used.cpus));
+        writing.for_each(|used| writers.merge(&used.cpus));
         writers
     }
 

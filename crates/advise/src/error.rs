@@ -49,9 +49,6 @@ pub enum AdviseError {
         /// The type that they lay out differently.
         name: String,
     },
-    /// More CPUs than the fast model's sets hold.
-    #[error("the recording has {0} CPUs; at most {max} can be searched", max = crate::trace::CPUS_MAX)]
-    Cpus(usize),
     /// A machine that is too small.
     #[error(
         "{machine} has {available} CPUs, but the recording has {recorded}: choose a larger machine"

@@ -2,11 +2,29 @@
 
 use linemate_answers::Footprint;
 use linemate_layout::arrange::Slot;
+use linemate_recording::CpuId;
 use linemate_types::{ByteOffset, ByteSize};
 
 use crate::shape::{Metrics, StructShape, UnitLayout};
-use crate::small_cpu_set::SmallCpuSet;
 use crate::trace::Trace;
+
+/// Which CPUs touch a line.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Users {
+    Nobody,
+    One(CpuId),
+    Several,
+}
+
+impl Users {
+    fn and(self, cpu: CpuId) -> Users {
+        match self {
+            Users::Nobody => Users::One(cpu),
+            Users::One(known) if known == cpu => self,
+            Users::One(_) | Users::Several => Users::Several,
+        }
+    }
+}
 
 /// Measures units laid out as `slots` say.
 pub fn footprint<'t>(
@@ -31,7 +49,7 @@ pub fn footprint<'t>(
         end = next;
     }
     let (mut touched, mut alone) = (0, 0);
-    let mut users: Vec<SmallCpuSet> = Vec::new();
+    let mut users: Vec<Users> = Vec::new();
     for object in traces.into_iter().flat_map(|t| &t.objects) {
         users.clear();
         for event in &object.events {
@@ -40,13 +58,13 @@ pub fn footprint<'t>(
             let line = metrics.line_of(&placed, object.residue, unit, event.atom);
             let line = line.0 as usize;
             if line >= users.len() {
-                users.resize(line + 1, SmallCpuSet::default());
+                users.resize(line + 1, Users::Nobody);
             }
-            users[line].insert(event.cpu);
+            users[line] = users[line].and(event.act.cpu());
         }
-        for users in users.iter().filter(|users| !users.is_empty()) {
+        for users in users.iter().filter(|users| **users != Users::Nobody) {
             touched += 1;
-            alone += u64::from(users.len() == 1);
+            alone += u64::from(matches!(users, Users::One(_)));
         }
     }
     Footprint {

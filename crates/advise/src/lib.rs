@@ -20,7 +20,6 @@ pub mod objective;
 pub mod reasons;
 pub mod search;
 pub mod shape;
-pub mod small_cpu_set;
 pub mod survey;
 pub mod trace;
 

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 
 use linemate_answers::{GroupReasons, KeptApart, MemberUse};
 use linemate_attribution::FunctionName;
+use linemate_attribution::tally::CpuSet;
 use linemate_recording::{Accesses, Cycles, GuestAddr};
 use linemate_types::Symbols;
 
 use crate::candidate::Candidate;
 use crate::cost::CostModel;
 use crate::shape::StructShape;
-use crate::small_cpu_set::SmallCpuSet;
 use crate::trace::{Kind, Trace};
 
 /// The maximum number of functions listed for a group, and of members that it is kept from.
@@ -159,7 +159,7 @@ impl Knowledge<'_, '_> {
             ..MemberUse::default()
         };
         for (trace, _) in &self.traces {
-            let (mut readers, mut writers) = (SmallCpuSet::default(), SmallCpuSet::default());
+            let (mut readers, mut writers) = (CpuSet::default(), CpuSet::default());
             for ((_, _, kind), used) in of_unit(trace, unit) {
                 match kind {
                     Kind::Load => member.loads += used.count.0,
@@ -167,10 +167,10 @@ impl Knowledge<'_, '_> {
                     Kind::Rmw => member.rmws += used.count.0,
                 }
                 if *kind != Kind::Store {
-                    readers.extend(used.cpus);
+                    readers.merge(&used.cpus);
                 }
                 if kind.writes() {
-                    writers.extend(used.cpus);
+                    writers.merge(&used.cpus);
                 }
             }
             // The maximum over recordings: CPUs of different recordings are not the same CPUs, so

@@ -311,12 +311,13 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
 #[cfg(test)]
 mod tests {
     use linemate_layout::Layouts;
+    use linemate_recording::CpuId;
     use linemate_testkit::btf_writer::{TypeList, member};
     use linemate_types::{LineSize, TypeModel};
 
     use super::*;
     use crate::cost::CostModel;
-    use crate::trace::{Event, Kind, ObjectTrace, Trace};
+    use crate::trace::{Act, Event, Kind, ObjectTrace, Trace};
 
     #[test]
     fn a_result_that_costs_more_than_no_search_is_replaced() {
@@ -332,8 +333,7 @@ mod tests {
             round,
             at: 0,
             atom: 0,
-            cpu: (round % 2) as u8,
-            kind: Kind::Store,
+            act: Act::new(CpuId((round % 2) as u16), Kind::Store),
         };
         let trace = Trace {
             objects: vec![ObjectTrace {

@@ -18,7 +18,7 @@ use linemate_replay::{Cause, Counts};
 use linemate_session::Session;
 use linemate_types::{ByteSize, TypeId};
 
-use crate::advise::{check_cpus, limits, metrics, models, shape};
+use crate::advise::{limits, metrics, models, shape};
 use crate::error::AdviseError;
 use crate::objective::Objective;
 use crate::search::Search;
@@ -45,7 +45,6 @@ pub fn survey(
     let mut sums: BTreeMap<String, CyclesByCause> = BTreeMap::new();
     let mut whole = Cycles::ZERO;
     for analysis in analyses {
-        check_cpus(analysis.analysis())?;
         let watch = Watch {
             every: true,
             ..Watch::default()

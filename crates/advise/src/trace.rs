@@ -11,22 +11,20 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use linemate_attribution::tally::CpuSet;
 use linemate_experiment::scene::{Scene, Step};
 use linemate_experiment::{ExperimentError, Seed};
 use linemate_layout::nesting::{embeds, enclosing};
 use linemate_machine::LineSize;
-use linemate_recording::{AccessKind, Accesses, Cycles, GuestAddr};
+use linemate_recording::{AccessKind, Accesses, CpuId, Cycles, GuestAddr, MAX_CPUS};
 use linemate_replay::{Interleaving, SliceHead};
 use linemate_types::{ByteOffset, ByteSize, TypeId, TypeModel};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 use crate::shape::StructShape;
-use crate::small_cpu_set::SmallCpuSet;
 
-/// The most CPUs of a recording: sets of them are words.
-pub const CPUS_MAX: usize = 64;
-/// The maximum number of stored events of a type, at 16 bytes each: bounds memory. The rest of the
+/// The maximum number of stored events of a type, at 12 bytes each: bounds memory. The rest of the
 /// recording is not searched, but replayed.
 pub(crate) const EVENTS_MAX: usize = 24 << 20;
 /// The maximum number of (object, CPU, atom) whose last use is stored.
@@ -67,10 +65,43 @@ pub struct Event {
     pub at: u32,
     /// The number of the atom that it touches.
     pub atom: u16,
-    /// The recorded CPU that makes it.
-    pub cpu: u8,
+    /// Who does what to it.
+    pub act: Act,
+}
+
+const _: () = assert!(size_of::<Event>() == 12);
+
+/// Bits of an [`Act`] for its [`Kind`].
+const KIND_BITS: u32 = 2;
+
+const _: () = assert!(MAX_CPUS <= 1 << (u16::BITS - KIND_BITS));
+
+/// A recorded CPU, and whether it reads or writes: in 16 bits, because there are millions of events
+/// and up to [`MAX_CPUS`] CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Act(u16);
+
+impl Act {
+    /// Of a CPU below [`MAX_CPUS`].
+    pub fn new(cpu: CpuId, kind: Kind) -> Act {
+        Act(cpu.0 << KIND_BITS | kind as u16)
+    }
+
+    /// The CPU.
+    #[inline]
+    pub fn cpu(self) -> CpuId {
+        CpuId(self.0 >> KIND_BITS)
+    }
+
     /// Whether it reads or writes.
-    pub kind: Kind,
+    #[inline]
+    pub fn kind(self) -> Kind {
+        match self.0 % (1 << KIND_BITS) {
+            0 => Kind::Load,
+            1 => Kind::Store,
+            _ => Kind::Rmw,
+        }
+    }
 }
 
 /// What CPUs do to one object.
@@ -83,12 +114,12 @@ pub struct ObjectTrace {
 }
 
 /// How often an instruction uses a unit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Use {
     /// How many accesses it makes.
     pub count: Accesses,
-    /// By which CPUs, as a set.
-    pub cpus: SmallCpuSet,
+    /// By which CPUs.
+    pub cpus: CpuSet,
 }
 
 /// The events of a type in one recording.
@@ -114,9 +145,8 @@ impl Trace {
         self.objects.iter().map(|o| o.events.len()).sum()
     }
 
-    /// The accesses to each shape's type in a scene, by CPUs below [`CPUS_MAX`]. `seed` decides
-    /// when slices of a round start, as in a replay; `line` is that of the replayed machine, whose
-    /// accesses may be cached.
+    /// The accesses to each shape's type in a scene. `seed` decides when slices of a round
+    /// start, as in a replay; `line` is that of the replayed machine, whose accesses may be cached.
     ///
     /// # Errors
     /// A damaged recording.
@@ -189,13 +219,13 @@ struct Hit {
 /// When the last uses of an object were, as numbers of its uses from 1; 0 is never.
 #[derive(Clone, Copy, Debug, Default)]
 struct Last {
-    cpu: u8,
+    cpu: CpuId,
     by_it: u32,
     by_others: u32,
 }
 
 impl Last {
-    fn note(&mut self, cpu: u8, now: u32) {
+    fn note(&mut self, cpu: CpuId, now: u32) {
         if cpu != self.cpu {
             self.by_others = self.by_it.max(self.by_others);
             self.cpu = cpu;
@@ -204,7 +234,7 @@ impl Last {
     }
 
     /// The last use by a CPU other than `cpu`.
-    fn other_than(&self, cpu: u8) -> u32 {
+    fn other_than(&self, cpu: CpuId) -> u32 {
         if cpu == self.cpu {
             self.by_others
         } else {
@@ -230,13 +260,13 @@ struct TraceInterleaver<'s> {
     objects: Vec<ObjectInProgress>,
     numbers: FxHashMap<GuestAddr, u32>,
     /// By (object, CPU, atom): the last touch and the last write.
-    uses: FxHashMap<(u32, u8, u16), (u32, u32)>,
+    uses: FxHashMap<(u32, CpuId, u16), (u32, u32)>,
     by_instruction: FxHashMap<(u16, GuestAddr, Kind), Use>,
     kept: usize,
     rounds: u64,
     hits: Vec<Hit>,
     /// When, by whom, which of the hits.
-    order: Vec<(Cycles, u8, u32)>,
+    order: Vec<(Cycles, CpuId, u32)>,
 }
 
 impl<'s> TraceInterleaver<'s> {
@@ -299,7 +329,7 @@ impl<'s> TraceInterleaver<'s> {
             return;
         };
         self.trace.accesses += Accesses::ONE;
-        let (access, cpu) = (&step.access, step.access.cpu.0 as u8);
+        let (access, cpu) = (&step.access, step.access.cpu);
         let kind = Kind::of(access.kind);
         // Only by the first atom, so that an access counts once, where the report counts it.
         if let Some(atom) = self.shape.touched(offset, access.size).next() {
@@ -307,7 +337,7 @@ impl<'s> TraceInterleaver<'s> {
             let key = (unit, access.pc, kind);
             let sum = self.by_instruction.entry(key).or_default();
             sum.count += Accesses::ONE;
-            sum.cpus.insert(cpu);
+            sum.cpus.insert(cpu.0);
         }
         self.order.push((at, cpu, self.hits.len() as u32));
         self.hits.push(Hit {
@@ -318,7 +348,7 @@ impl<'s> TraceInterleaver<'s> {
         });
     }
 
-    fn keep(&mut self, hit: &Hit, at: u32, cpu: u8) {
+    fn keep(&mut self, hit: &Hit, at: u32, cpu: CpuId) {
         let objects = &mut self.objects;
         // By address: objects that successively had it are one here. The line is the same for the
         // caches as well, so a second object's first accesses cost what they cost in the replay.
@@ -361,8 +391,7 @@ impl<'s> TraceInterleaver<'s> {
                     round: self.rounds as u32,
                     at,
                     atom,
-                    cpu,
-                    kind: hit.kind,
+                    act: Act::new(cpu, hit.kind),
                 });
             }
         }

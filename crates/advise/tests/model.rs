@@ -11,10 +11,10 @@ use common::{Dice, machine, metrics, model, shape};
 use linemate_advise::candidate::Candidate;
 use linemate_advise::cost::{CostModel, STRETCH};
 use linemate_advise::shape::{Metrics, StructShape, UnitLayout};
-use linemate_advise::trace::{Event, Kind, ObjectTrace, Trace};
+use linemate_advise::trace::{Act, Event, Kind, ObjectTrace, Trace};
 use linemate_layout::{EditSubject, Plan, parse};
 use linemate_machine::Machine;
-use linemate_recording::AccessKind;
+use linemate_recording::{AccessKind, CpuId};
 use linemate_replay::{Piece, System};
 use linemate_types::{ByteSize, LineSize, TypeModel};
 
@@ -22,13 +22,12 @@ const R: Kind = Kind::Load;
 const W: Kind = Kind::Store;
 
 /// Two CPUs, one event in each round by default.
-fn story(events: &[(u32, u8, u16, Kind)]) -> Trace {
-    let event = |&(round, cpu, atom, kind): &(u32, u8, u16, Kind)| Event {
+fn story(events: &[(u32, u16, u16, Kind)]) -> Trace {
+    let event = |&(round, cpu, atom, kind): &(u32, u16, u16, Kind)| Event {
         round,
         at: 0,
         atom,
-        cpu,
-        kind,
+        act: Act::new(CpuId(cpu), kind),
     };
     let events = events.iter().map(event).collect();
     Trace {
@@ -45,7 +44,7 @@ fn plain(name: &str) -> Machine {
 }
 
 /// The cost of m0 and m1 on one line, and on two.
-fn costs(events: &[(u32, u8, u16, Kind)], machine: &Machine) -> (u64, u64) {
+fn costs(events: &[(u32, u16, u16, Kind)], machine: &Machine) -> (u64, u64) {
     let trace = story(events);
     (
         checked(&trace, machine, &[0, 8]),
@@ -105,11 +104,11 @@ fn run(
     for round in events.chunk_by(|a, b| a.0.round == b.0.round) {
         let mut stalls = vec![0; cpus];
         for (event, line) in round {
-            let cpu = usize::from(event.cpu);
+            let cpu = usize::from(event.act.cpu().0);
             let piece = Piece {
                 line: 0x1000 + line,
                 words: 0xff << (8 * event.atom),
-                kind: match event.kind {
+                kind: match event.act.kind() {
                     Kind::Load => AccessKind::Load,
                     Kind::Store => AccessKind::Store,
                     Kind::Rmw => AccessKind::Rmw,
@@ -130,12 +129,12 @@ fn run(
 }
 
 /// Rounds in which one CPU does several things, or several do one each, closely enough that they wait for each other.
-fn random_story(cpus: u8, atoms: u64, dice: &mut Dice) -> Trace {
+fn random_story(cpus: u16, atoms: u64, dice: &mut Dice) -> Trace {
     let mut events = Vec::new();
     for round in 0..6 + dice.below(20) as u32 {
         let alone = dice.below(3) == 0;
-        let one = dice.below(u64::from(cpus)) as u8;
-        let doers: Vec<u8> = match alone {
+        let one = dice.below(u64::from(cpus)) as u16;
+        let doers: Vec<u16> = match alone {
             true => vec![one; 1 + dice.below(4) as usize],
             false => (0..cpus).filter(|_| dice.below(2) == 0).collect(),
         };
@@ -148,8 +147,7 @@ fn random_story(cpus: u8, atoms: u64, dice: &mut Dice) -> Trace {
                 round,
                 at,
                 atom,
-                cpu,
-                kind,
+                act: Act::new(CpuId(cpu), kind),
             });
         }
     }
@@ -170,9 +168,25 @@ fn write_all(trace: &mut Trace, atoms: u16) {
         round,
         at: u32::from(atom),
         atom,
-        cpu: 0,
-        kind: W,
+        act: Act::new(CpuId(0), W),
     }));
+}
+
+/// Of three layouts for each of that many stories, how many cost something.
+fn paid(machine: &Machine, stories: u64, cpus: impl Fn(&mut Dice) -> u16) -> u64 {
+    let mut paid = 0;
+    for seed in 0..stories {
+        let mut dice = Dice(seed);
+        let cpus = cpus(&mut dice);
+        let mut trace = random_story(cpus, 4, &mut dice);
+        if machine.adjacent_line_pairs {
+            write_all(&mut trace, 4);
+        }
+        for starts in [[0, 8, 16, 24], [0, 8, 64, 72], [0, 64, 128, 192]] {
+            paid += u64::from(checked(&trace, machine, &starts) > 0);
+        }
+    }
+    paid
 }
 
 #[test]
@@ -181,18 +195,26 @@ fn the_fast_model_is_the_replays_machine_without_lack_of_room() {
         for pairs in [false, true] {
             let mut machine = machine(name);
             machine.adjacent_line_pairs = pairs;
-            let mut paid = 0;
-            for seed in 0..200 {
-                let mut dice = Dice(seed);
-                let mut trace = random_story(2 + dice.below(7) as u8, 4, &mut dice);
-                if pairs {
-                    write_all(&mut trace, 4);
-                }
-                for starts in [[0, 8, 16, 24], [0, 8, 64, 72], [0, 64, 128, 192]] {
-                    paid += u64::from(checked(&trace, &machine, &starts) > 0);
-                }
-            }
+            let paid = paid(&machine, 200, |dice| 2 + dice.below(7) as u16);
             assert!(paid > 500, "{name} {pairs}: {paid} of 600 cost something");
+        }
+    }
+}
+
+/// Those of more than half of a machine's CPUs share cores.
+#[test]
+fn the_fast_model_is_the_replays_machine_on_hundreds_of_cpus() {
+    for (name, cpus) in [
+        ("westmere-4s-80", 65),
+        ("gnr-2s-480", 128),
+        ("gnr-2s-480", 240),
+        ("gnr-2s-480", 300),
+    ] {
+        for pairs in [false, true] {
+            let mut machine = machine(name);
+            machine.adjacent_line_pairs = pairs;
+            let paid = paid(&machine, 4, |_| cpus);
+            assert_eq!(paid, 12, "{name} {cpus} {pairs}: all cost something");
         }
     }
 }
@@ -203,7 +225,7 @@ fn a_line_costs_what_replay_says_it_costs() {
     let l = machine.latency;
     // Two CPUs of a recording sit on different sockets. A story begins with the lines as it leaves them.
     let far = u64::from(l.hitm_other_socket);
-    let one = |events: &[(u32, u8, u16, Kind)]| costs(events, &machine).0;
+    let one = |events: &[(u32, u16, u16, Kind)]| costs(events, &machine).0;
     assert_eq!(one(&[(0, 0, 0, R)]), 0);
     assert_eq!(
         one(&[(0, 0, 0, R), (1, 0, 0, W)]),

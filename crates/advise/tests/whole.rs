@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use linemate_advise::candidate::Candidate;
 use linemate_advise::reasons::Knowledge;
@@ -20,22 +20,29 @@ use linemate_recording::{AccessKind, Accesses, Recording};
 use linemate_session::Session;
 use linemate_study::{Run, Study};
 use linemate_testkit::calls;
-use linemate_testkit::world::{COUNTER, F, RQ, UNITS, World, split_off};
+use linemate_testkit::world::{COUNTER, Contents, F, RQ, UNITS, World, split_off};
 use linemate_types::{ByteSize, LineSize};
 
 const ROUNDS: u64 = 100;
 
 /// CPU 0 writes nr_running of its `rq`, CPU 1 reads curr, on the same line; both use the lock.
 fn contended() -> Recording {
+    contended_by(1, 2)
+}
+
+/// The same with another CPU in place of CPU 1, of that many.
+fn contended_by(reader: u16, cpus: u16) -> Recording {
     let mut w = World::with_chunks_of(64);
     let rq = UNITS[0] + RQ;
     for _ in 0..ROUNDS {
         w.access(0, AccessKind::Store, rq, 4, F::WakeTask, false);
-        w.access(1, AccessKind::Load, rq + 8, 8, F::UpdateRq, false);
+        w.access(reader, AccessKind::Load, rq + 8, 8, F::UpdateRq, false);
         w.access(0, AccessKind::Rmw, rq + 72, 4, F::WakeTask, false);
-        w.access(1, AccessKind::Rmw, rq + 72, 4, F::UpdateRq, false);
+        w.access(reader, AccessKind::Rmw, rq + 72, 4, F::UpdateRq, false);
     }
-    w.record()
+    let mut contents = Contents::new();
+    contents.metadata.insert("cpus".into(), cpus.to_string());
+    w.record_of(true, contents)
 }
 
 /// CPU 0 alone.
@@ -184,6 +191,37 @@ fn what_contends_is_parted_and_replay_confirms_it() {
     assert_eq!((side.before.lines, side.after.lines), (2, 2));
     assert_eq!((side.before.touched, side.before.alone), (2, 0));
     assert_eq!((side.after.touched, side.after.alone), (2, 1));
+}
+
+/// Readers whose numbers are CPU 0's in a word's bits, or in a byte.
+#[test]
+fn recordings_of_more_cpus_than_a_word_or_a_byte_counts_are_searched() {
+    for (reader, cpus) in [(64, 65), (64, 128), (192, 240), (256, 300)] {
+        let recording = contended_by(reader, cpus);
+        let trace = trace(&recording);
+        assert_eq!(trace.events() as u64, 4 * ROUNDS, "{cpus}");
+        let users = trace.uses.values().flat_map(|used| used.cpus.iter());
+        assert_eq!(users.collect::<BTreeSet<_>>(), BTreeSet::from([0, reader]));
+        let mut request = request(&[]);
+        request.machines[0] = find("gnr-2s-480").unwrap();
+        let advice = advice(&recording, &request).unwrap();
+        let best = advice.recommended().unwrap();
+        let effect = &best.effects[0][0].types;
+        assert!(effect.significant, "{cpus}");
+        assert!(effect.with < 0.75 * effect.without, "{cpus}: {effect:?}");
+        let side = best.footprints[0];
+        assert_eq!((side.before.touched, side.before.alone), (2, 0), "{cpus}");
+        assert_eq!((side.after.touched, side.after.alone), (2, 1), "{cpus}");
+    }
+}
+
+#[test]
+fn more_cpus_than_the_machine_has_are_refused() {
+    let refused = advice(&contended_by(256, 300), &request(&[])).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "westmere-4s-80 has 80 CPUs, but the recording has 300: choose a larger machine"
+    );
 }
 
 #[test]

@@ -48,8 +48,10 @@ impl Key {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TallyRow(pub u32);
 
-/// A set of CPUs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+/// A set of CPUs. The order of sets means nothing; it sorts.
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 pub struct CpuSet {
     words: Vec<u64>,
 }

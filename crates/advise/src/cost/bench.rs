@@ -13,7 +13,7 @@ pub(super) struct Costs {
     pub(super) line: u64,
     pub(super) pairs: bool,
     /// By CPU: its core among those in use, its domain.
-    core: Vec<u8>,
+    core: Vec<Core>,
     domain: Vec<u8>,
     /// By domain and domain.
     distance: Vec<Vec<Distance>>,
@@ -22,17 +22,32 @@ pub(super) struct Costs {
     latency: linemate_machine::Latencies,
 }
 
+/// The number of a core among those in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Core(u16);
+
+impl Core {
+    #[inline]
+    fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
 /// A line while a block is costed.
 #[derive(Clone, Copy, Debug, Default)]
 // No forwarder: nothing is evicted, so every domain that has a copy has one in its LLC, which
 // answers from the same distance.
 struct Line {
-    /// Cores that have it.
-    holders: u64,
+    /// The number of the last write that took it from all other cores: [`Bench::copies`] of that
+    /// number are cores' copies, all others are gone.
+    age: u32,
+    /// How many cores have it.
+    holders: u32,
     /// The core that may write it.
-    owner: Option<u8>,
+    owner: Option<Core>,
     dirty: bool,
-    /// Domains whose LLC has it.
+    /// Domains whose LLC has it: those of all cores that have it are among them, because nothing is
+    /// evicted.
     llc: u64,
     /// In the current round.
     busy_until: Cycles,
@@ -52,7 +67,7 @@ impl Costs {
         for logical in spread {
             let place = topology.place(logical).ok_or_else(too_small)?;
             let known = cores.iter().position(|c| *c == place.core);
-            core.push(known.unwrap_or(cores.len()) as u8);
+            core.push(Core(known.unwrap_or(cores.len()) as u16));
             if known.is_none() {
                 cores.push(place.core);
                 core_domain.push(place.domain.0 as u8);
@@ -87,6 +102,9 @@ impl Costs {
 pub(super) struct Bench<'c> {
     costs: &'c Costs,
     lines: [Line; 2],
+    /// By line, then core: the line's age when the core got its copy. A set that a write empties by
+    /// counting on, however many cores there are.
+    copies: [Vec<u32>; 2],
     /// The round of the last access that left its core.
     round: Option<u32>,
     /// By CPU: cycles that its accesses have stalled it in that round.
@@ -98,14 +116,28 @@ impl<'c> Bench<'c> {
         Bench {
             costs,
             lines: [Line::default(); 2],
+            copies: [(); 2].map(|()| vec![0; costs.core_domain.len()]),
             round: None,
             stalled: vec![Cycles::ZERO; cpus],
         }
     }
 
     pub(super) fn start_object(&mut self) {
-        self.lines = [Line::default(); 2];
+        for line in &mut self.lines {
+            // A trace has fewer events than fit 32 bits, and each is run twice.
+            let age = line.age + 1;
+            *line = Line {
+                age,
+                ..Line::default()
+            };
+        }
         self.round = None;
+    }
+
+    /// Whether the core has the line.
+    #[inline]
+    fn holds(&self, line: usize, core: Core) -> bool {
+        self.copies[line][core.index()] == self.lines[line].age
     }
 
     /// The object's events begin again: rounds that follow are not the last one, whatever their
@@ -117,10 +149,11 @@ impl<'c> Bench<'c> {
     /// The cycles of an access beyond a private hit, which an access takes under every layout.
     #[inline]
     pub(super) fn access(&mut self, event: &Event, line: u8) -> Cycles {
-        let core = self.costs.core[usize::from(event.cpu)];
+        let cpu = usize::from(event.act.cpu().0);
+        let core = self.costs.core[cpu];
+        let holds = self.holds(usize::from(line), core);
         let state = &mut self.lines[usize::from(line)];
-        let holds = state.holders & (1 << core) != 0;
-        if holds && !event.kind.writes() {
+        if holds && !event.act.kind().writes() {
             return Cycles::ZERO;
         }
         if holds && state.owner == Some(core) {
@@ -128,7 +161,6 @@ impl<'c> Bench<'c> {
             return Cycles::ZERO;
         }
         self.start_round(event.round);
-        let cpu = usize::from(event.cpu);
         let now = Cycles::from(event.at) * STRETCH + self.stalled[cpu];
         let cycles = self.leave_core(event, usize::from(line), now, holds);
         self.stalled[cpu] += cycles;
@@ -148,23 +180,23 @@ impl<'c> Bench<'c> {
 
     /// The cycles of an access that its core's copy, if it `holds` one, does not serve.
     fn leave_core(&mut self, event: &Event, line: usize, now: Cycles, holds: bool) -> Cycles {
-        let cpu = usize::from(event.cpu);
+        let cpu = usize::from(event.act.cpu().0);
         let core = self.costs.core[cpu];
-        let atomic = if event.kind == Kind::Rmw {
+        let kind = event.act.kind();
+        let atomic = if kind == Kind::Rmw {
             Cycles::from(self.costs.latency.atomic)
         } else {
             Cycles::ZERO
         };
         let cycles = if holds {
-            let farthest = self.invalidate(line, cpu);
+            let farthest = self.farthest_copy(line, cpu, holds);
             let latency = farthest.map_or(self.costs.latency.llc, |d| self.costs.latency.hitm(d));
             self.own(line, cpu);
             self.serve(line, now, Cycles::from(latency) + atomic, true)
-        } else if event.kind.writes() {
-            // Before `own`, which overwrites the owner of the line. `invalidate` only measures how
-            // far the copies are.
+        } else if kind.writes() {
+            // Before `own`, which overwrites the owner of the line.
             let (latency, _) = self.supply(line, cpu);
-            let farthest = self.invalidate(line, cpu);
+            let farthest = self.farthest_copy(line, cpu, holds);
             let reach = farthest.map_or(Cycles::ZERO, |d| self.costs.latency.hitm(d).into());
             self.own(line, cpu);
             self.serve(line, now, latency.max(reach) + atomic, true)
@@ -177,7 +209,7 @@ impl<'c> Bench<'c> {
             // The replay's fetch of the pair's other line: no CPU waits for it, but a modified one
             // changes hands.
             let other = 1 - line;
-            if self.lines[other].holders & (1 << core) == 0 {
+            if !self.holds(other, core) {
                 let (latency, exclusive) = self.supply(other, cpu);
                 self.share(other, cpu);
                 self.serve(other, now, latency, exclusive);
@@ -196,7 +228,7 @@ impl<'c> Bench<'c> {
             other => costs.latency.hitm(other),
         };
         if let Some(owner) = state.owner {
-            let distance = row[usize::from(costs.core_domain[usize::from(owner)])];
+            let distance = row[usize::from(costs.core_domain[owner.index()])];
             return if state.dirty {
                 (costs.latency.hitm(distance).into(), true)
             } else {
@@ -224,7 +256,7 @@ impl<'c> Bench<'c> {
         let state = &mut self.lines[line];
         if let Some(owner) = state.owner.take() {
             if state.dirty {
-                state.llc |= 1 << costs.core_domain[usize::from(owner)];
+                state.llc |= 1 << costs.core_domain[owner.index()];
             }
             state.dirty = false;
         }
@@ -234,23 +266,19 @@ impl<'c> Bench<'c> {
         if alone {
             state.owner = Some(core);
         }
-        state.holders |= 1 << core;
+        state.holders += 1;
         state.llc |= domain;
+        self.copies[line][core.index()] = state.age;
     }
 
-    /// Invalidates all other copies; returns how far the farthest was.
-    fn invalidate(&mut self, line: usize, cpu: usize) -> Option<Distance> {
-        let costs = self.costs;
-        let own_domain = costs.domain[cpu];
-        let row = &costs.distance[usize::from(own_domain)];
-        let state = &mut self.lines[line];
-        let mut farthest: Option<Distance> = None;
-        let mut others = state.holders & !(1 << costs.core[cpu]);
-        while others != 0 {
-            let core = others.trailing_zeros() as usize;
-            farthest = farthest.max(Some(row[usize::from(costs.core_domain[core])]));
-            others &= others - 1;
-        }
+    /// How far the farthest copy of another core is, or of another domain's LLC; `holds`: whether
+    /// the CPU's own core has one.
+    fn farthest_copy(&self, line: usize, cpu: usize, holds: bool) -> Option<Distance> {
+        let own_domain = self.costs.domain[cpu];
+        let row = &self.costs.distance[usize::from(own_domain)];
+        let state = &self.lines[line];
+        let near = state.holders > u32::from(holds);
+        let mut farthest = near.then(|| row[usize::from(own_domain)]);
         let mut copies = state.llc & !(1 << own_domain);
         while copies != 0 {
             farthest = farthest.max(Some(row[copies.trailing_zeros() as usize]));
@@ -260,9 +288,12 @@ impl<'c> Bench<'c> {
     }
 
     fn own(&mut self, line: usize, cpu: usize) {
+        let core = self.costs.core[cpu];
         let state = &mut self.lines[line];
-        state.holders = 1 << self.costs.core[cpu];
-        state.owner = Some(self.costs.core[cpu]);
+        state.age += 1;
+        state.holders = 1;
+        state.owner = Some(core);
+        self.copies[line][core.index()] = state.age;
         state.dirty = true;
         // The own domain's LLC has it behind the core's caches, as in the replay.
         state.llc = 1 << self.costs.domain[cpu];

@@ -124,7 +124,7 @@ fn since_last_writes<'t>(
     let mut missing = chosen.used;
     let earliest = chosen.events.find_last(range.clone(), |number| {
         let (event, line) = at(number);
-        if event.kind.writes() {
+        if event.act.kind().writes() {
             missing[usize::from(line)] = false;
         }
         missing == [false; 2]

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+use linemate_attribution::tally::CpuSet;
 use linemate_recording::Cycles;
 use linemate_types::ByteSize;
 use linemate_units::Millionths;
@@ -12,7 +13,6 @@ use rayon::prelude::*;
 use super::{HOT_UNITS, SEGMENTS_MAX, Scored, Search};
 use crate::candidate::Candidate;
 use crate::cost::CostModel;
-use crate::small_cpu_set::SmallCpuSet;
 
 impl Search<'_, '_, '_> {
     /// The members by the number of their events, most first: what a profiler alone would suggest.
@@ -86,7 +86,7 @@ impl Search<'_, '_, '_> {
     /// nobody writes is one set, too.
     pub(super) fn by_writers(&self, open: bool) -> Candidate {
         let mut candidate = Candidate::original(self.shape);
-        let mut sets: BTreeMap<Vec<SmallCpuSet>, Vec<usize>> = BTreeMap::new();
+        let mut sets: BTreeMap<Vec<CpuSet>, Vec<usize>> = BTreeMap::new();
         for &unit in self.hot.iter().take(HOT_UNITS) {
             let writers = self.objective.models.iter();
             let writers = writers.map(|model| model.writers(unit)).collect();

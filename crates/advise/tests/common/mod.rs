@@ -7,9 +7,10 @@ use linemate_advise::cost::CostModel;
 use linemate_advise::objective::Objective;
 use linemate_advise::search::Limit;
 use linemate_advise::shape::{Metrics, StructShape};
-use linemate_advise::trace::{Event, Kind, ObjectTrace, Trace};
+use linemate_advise::trace::{Act, Event, Kind, ObjectTrace, Trace};
 use linemate_layout::Layouts;
 use linemate_machine::Machine;
+use linemate_recording::CpuId;
 use linemate_testkit::btf_writer::{TypeList, member};
 use linemate_types::{LineSize, TypeId, TypeModel};
 
@@ -58,7 +59,7 @@ pub(crate) fn metrics(model: &TypeModel, shape: &StructShape, line: LineSize) ->
 }
 
 /// Random accesses of `cpus` CPUs to one object: every member has its own habits.
-pub(crate) fn trace(shape: &StructShape, cpus: u8, events: u32, dice: &mut Dice) -> Trace {
+pub(crate) fn trace(shape: &StructShape, cpus: u16, events: u32, dice: &mut Dice) -> Trace {
     let habits: Vec<(u64, u64, u64)> = (0..shape.units().len())
         .map(|_| (dice.below(8), dice.below(100), dice.below(u64::from(cpus))))
         .collect();
@@ -83,8 +84,7 @@ pub(crate) fn trace(shape: &StructShape, cpus: u8, events: u32, dice: &mut Dice)
             round: round / 3,
             at: round % 3,
             atom,
-            cpu: cpu as u8,
-            kind,
+            act: Act::new(CpuId(cpu as u16), kind),
         });
     }
     Trace {
