@@ -12,12 +12,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use linemate_attribution::tally::CpuSet;
-use linemate_experiment::scene::{Scene, Step};
-use linemate_experiment::{ExperimentError, Seed};
+use linemate_experiment::scene::{Scene, Slice, Step};
+use linemate_experiment::{ExperimentError, RoundOrder, Seed};
 use linemate_layout::nesting::{embeds, enclosing};
 use linemate_machine::LineSize;
-use linemate_recording::{AccessKind, Accesses, CpuId, Cycles, GuestAddr, MAX_CPUS};
-use linemate_replay::{Interleaving, SliceHead};
+use linemate_recording::{AccessKind, Accesses, CpuId, GuestAddr, MAX_CPUS};
 use linemate_types::{ByteOffset, ByteSize, TypeId, TypeModel};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
@@ -164,19 +163,22 @@ impl Trace {
         let only: Vec<bool> = (0..scene.types.len())
             .map(|subject| tables.iter().any(|tables| tables[subject].is_some()))
             .collect();
-        let of = |(shape, tables)| TraceInterleaver::new(shape, tables, scene.cpus, seed);
-        let mut interleavers: Vec<TraceInterleaver<'_>> =
+        let of = |(shape, tables)| Interleaved {
+            order: RoundOrder::new(seed),
+            tracer: Tracer::new(shape, tables, scene.cpus),
+        };
+        let mut traces: Vec<Interleaved<'_>> =
             shapes.iter().copied().zip(&tables).map(of).collect();
         scene.rounds(line, &only, |rounds| {
-            interleavers
+            traces
                 .par_iter_mut()
-                .for_each(|interleaver| rounds.iter().for_each(|slices| interleaver.round(slices)));
+                .for_each(|of| rounds.iter().for_each(|slices| of.round(slices)));
         })?;
-        let finish = |mut interleaver: TraceInterleaver<'_>| {
-            interleaver.trace.all = scene.accesses;
-            interleaver.finish()
+        let finish = |mut of: Interleaved<'_>| {
+            of.tracer.trace.all = scene.accesses;
+            of.tracer.finish()
         };
-        Ok(interleavers.into_iter().map(finish).collect())
+        Ok(traces.into_iter().map(finish).collect())
     }
 }
 
@@ -251,11 +253,27 @@ struct ObjectInProgress {
     touch: Last,
 }
 
-/// Puts the type's accesses in a round side by side.
-struct TraceInterleaver<'s> {
+/// A type's accesses in the order of a replay's rounds, and what is traced of them.
+struct Interleaved<'s> {
+    order: RoundOrder<Hit>,
+    tracer: Tracer<'s>,
+}
+
+impl Interleaved<'_> {
+    fn round(&mut self, slices: &[Slice<'_>]) {
+        self.order.take(slices, |step| self.tracer.hit(step));
+        for hit in self.order.iter() {
+            let at = u32::try_from(hit.at.0).unwrap_or(u32::MAX);
+            self.tracer.keep(hit.of, at, hit.cpu);
+        }
+        self.tracer.rounds = self.tracer.rounds.wrapping_add(1);
+    }
+}
+
+/// Traces a type's accesses, given in their order.
+struct Tracer<'s> {
     shape: &'s StructShape,
     tables: &'s Tables,
-    interleaving: Interleaving,
     trace: Trace,
     objects: Vec<ObjectInProgress>,
     numbers: FxHashMap<GuestAddr, u32>,
@@ -263,23 +281,14 @@ struct TraceInterleaver<'s> {
     uses: FxHashMap<(u32, CpuId, u16), (u32, u32)>,
     by_instruction: FxHashMap<(u16, GuestAddr, Kind), Use>,
     kept: usize,
-    rounds: u64,
-    hits: Vec<Hit>,
-    /// When, by whom, which of the hits.
-    order: Vec<(Cycles, CpuId, u32)>,
+    rounds: u32,
 }
 
-impl<'s> TraceInterleaver<'s> {
-    fn new(
-        shape: &'s StructShape,
-        tables: &'s Tables,
-        cpus: usize,
-        seed: Seed,
-    ) -> TraceInterleaver<'s> {
-        TraceInterleaver {
+impl<'s> Tracer<'s> {
+    fn new(shape: &'s StructShape, tables: &'s Tables, cpus: usize) -> Tracer<'s> {
+        Tracer {
             shape,
             tables,
-            interleaving: Interleaving::Seeded(seed.0),
             trace: Trace {
                 cpus,
                 ..Trace::default()
@@ -290,46 +299,15 @@ impl<'s> TraceInterleaver<'s> {
             by_instruction: FxHashMap::default(),
             kept: 0,
             rounds: 0,
-            hits: Vec::new(),
-            order: Vec::new(),
         }
     }
 
-    /// A round: its slices start when a replay with the same seed starts them.
-    fn round(&mut self, slices: &[(SliceHead, &[Step])]) {
-        let longest = slices.iter().map(|(head, _)| head.span).max().unwrap_or(0);
-        // As numbered by the replay's interleaver: slices without a part in the round take no
-        // number, or the starts would differ from the replay's.
-        let running = slices.iter().filter(|(head, _)| head.last.is_some());
-        for (runner, (head, steps)) in (0u64..).zip(running) {
-            let start = self
-                .interleaving
-                .start(self.rounds, runner, longest, head.span);
-            for step in *steps {
-                self.hit(step, start + Cycles::from(step.at));
-            }
-        }
-        let mut order = std::mem::take(&mut self.order);
-        // By time, then CPU, then order. No stall shifts an access, neither here nor in
-        // `cost::Bench`.
-        order.sort_unstable();
-        for (at, cpu, number) in order.drain(..) {
-            let hit = self.hits[number as usize];
-            self.keep(&hit, u32::try_from(at.0).unwrap_or(u32::MAX), cpu);
-        }
-        self.order = order;
-        self.hits.clear();
-        self.rounds += 1;
-    }
-
-    fn hit(&mut self, step: &Step, at: Cycles) {
+    /// Counts the access, if it is to the type.
+    fn hit(&mut self, step: &Step) -> Option<Hit> {
         let table = self.tables[step.subject.0 as usize].as_ref();
-        let offset = table.and_then(|table| *table.get(step.offset as usize)?);
-        let Some(offset) = offset else {
-            return;
-        };
+        let offset = table.and_then(|table| *table.get(step.offset as usize)?)?;
         self.trace.accesses += Accesses::ONE;
-        let (access, cpu) = (&step.access, step.access.cpu);
+        let access = &step.access;
         let kind = Kind::of(access.kind);
         // Only by the first atom, so that an access counts once, where the report counts it.
         if let Some(atom) = self.shape.touched(offset, access.size).next() {
@@ -337,15 +315,14 @@ impl<'s> TraceInterleaver<'s> {
             let key = (unit, access.pc, kind);
             let sum = self.by_instruction.entry(key).or_default();
             sum.count += Accesses::ONE;
-            sum.cpus.insert(cpu.0);
+            sum.cpus.insert(access.cpu.0);
         }
-        self.order.push((at, cpu, self.hits.len() as u32));
-        self.hits.push(Hit {
+        Some(Hit {
             base: access.addr.wrapping_sub(offset),
             offset,
             size: access.size,
             kind,
-        });
+        })
     }
 
     fn keep(&mut self, hit: &Hit, at: u32, cpu: CpuId) {
@@ -388,7 +365,7 @@ impl<'s> TraceInterleaver<'s> {
             if !idle {
                 self.kept += 1;
                 object.trace.events.push(Event {
-                    round: self.rounds as u32,
+                    round: self.rounds,
                     at,
                     atom,
                     act: Act::new(cpu, hit.kind),

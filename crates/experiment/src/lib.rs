@@ -21,6 +21,7 @@ mod names;
 pub mod order;
 pub mod ranges;
 pub mod relocate;
+mod round_order;
 mod run;
 mod runner;
 pub mod scene;
@@ -36,6 +37,7 @@ pub use conditions::{Conditions, Groups, INTERLEAVINGS_MIN, Interleavings, Seed,
 pub use cpus::Cpus;
 pub use error::{ExperimentError, VariantError};
 pub use linemate_replay::Mixing;
+pub use round_order::{Ordered, RoundOrder};
 pub use run::INTERLEAVINGS_AT_ONCE;
 pub use series::series_counts;
 pub use setup::Experiment;
