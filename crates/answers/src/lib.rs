@@ -10,6 +10,7 @@ mod case;
 mod case_compared;
 mod check;
 mod costs;
+mod coverage;
 mod declared;
 mod diff;
 mod doctor;
@@ -52,6 +53,10 @@ pub use check::{
 pub use costs::{
     Balance, Causes, Cost, Costs, CostsDocument, CpuPlace, CycleSum, HotPlace, MachineCosts,
     PairCost, Potential, UnderCost,
+};
+pub use coverage::{
+    CoverageDocument, CoveredChange, CoveredField, CoveredRecording, FieldFunction, LineSpan,
+    NewPair, PairFunction, PairUses,
 };
 pub use declared::{DeclaredDocument, DeclaredType, GroupUse, MisplacedMember, Misplacement};
 pub use diff::{DiffDocument, DiffFigures, DiffSide, MachineDiff};

@@ -16,9 +16,9 @@ use schemars::r#gen::{SchemaGenerator, SchemaSettings};
 
 use self::shape::Declared;
 use crate::{
-    AdviceDocument, BaselineDocument, CaseResults, CheckDocument, CostsDocument, DeclaredDocument,
-    DiffDocument, DoctorDocument, GrowthDocument, LayoutDocument, MachinesDocument, Page,
-    PatchEvidence, Report, SurveyDocument, VerifyDocument, WhatIfDocument,
+    AdviceDocument, BaselineDocument, CaseResults, CheckDocument, CostsDocument, CoverageDocument,
+    DeclaredDocument, DiffDocument, DoctorDocument, GrowthDocument, LayoutDocument,
+    MachinesDocument, Page, PatchEvidence, Report, SurveyDocument, VerifyDocument, WhatIfDocument,
 };
 
 /// A document.
@@ -62,6 +62,12 @@ impl Model {
             "whatif",
             "linemate whatif --json",
             WhatIfDocument::SCHEMA,
+        ));
+        add(root::<CoverageDocument>(
+            made,
+            "whatif",
+            "linemate whatif --coverage --json",
+            CoverageDocument::SCHEMA,
         ));
         add(root::<DiffDocument>(
             made,

@@ -5,6 +5,7 @@
 
 mod advice;
 mod checks;
+mod coverage;
 mod declared;
 mod differences;
 mod doctor;
@@ -20,6 +21,7 @@ mod verified;
 
 pub use advice::{advice_document, survey_document};
 pub use checks::{check_document, checked_kernel, sarif};
+pub use coverage::{CoverageFacts, coverage_document, covered_members, covered_recording};
 pub use declared::{DeclaringType, declared_document};
 pub use differences::diff_document;
 pub use doctor::doctor_document;

@@ -16,6 +16,7 @@ pub mod foreign;
 pub mod layout;
 pub mod line_starts;
 pub mod map;
+pub mod neighbours;
 pub mod nesting;
 pub mod origin;
 pub mod parse;

@@ -36,10 +36,12 @@ mod rewrite;
 mod row;
 pub mod summary;
 pub mod tree;
+mod uses;
 pub mod wanted;
 
 pub use definition::{Definition, Sought};
 pub use idiom::Idiom;
 pub use matching::{MAX_LEAVES, Refusal};
 pub use rewrite::{Carriers, RewriteError, RewriteReason, carriers, check, rewrite};
+pub use uses::UsesByName;
 pub use wanted::{Align, Group, Recorded, Wanted, WantedError};

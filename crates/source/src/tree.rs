@@ -3,12 +3,14 @@
 //! Reads only files below the tree's root; follows no links. In a Linux tree it skips what is not
 //! compiled into the kernel: other architectures, tools, samples, documentation.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::definition::{self, Definition, Sought};
 use crate::rewrite::{self, RewriteError};
+use crate::uses::{self, UsesByName};
 use crate::wanted::Wanted;
 
 /// Folders of a Linux tree whose code is not the kernel's.
@@ -214,6 +216,20 @@ impl SourceTree {
         }
     }
 
+    /// By member, the functions of the tree that use it, by its name alone.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn uses(&self, names: &BTreeSet<&str>) -> Result<UsesByName, TreeError> {
+        let mut found = UsesByName::new();
+        for path in &self.files {
+            if let Some(text) = self.text(path, names.iter().copied())? {
+                uses::add_uses(&text, names, &mut found);
+            }
+        }
+        Ok(found)
+    }
+
     /// The files in the order of search.
     fn order(&self, only: Option<&Path>) -> Vec<Vec<PathBuf>> {
         match only {
@@ -233,7 +249,7 @@ impl SourceTree {
     }
 
     fn search_file(&self, path: &Path, sought: &Sought) -> Result<Vec<FoundDefinition>, TreeError> {
-        let Some(text) = self.text(path, sought.needle())? else {
+        let Some(text) = self.text(path, [sought.needle()])? else {
             return Ok(Vec::new());
         };
         let definitions = definition::find(&text, sought);
@@ -245,8 +261,12 @@ impl SourceTree {
         Ok(definitions.into_iter().map(found).collect())
     }
 
-    /// The text of a file that contains `needle`; `None` if it does not, or is not UTF-8.
-    fn text(&self, path: &Path, needle: &str) -> Result<Option<String>, TreeError> {
+    /// The text of a file that contains one of `needles`; `None` if it does not, or is not UTF-8.
+    fn text<'n>(
+        &self,
+        path: &Path,
+        needles: impl IntoIterator<Item = &'n str>,
+    ) -> Result<Option<String>, TreeError> {
         let read = |source| TreeError::Read {
             path: path.to_owned(),
             source,
@@ -255,7 +275,8 @@ impl SourceTree {
             return Ok(None);
         }
         let bytes = fs::read(path).map_err(read)?;
-        let has = memchr::memmem::find(&bytes, needle.as_bytes()).is_some();
+        let is_in = |needle: &str| memchr::memmem::find(&bytes, needle.as_bytes()).is_some();
+        let has = needles.into_iter().any(is_in);
         Ok(if has {
             String::from_utf8(bytes).ok()
         } else {
@@ -274,7 +295,7 @@ impl SourceTree {
         let mut best: Option<(usize, String)> = None;
         if let Sought::Tag(tag) = sought {
             for path in &self.files {
-                let Some(text) = self.text(path, "define")? else {
+                let Some(text) = self.text(path, ["define"])? else {
                     continue;
                 };
                 for made in definition::in_macros(&text, tag) {

@@ -11,10 +11,12 @@ pub mod border;
 mod closed_queue;
 pub mod compare;
 pub mod costs;
+pub mod coverage;
 pub mod diff;
 pub mod effect;
 pub mod whatif;
 
 pub use compare::{Effect, compare};
 pub use costs::{CostRun, costs};
+pub use coverage::{CoveredType, FieldUses, field_uses};
 pub use whatif::{Run, Study, WhatIfError};

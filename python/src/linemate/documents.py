@@ -623,6 +623,79 @@ class UnderChange(TypedDict):
     all_cycles: Measure
 
 
+class CoverageDocument(TypedDict):
+    schema: str
+    tool: str
+    edits: str
+    line_bytes: int
+    recordings: list[CoveredRecording]
+    fields: list[CoveredField]
+    pairs: list[NewPair]
+
+
+class CoveredRecording(TypedDict):
+    path: str
+    recording: dict[str, str]
+    checksum: str | None
+    results: list[CoveredChange]
+
+
+class CoveredChange(TypedDict):
+    machine: str
+    cpus: int
+    types: Measure
+    whole: Measure
+
+
+CoveredField = TypedDict("CoveredField", {
+    "type": 'str',
+    "field": 'str',
+    "changed": 'bool',
+    "from": 'LineSpan',
+    "to": 'LineSpan | None',
+    "joins": 'list[str]',
+    "leaves": 'list[str]',
+    "functions": 'list[list[FieldFunction]]',
+    "unseen": 'list[str]',
+})
+
+
+class LineSpan(TypedDict):
+    first: int
+    last: int
+
+
+class FieldFunction(TypedDict):
+    name: str
+    loads: int
+    stores: int
+    rmws: int
+
+
+class NewPair(TypedDict):
+    type: str
+    first: str
+    second: str
+    exercised: int
+    alone: list[str]
+    uses: list[PairUses]
+
+
+class PairUses(TypedDict):
+    first: int
+    second: int
+    contended: int
+    functions: list[PairFunction]
+
+
+class PairFunction(TypedDict):
+    name: str
+    first: int
+    second: int
+    contended: int
+    caused: int
+
+
 class DiffDocument(TypedDict):
     schema: str
     tool: str
@@ -1454,6 +1527,7 @@ DOCUMENTS: Final[Mapping[type[Any], tuple[str, str]]] = {
     Report: ("linemate.report/2", "linemate report --json"),
     CostsDocument: ("linemate.costs/5", "linemate report --machine M --json"),
     WhatIfDocument: ("linemate.whatif/2", "linemate whatif --json"),
+    CoverageDocument: ("linemate.coverage/1", "linemate whatif --coverage --json"),
     DiffDocument: ("linemate.diff/2", "linemate diff --json"),
     AdviceDocument: ("linemate.advise/2", "linemate advise --type T --json"),
     SurveyDocument: ("linemate.advise-survey/2", "linemate advise --json"),

@@ -1,7 +1,10 @@
 //! `linemate whatif`: what another layout would cost or gain, predicted by replay.
 
+mod coverage;
+
 use std::collections::BTreeMap;
 
+use anyhow::bail;
 use linemate_answers::{LayoutChange, WhatIf, WhatIfDocument};
 use linemate_documents::{layout_changes, whatif_document};
 use linemate_experiment::Seed;
@@ -13,20 +16,17 @@ use linemate_session::Session;
 use linemate_study::{Run, Study};
 use linemate_types::{LineSize, TypeModel};
 
+use crate::files::SourceFolder;
 use crate::input;
 use crate::next;
 use crate::outcome::Outcome;
 use crate::page::{PageArgs, TOOL, about, frame};
 use crate::question::edits::EditArgs;
-use crate::question::{self, Question, recordings};
+use crate::question::{self, Question};
 use crate::show::{self, Showing};
 
 /// Predict the cost or gain of another layout, with confidence intervals
 #[derive(clap::Args, Debug)]
-#[command(
-    mut_arg("recordings", recordings::one),
-    mut_arg("inputs", recordings::one_as_option)
-)]
 #[command(
     mut_arg("machines", question::always_on_a_machine),
     mut_arg("top", show::few)
@@ -40,6 +40,12 @@ pub(crate) struct Args {
     /// Also show each edit's own effect: applied alone, and applied last
     #[arg(long)]
     ablate: bool,
+    /// New neighbours, who uses them, and which pairs no recording exercises; takes several recordings
+    #[arg(long, conflicts_with_all = ["ablate", "html", "under", "event"])]
+    coverage: bool,
+    /// With --coverage: also functions of this source that name the fields
+    #[arg(long, value_name = "TREE", requires = "coverage")]
+    source: Option<SourceFolder>,
     #[command(flatten)]
     showing: Showing,
     #[command(flatten)]
@@ -50,6 +56,15 @@ const TYPE: &str = "The type that -e and --layout-from edit, and whose fields ar
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let question = &args.question;
+    if args.coverage {
+        return coverage::run(args);
+    }
+    if let [_, second, ..] = question.paths() {
+        bail!(
+            "{}: whatif takes one recording, several only with --coverage",
+            second.display()
+        );
+    }
     let edits = args.edits.edits(question.type_name.as_deref())?;
     let images = args.edits.images(&edits)?;
     let machines = question.machines()?;

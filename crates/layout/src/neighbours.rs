@@ -1,0 +1,210 @@
+//! Which fields share a line under edits and did not before, and the reverse.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use linemate_types::{ByteOffset, FlatType, FlattenError, LeafId, LineIndex, LineSize, TypeId};
+
+use crate::layout::{Layout, Layouts};
+use crate::origin::OriginError;
+use crate::plan::{AccessRule, Plan};
+
+/// Why a type's neighbours are not known.
+#[derive(Debug, thiserror::Error)]
+pub enum NeighboursError {
+    /// Its fields cannot be listed.
+    #[error(transparent)]
+    Fields(#[from] FlattenError),
+    /// It cannot be laid out.
+    #[error(transparent)]
+    Layout(#[from] OriginError),
+}
+
+/// Two fields of a type, in the order of their declaration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FieldPair {
+    /// The first of them.
+    pub first: LeafId,
+    /// The second.
+    pub second: LeafId,
+}
+
+/// The lines of a field, from the first to the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FieldLines {
+    /// The line of its first byte.
+    pub first: LineIndex,
+    /// The line of its last byte.
+    pub last: LineIndex,
+}
+
+/// What edits do to the neighbourhoods of a type's fields, in objects that start a line. Fields are the first ones
+/// of those with the same bytes; bit-fields of a storage unit are one.
+#[derive(Debug)]
+pub struct Neighbours {
+    /// The type's fields.
+    pub flat: FlatType,
+    /// Its lines without the edits, by field.
+    pub before: BTreeMap<LeafId, FieldLines>,
+    /// Likewise with them, without removed fields.
+    pub after: BTreeMap<LeafId, FieldLines>,
+    /// Fields that share a line after and not before.
+    pub gained: BTreeSet<FieldPair>,
+    /// Fields that share a line before and not after.
+    pub lost: BTreeSet<FieldPair>,
+    /// Fields to which accesses change.
+    pub touched: BTreeSet<LeafId>,
+}
+
+impl Neighbours {
+    /// Of the type `id` of a plan.
+    ///
+    /// # Errors
+    /// A type that cannot be laid out, or with too many fields.
+    pub fn new(plan: &mut Plan<'_>, id: TypeId) -> Result<Neighbours, NeighboursError> {
+        let (model, line) = (plan.layouts.model(), plan.layouts.line());
+        let flat = FlatType::new(model, id)?;
+        let before = lines(&flat, &*Layouts::new(model, line).of(id)?, line);
+        let after = lines(&flat, &*plan.layouts.of(id)?, line);
+        let (old, new) = (pairs(&before), pairs(&after));
+        let touched = plan.accesses.iter().filter_map(|rule| {
+            let field = match rule {
+                AccessRule::Reuse { field, .. } | AccessRule::SkipSilent { field } => field,
+                AccessRule::SkipArray(chase) => &chase.field,
+            };
+            let hit = flat.find(field.offset, field.bytes.0)?;
+            field.types.contains(&id).then_some(hit.leaf)
+        });
+        Ok(Neighbours {
+            touched: touched.collect(),
+            gained: new.difference(&old).copied().collect(),
+            lost: old.difference(&new).copied().collect(),
+            flat,
+            before,
+            after,
+        })
+    }
+
+    /// Fields that get or lose neighbours, also those that stay, and fields whose accesses change.
+    pub fn concerned(&self) -> BTreeSet<LeafId> {
+        let pairs = self.gained.union(&self.lost);
+        let paired = pairs.flat_map(|pair| [pair.first, pair.second]);
+        paired.chain(self.touched.iter().copied()).collect()
+    }
+
+    /// Whether a field gets other lines, or accesses to it change.
+    pub fn changes(&self, leaf: LeafId) -> bool {
+        self.before.get(&leaf) != self.after.get(&leaf) || self.touched.contains(&leaf)
+    }
+}
+
+/// The lines of each field that is distinguished.
+fn lines(flat: &FlatType, layout: &Layout, line: LineSize) -> BTreeMap<LeafId, FieldLines> {
+    let mut lines = BTreeMap::new();
+    for (number, leaf) in (0u32..).zip(flat.leaves()) {
+        let id = LeafId(number);
+        let (start, size) = flat.extent(id);
+        let is_first = flat.find(start, size).is_some_and(|hit| hit.leaf == id);
+        let arrays = leaf.arrays.iter();
+        let beyond = arrays.map(|(stride, count)| stride.saturating_mul(count.saturating_sub(1)));
+        let beyond = beyond.fold(0u64, u64::saturating_add);
+        let last = start
+            .0
+            .saturating_add(beyond)
+            .saturating_add(size.max(1) - 1);
+        // What is past the type's end is a flexible array: no layout moves it.
+        let is_inside = size > 0 && last < flat.size();
+        let ends = (layout.moved(start), layout.moved(ByteOffset(last)));
+        if let (true, true, (Some(a), Some(b))) = (is_first, is_inside, ends) {
+            let (first, last) = (a.min(b).line(line), a.max(b).line(line));
+            lines.insert(id, FieldLines { first, last });
+        }
+    }
+    lines
+}
+
+/// All that share a line. Between its first and its last line a field shares with nothing but what is on those, too:
+/// other members of the same array's elements.
+fn pairs(lines: &BTreeMap<LeafId, FieldLines>) -> BTreeSet<FieldPair> {
+    let mut on: BTreeMap<LineIndex, Vec<LeafId>> = BTreeMap::new();
+    for (leaf, of) in lines {
+        for line in BTreeSet::from([of.first, of.last]) {
+            on.entry(line).or_default().push(*leaf);
+        }
+    }
+    let mut pairs = BTreeSet::new();
+    for leaves in on.values() {
+        for (at, first) in leaves.iter().enumerate() {
+            let others = leaves.iter().skip(at + 1);
+            pairs.extend(others.map(|second| FieldPair {
+                first: *first,
+                second: *second,
+            }));
+        }
+    }
+    pairs
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use linemate_testkit::btf_writer::{TypeList, member};
+    use linemate_types::TypeModel;
+
+    use super::*;
+    use crate::parse;
+
+    /// `struct s`: two longs on the first line, an array from there to the second, two longs on the third.
+    fn model() -> (TypeModel, TypeId) {
+        let mut t = TypeList::default();
+        let long = t.unsigned("long", 8);
+        let many = t.array(long, 14);
+        let members = [
+            member("a", long, 0),
+            member("b", long, 8),
+            member("many", many, 16),
+            member("c", long, 128),
+            member("d", long, 136),
+        ];
+        let id = t.structure("s", 144, &members);
+        (TypeModel::new(t.types, 8).unwrap(), id)
+    }
+
+    /// Pairs gained, pairs lost, and fields that move, under edits.
+    fn change(edits: &str) -> [Vec<String>; 3] {
+        let (model, id) = model();
+        let edits = parse(&format!("type s\n{edits}")).unwrap();
+        let mut plan = Plan::new(&model, LineSize::B64, &edits, &BTreeMap::new()).unwrap();
+        let of = Neighbours::new(&mut plan, id).unwrap();
+        let name = |leaf| of.flat.names(leaf);
+        let pairs = |pairs: &BTreeSet<FieldPair>| {
+            let both = |pair: &FieldPair| format!("{} {}", name(pair.first), name(pair.second));
+            pairs.iter().map(both).collect()
+        };
+        let changed = of.concerned().into_iter();
+        let changed = changed.filter(|leaf| of.changes(*leaf));
+        [
+            pairs(&of.gained),
+            pairs(&of.lost),
+            changed.map(name).collect(),
+        ]
+    }
+
+    #[test]
+    fn a_field_that_moves_gets_and_loses_neighbours() {
+        let unchanged = change("order many c");
+        assert!(unchanged.iter().all(Vec::is_empty), "{unchanged:?}");
+        // The array then ends at byte 120, and `c` is after it on the second line; `d` stays on the third.
+        let [gained, lost, moved] = change("move a last");
+        assert_eq!(gained, ["a d", "many[] c"]);
+        assert_eq!(lost, ["a b", "a many[]", "c d"]);
+        assert_eq!(moved, ["a", "c"]);
+    }
+
+    #[test]
+    fn accesses_that_change_concern_a_field_that_stays() {
+        let [gained, lost, moved] = change("skip silent stores of b");
+        assert_eq!((gained.len(), lost.len()), (0, 0));
+        assert_eq!(moved, ["b"]);
+        assert_eq!(change("remove b")[2], ["b", "c"]);
+    }
+}

@@ -1,0 +1,313 @@
+//! Who uses the fields that edits move, and which of their new neighbours a recording exercises: one is used after
+//! another CPU has written the other one alone.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use linemate_answers::{FieldFunction, PairFunction, PairUses};
+use linemate_experiment::scene::{Scene, Slice, Step};
+use linemate_experiment::{ExperimentError, RoundOrder, Seed};
+use linemate_layout::Plan;
+use linemate_layout::neighbours::{FieldPair, Neighbours, NeighboursError};
+use linemate_layout::nesting::{embeds, enclosing};
+use linemate_recording::{AccessKind, CpuId, GuestAddr};
+use linemate_replay::SiteId;
+use linemate_types::{ByteOffset, LeafId, LineSize, TypeId, TypeModel};
+use rustc_hash::FxHashMap;
+
+/// An edited type.
+#[derive(Debug)]
+pub struct CoveredType {
+    /// Its name.
+    pub name: String,
+    /// Its ids.
+    pub ids: Vec<TypeId>,
+    /// What the edits do to its fields' neighbourhoods.
+    pub neighbours: Neighbours,
+}
+
+impl CoveredType {
+    /// The types that a plan edits.
+    ///
+    /// # Errors
+    /// A type that cannot be laid out.
+    pub fn all(plan: &mut Plan<'_>) -> Result<Vec<CoveredType>, NeighboursError> {
+        let mut types = Vec::new();
+        for (name, ids) in plan.types.clone() {
+            if let Some(id) = ids.first() {
+                let neighbours = Neighbours::new(plan, *id)?;
+                types.push(CoveredType {
+                    name,
+                    ids,
+                    neighbours,
+                });
+            }
+        }
+        Ok(types)
+    }
+}
+
+/// What a recording does with an edited type.
+#[derive(Debug)]
+pub struct FieldUses {
+    /// By field that the edits concern: the functions that access it, most accesses first.
+    pub fields: BTreeMap<LeafId, Vec<FieldFunction>>,
+    /// Who uses the new neighbours, in the order of [`Neighbours::gained`].
+    pub pairs: Vec<PairUses>,
+}
+
+/// Who uses the fields of each type that edits concern, and after which other CPU's writes of a new neighbour.
+///
+/// The order of accesses is that of [`RoundOrder`] with `seed`; objects that had one address after the other are one.
+///
+/// # Errors
+/// A recording without its number of CPUs, or damaged.
+pub fn field_uses(
+    scene: &Scene<'_>,
+    line: LineSize,
+    seed: Seed,
+    types: &[CoveredType],
+) -> Result<Vec<FieldUses>, ExperimentError> {
+    let mut counting: Vec<Counting<'_>> = types
+        .iter()
+        .map(|of| Counting::new(scene, seed, of))
+        .collect();
+    let is_wanted = |subject: usize| counting.iter().any(|of| of.outer[subject].is_some());
+    let only: Vec<bool> = (0..scene.types.len()).map(is_wanted).collect();
+    scene.rounds(line, &only, |rounds| {
+        for slices in rounds {
+            counting.iter_mut().for_each(|of| of.round(slices));
+        }
+    })?;
+    let named = |of: Counting<'_>| of.pairs.named(scene);
+    Ok(counting.into_iter().map(named).collect())
+}
+
+/// Finds the accesses to a type's fields that edits concern, and has them counted.
+struct Counting<'t> {
+    of: &'t CoveredType,
+    model: &'t TypeModel,
+    /// By subject: the type of its objects, if the type is or is in that.
+    outer: Vec<Option<TypeId>>,
+    /// By the outer type, the offset and the size of an access: where it is in the type.
+    known: FxHashMap<(TypeId, u32, u8), Option<Hit>>,
+    order: RoundOrder<Touch>,
+    pairs: Pairs,
+}
+
+/// A byte of a type, and the field there.
+#[derive(Clone, Copy)]
+struct Hit {
+    at: ByteOffset,
+    leaf: LeafId,
+}
+
+/// An access to a field.
+struct Touch {
+    place: Place,
+    kind: AccessKind,
+    site: SiteId,
+}
+
+/// A field of an object, given by the type's address.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Place {
+    object: GuestAddr,
+    leaf: LeafId,
+}
+
+impl<'t> Counting<'t> {
+    fn new(scene: &Scene<'t>, seed: Seed, of: &'t CoveredType) -> Counting<'t> {
+        let model = scene.session.analysis().model();
+        let outer = scene.movable.iter();
+        let outer = outer.map(|id| id.filter(|id| embeds(model, *id, &of.ids)));
+        Counting {
+            of,
+            model,
+            outer: outer.collect(),
+            known: FxHashMap::default(),
+            order: RoundOrder::new(seed),
+            pairs: Pairs::new(&of.neighbours),
+        }
+    }
+
+    fn round(&mut self, slices: &[Slice<'_>]) {
+        let mut finder = std::mem::take(&mut self.known);
+        self.order.take(slices, |step| {
+            let outer = self.outer.get(step.subject.index()).copied().flatten()?;
+            let key = (outer, step.offset, step.access.size);
+            let find = || find(self.model, self.of, outer, step);
+            let hit = (*finder.entry(key).or_insert_with(find))?;
+            Some(Touch {
+                place: Place {
+                    object: GuestAddr(step.access.addr.0.wrapping_sub(hit.at.0)),
+                    leaf: hit.leaf,
+                },
+                kind: step.access.kind,
+                site: step.site,
+            })
+        });
+        self.known = finder;
+        for touch in self.order.iter() {
+            self.pairs.add(touch.cpu, touch.of);
+        }
+    }
+}
+
+/// Where an access is in the type, if it is to a field that the edits concern.
+fn find(model: &TypeModel, of: &CoveredType, outer: TypeId, step: &Step) -> Option<Hit> {
+    let byte = ByteOffset(step.offset.into());
+    let (_, at) = enclosing(model, outer, byte, &|id| of.ids.contains(&id))?;
+    let hit = of.neighbours.flat.find(at, step.access.size.into())?;
+    let is_concerned = of.neighbours.concerned().contains(&hit.leaf);
+    is_concerned.then_some(Hit { at, leaf: hit.leaf })
+}
+
+/// A write.
+#[derive(Clone, Copy)]
+struct Written {
+    at: u64,
+    site: SiteId,
+}
+
+/// A pair that a field is in: its number, and the other field.
+#[derive(Clone, Copy)]
+struct Partner {
+    pair: usize,
+    is_first: bool,
+    other: LeafId,
+}
+
+/// Counts accesses to a type's fields and to its pairs of new neighbours, given in their order.
+struct Pairs {
+    partners: FxHashMap<LeafId, Vec<Partner>>,
+    /// The last write of each.
+    writes: FxHashMap<Place, Written>,
+    touches: FxHashMap<(Place, CpuId), u64>,
+    now: u64,
+    by_function: FxHashMap<(LeafId, SiteId), [u64; 3]>,
+    counts: Vec<PairCount>,
+}
+
+impl Pairs {
+    fn new(of: &Neighbours) -> Pairs {
+        let mut partners: FxHashMap<LeafId, Vec<Partner>> = FxHashMap::default();
+        for (pair, FieldPair { first, second }) in of.gained.iter().enumerate() {
+            for (is_first, one, other) in [(true, *first, *second), (false, *second, *first)] {
+                partners.entry(one).or_default().push(Partner {
+                    pair,
+                    is_first,
+                    other,
+                });
+            }
+        }
+        Pairs {
+            partners,
+            writes: FxHashMap::default(),
+            touches: FxHashMap::default(),
+            now: 0,
+            by_function: FxHashMap::default(),
+            counts: of.gained.iter().map(|_| PairCount::default()).collect(),
+        }
+    }
+
+    fn add(&mut self, cpu: CpuId, touch: &Touch) {
+        let by = self.by_function.entry((touch.place.leaf, touch.site));
+        by.or_default()[touch.kind as usize] += 1;
+        let Some(partners) = self.partners.get(&touch.place.leaf) else {
+            return;
+        };
+        self.now += 1;
+        for partner in partners {
+            let after = self.after(cpu, touch.place, partner.other);
+            self.counts[partner.pair].add(partner.is_first, touch.site, after);
+        }
+        self.touches.insert((touch.place, cpu), self.now);
+        if touch.kind != AccessKind::Load {
+            let written = Written {
+                at: self.now,
+                site: touch.site,
+            };
+            self.writes.insert(touch.place, written);
+        }
+    }
+
+    /// The write by another CPU of the other field since this CPU's last access to either, if none has written this one
+    /// since this CPU's last access to it. A field that is written as well moves with its line anyhow, as those of a
+    /// task that changes its CPU do, and those of a new object at an old address.
+    fn after(&self, cpu: CpuId, place: Place, other: LeafId) -> Option<Written> {
+        let other = Place {
+            leaf: other,
+            ..place
+        };
+        let touched = |place| self.touches.get(&(place, cpu)).copied();
+        // One by this CPU is never later than its last access.
+        let written = |place| self.writes.get(&place).copied();
+        let own = touched(place)?;
+        let is_lost = written(place).is_some_and(|written| written.at > own);
+        let last = touched(other).map_or(own, |at| at.max(own));
+        written(other).filter(|written| !is_lost && written.at > last)
+    }
+
+    fn named(self, scene: &Scene<'_>) -> FieldUses {
+        let mut fields: BTreeMap<LeafId, Vec<FieldFunction>> = BTreeMap::new();
+        for ((leaf, site), [loads, stores, rmws]) in self.by_function {
+            fields.entry(leaf).or_default().push(FieldFunction {
+                name: name(scene, site),
+                loads,
+                stores,
+                rmws,
+            });
+        }
+        for functions in fields.values_mut() {
+            functions.sort_by(|a, b| (b.accesses(), &a.name).cmp(&(a.accesses(), &b.name)));
+        }
+        let pairs = self.counts.into_iter();
+        FieldUses {
+            fields,
+            pairs: pairs.map(|pair| pair.named(scene)).collect(),
+        }
+    }
+}
+
+fn name(scene: &Scene<'_>, site: SiteId) -> String {
+    let site = scene.sites.get(site.0 as usize);
+    site.map(|of| of.function.clone()).unwrap_or_default()
+}
+
+/// What is counted for a pair.
+#[derive(Default)]
+struct PairCount {
+    sum: PairUses,
+    functions: FxHashMap<SiteId, PairFunction>,
+}
+
+impl PairCount {
+    /// An access by the function of `site`, after the write of the other field that is given.
+    fn add(&mut self, is_first: bool, site: SiteId, after: Option<Written>) {
+        self.sum.first += u64::from(is_first);
+        self.sum.second += u64::from(!is_first);
+        let function = self.functions.entry(site).or_default();
+        function.first += u64::from(is_first);
+        function.second += u64::from(!is_first);
+        if let Some(written) = after {
+            function.contended += 1;
+            self.sum.contended += 1;
+            self.functions.entry(written.site).or_default().caused += 1;
+        }
+    }
+
+    fn named(self, scene: &Scene<'_>) -> PairUses {
+        let functions = self.functions.into_iter().map(|(site, of)| PairFunction {
+            name: name(scene, site),
+            ..of
+        });
+        let mut functions: Vec<PairFunction> = functions.collect();
+        let rank = |of: &PairFunction| Reverse((of.first.min(of.second), of.accesses()));
+        functions.sort_by(|a, b| (rank(a), &a.name).cmp(&(rank(b), &b.name)));
+        PairUses {
+            functions,
+            ..self.sum
+        }
+    }
+}
