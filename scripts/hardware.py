@@ -95,16 +95,29 @@ def change(measure: dict) -> list[float]:
     return [round(100 * measure[key] / without, 3) for key in ("difference", "ci95")]
 
 
+def outermost(case: dict) -> str:
+    """The type by which rankings name the case's: they name an object by the struct that holds it by value."""
+    return case.get("within", case["struct"]).split(".")[0]
+
+
 def has_pair(line: dict, case: dict) -> bool:
     """Whether a line of the type has both fields of the pair. Names of a union's members are one cell.
 
     >>> cells = [{"field": "file.f_count"}, {"field": "file.f_path.mnt | f_op"}]
     >>> [has_pair({"name": "file", "cells": cells}, {"struct": "file", "fields": ["f_count", f]}) for f in ("f_op", "f_pos")]
     [True, False]
+    >>> held = {"name": "top", "cells": [{"field": "top.in[3].a | in[3].b"}, {"field": "top.c"}]}
+    >>> [has_pair(held, {"struct": "in", "within": "top.in", "fields": ["a", f]}) for f in ("b", "c")]
+    [True, False]
     """
-    names = {part.removeprefix(f"{case['struct']}.") for cell in line["cells"] for part in cell["field"].split(" | ")}
-    members = {name.split(".")[0].split("[")[0] for name in names}
-    return line["name"] == case["struct"] and set(case["fields"]) <= members
+    outer, *path = case.get("within", case["struct"]).split(".")
+    fields = [re.sub(r"\[[^]]*\]", "", part) for cell in line["cells"] for part in cell["field"].split(" | ")]
+    names = {field.removeprefix(f"{outer}.") for field in fields}
+    if path:
+        inner = ".".join(path) + "."
+        names = {name.removeprefix(inner) for name in names if name.startswith(inner)}
+    members = {name.split(".")[0] for name in names}
+    return line["name"] == outer and set(case["fields"]) <= members
 
 
 def predict(case: dict, cpus: int, machine: str) -> dict:
@@ -117,16 +130,16 @@ def predict(case: dict, cpus: int, machine: str) -> dict:
     edits = [word for edit in case["edit"] for word in ("-e", edit)]
     asked = linemate("whatif", "-i", file, "--type", case["struct"], "--machine", machine, *edits)
     answer = asked["results"][0]
-    of_type = next((row for row in costs["types"] if row["name"] == case["struct"]), None)
+    of_type = next((row for row in costs["types"] if row["name"] == outermost(case)), None)
     return {
         "id": case["id"],
         "cpus": cpus,
         "checksum": asked["checksum"],
         "accesses": answer["accesses"],
-        "rank_shared": rank(shared, lambda row: row["name"] == case["struct"]),
-        "rank_cost": rank(costs["types"], lambda row: row["name"] == case["struct"]),
+        "rank_shared": rank(shared, lambda row: row["name"] == outermost(case)),
+        "rank_cost": rank(costs["types"], lambda row: row["name"] == outermost(case)),
         "rank_pair": rank(costs["lines"], lambda row: has_pair(row, case)),
-        "rank_advise": rank(advised, lambda row: row["name"] == case["struct"]),
+        "rank_advise": rank(advised, lambda row: row["name"] == outermost(case)),
         "share": round(100 * of_type["cycles"] / costs["whole"]["cycles"], 2) if of_type else 0.0,
         "false_sharing": round(100 * of_type["causes"]["false_sharing"] / max(1, of_type["cycles"]), 1) if of_type else 0.0,
         "type": change(answer["types"]),
