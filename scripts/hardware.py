@@ -262,16 +262,21 @@ def spearman(a: list[float], b: list[float]) -> float:
     return product / math.sqrt(squares[0] * squares[1]) if all(squares) else 0.0
 
 
+def signed(value: float) -> str:
+    """A correlation with its sign."""
+    return f"{value:+.2f}".replace("-", "−")
+
+
 def interval(rho: float, n: int) -> str:
     """Its 95 % interval: Fisher's z with the variance of Bonett and Wright, Psychometrika 65 (2000), 23-28.
 
-    >>> interval(0.5, 30)
-    '+0.15 to +0.74'
+    >>> interval(0.3, 30)
+    '−0.08 to +0.60'
     """
     if n < 5 or abs(rho) >= 1:
         return "too few points for an interval"
     half = 1.96 * math.sqrt((1 + rho**2 / 2) / (n - 3))
-    return f"{math.tanh(math.atanh(rho) - half):+.2f} to {math.tanh(math.atanh(rho) + half):+.2f}"
+    return f"{signed(math.tanh(math.atanh(rho) - half))} to {signed(math.tanh(math.atanh(rho) + half))}"
 
 
 def shown(value: tuple[float, float] | list[float]) -> str:
@@ -293,7 +298,7 @@ def series(found: list[Compared]) -> list[str]:
             published = [each.published["percent"] for each in own]
             for key, what in MEASURES:
                 rho = spearman([each.throughput(key)[0] for each in own], published)
-                lines.append(f"* shape of {name} over {len(own)} numbers of CPUs, {what}: rho {rho:+.2f}")
+                lines.append(f"* shape of {name} over {len(own)} numbers of CPUs, {what}: rho {signed(rho)}")
     return lines
 
 
@@ -324,8 +329,8 @@ def totals(found: list[Compared]) -> list[str]:
         lines.append(f"* order of magnitude right by {what}: {right} of {n}")
     for key, what in MEASURES:
         rho = spearman([each.throughput(key)[0] for each in found], published)
-        lines.append(f"* Spearman, predicted by {what} against published: {rho:+.2f} ({interval(rho, n)})")
-    return [line.replace("-", "−") if "rho" in line or "Spearman" in line else line for line in lines + series(found)]
+        lines.append(f"* Spearman, predicted by {what} against published: {signed(rho)} ({interval(rho, n)})")
+    return lines + series(found)
 
 
 def with_second_tries(found: list[Compared]) -> list[Compared]:
