@@ -83,8 +83,8 @@ pub struct CoveredField {
     /// By recording: the functions that access it, most accesses first; without accesses to programs' stacks, which no edit
     /// moves.
     pub functions: Vec<Vec<FieldFunction>>,
-    /// With `--source`: functions that access it in no recording and have `->NAME` or `.NAME` in the source, whatever the
-    /// type before it. Those inlined into others are here, too.
+    /// With `--source`: functions that access it in no recording and have `->NAME` or `.NAME` of its direct member in the
+    /// source, whatever the type before it. Those inlined into others are here, too, and those that pass it on.
     pub unseen: Vec<String>,
 }
 

@@ -170,10 +170,10 @@ fn alone(uses: &[PairUses]) -> Vec<String> {
     names.map(|(name, _)| name.to_owned()).collect()
 }
 
-/// The members that a field's path, or each of its names, ends with: what the source calls it.
+/// The direct members that a field's path, or each of its names, begins with: what code that has the type calls them.
 fn members_of(field: &str) -> impl Iterator<Item = &str> {
     let paths = field.split(" | ");
-    paths.filter_map(|path| Some(path.rsplit('.').next()?.trim_end_matches("[]")))
+    paths.filter_map(|path| path.split(['.', '[']).next())
 }
 
 /// The members that the source is searched for.
@@ -185,4 +185,17 @@ pub fn covered_members(types: &[CoveredType]) -> BTreeSet<String> {
     });
     let members = names.flat_map(|name| members_of(&name).map(str::to_owned).collect::<Vec<_>>());
     members.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::members_of;
+
+    #[test]
+    fn the_source_names_direct_members() {
+        let of = |field| members_of(field).collect::<Vec<_>>();
+        assert_eq!(of("s_sync_lock.owner"), ["s_sync_lock"]);
+        assert_eq!(of("vm_start | vm_freeptr"), ["vm_start", "vm_freeptr"]);
+        assert_eq!(of("slots[].rb.left | raw"), ["slots", "raw"]);
+    }
 }
