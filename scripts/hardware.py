@@ -106,6 +106,8 @@ def has_pair(line: dict, case: dict) -> bool:
     >>> cells = [{"field": "file.f_count"}, {"field": "file.f_path.mnt | f_op"}]
     >>> [has_pair({"name": "file", "cells": cells}, {"struct": "file", "fields": ["f_count", f]}) for f in ("f_op", "f_pos")]
     [True, False]
+    >>> has_pair({"name": "inode", "cells": cells}, {"struct": "file", "fields": ["f_count"]})
+    False
     >>> held = {"name": "top", "cells": [{"field": "top.in[3].a | in[3].b"}, {"field": "top.c"}]}
     >>> [has_pair(held, {"struct": "in", "within": "top.in", "fields": ["a", f]}) for f in ("b", "c")]
     [True, False]
