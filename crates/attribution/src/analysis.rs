@@ -32,7 +32,7 @@ use crate::names::{Names, ProgramParts};
 use crate::passes::visit_chunks;
 use crate::programs::{
     CodeTable, DebugInformation, Descriptions, Evidence, Gather, Heap, LastCall, ProgramFacts,
-    ProgramFindings, UserPlaces,
+    ProgramFindings, StackWatch, UserPlaces,
 };
 use crate::schema::{Schema, TypeIndex};
 use crate::source::SourcePlaces;
@@ -301,13 +301,7 @@ impl<'r> Analysis<'r> {
     /// if each CPU was recorded on its own.
     #[must_use]
     pub fn knows_order(&self) -> bool {
-        let mut lanes = self
-            .recording
-            .chunks()
-            .iter()
-            .map(|chunk| chunk.summary.lane);
-        let first = lanes.next();
-        lanes.all(|lane| Some(lane) == first)
+        is_ordered(self.recording)
     }
 
     #[must_use]
@@ -510,6 +504,12 @@ fn decode(
     chunks.par_iter().map_init(Decoder::new, one).collect()
 }
 
+fn is_ordered(recording: &Recording) -> bool {
+    let mut lanes = recording.chunks().iter().map(|chunk| chunk.summary.lane);
+    let first = lanes.next();
+    lanes.all(|lane| Some(lane) == first)
+}
+
 /// What the first pass has seen of programs.
 struct ProgramsSeen {
     places: UserPlaces,
@@ -611,15 +611,22 @@ fn evidence(
         code: facts.code,
         places: &places,
         heap: &index,
+        debug: facts.debug,
+        watch: StackWatch::default(),
         found: Evidence::default(),
     };
     let mut evidence = Evidence::default();
     // A separate pass, because an access's evidence needs the object it goes to, which may die in a
     // later chunk.
-    for part in visit_chunks(recording, make, |_| (), &|_| ())? {
+    for mut part in visit_chunks(recording, make, Gather::end_chunk, &|_| ())? {
+        part.end_chunk();
         evidence.merge(part.found);
     }
     evidence.prune();
+    // Without the order of the CPUs' accesses nothing says which frame another thread's access met.
+    if !is_ordered(recording) {
+        evidence.looks.clear();
+    }
     Ok(ProgramFindings {
         places,
         heap,

@@ -88,7 +88,11 @@ fn is_followed(subject: &Subject) -> bool {
 fn is_placed(subject: &Subject) -> bool {
     let of_program = matches!(
         subject.bucket,
-        Bucket::HeapScalar | Bucket::HeapSite | Bucket::GlobalScalar | Bucket::GlobalNamed
+        Bucket::HeapScalar
+            | Bucket::HeapSite
+            | Bucket::GlobalScalar
+            | Bucket::GlobalNamed
+            | Bucket::StackShared
     );
     subject.ty.is_some() || (of_program && subject.program && !subject.of_threads)
 }

@@ -36,6 +36,8 @@ pub enum Bucket {
     StackTyped,
     /// A variable on a program's stack that is a number or pointer, or an array of such.
     StackNamed,
+    /// A variable on one thread's stack while others use it.
+    StackShared,
     /// The rest of a program's stacks: return addresses, saved registers, what only code without
     /// debug information reaches.
     ProgramStack,
@@ -100,7 +102,7 @@ pub enum Group {
 impl Bucket {
     /// All, in the order of the ledger.
     // The counts are indexed by `as usize`: the order is the declaration's.
-    pub const ALL: [Bucket; 33] = [
+    pub const ALL: [Bucket; 34] = [
         Bucket::Field,
         Bucket::HeapScalar,
         Bucket::PercpuTyped,
@@ -115,6 +117,7 @@ impl Bucket {
         Bucket::Stack,
         Bucket::StackTyped,
         Bucket::StackNamed,
+        Bucket::StackShared,
         Bucket::ProgramStack,
         Bucket::EntryArea,
         Bucket::Device,
@@ -149,6 +152,7 @@ impl Bucket {
             Bucket::Stack
             | Bucket::StackTyped
             | Bucket::StackNamed
+            | Bucket::StackShared
             | Bucket::ProgramStack
             | Bucket::EntryArea => Group::Stack,
             Bucket::Device => Group::Device,
@@ -202,6 +206,7 @@ impl Bucket {
             Bucket::Stack => "task or interrupt stack",
             Bucket::StackTyped => "struct on a stack of a program",
             Bucket::StackNamed => "number or pointer on a stack of a program",
+            Bucket::StackShared => "variable on a stack of a program that other threads use",
             Bucket::ProgramStack => "stack of a program",
             Bucket::EntryArea => "CPU entry area",
             Bucket::Device => "device registers",
@@ -373,6 +378,7 @@ mod tests {
             Bucket::Stack,
             Bucket::StackTyped,
             Bucket::StackNamed,
+            Bucket::StackShared,
             Bucket::ProgramStack,
             Bucket::EntryArea,
             Bucket::Device,

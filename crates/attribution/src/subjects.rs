@@ -80,14 +80,14 @@ pub(crate) struct Subjects {
 }
 
 impl Subject {
-    /// Whether it is a variable of a program that has one place: not one of each thread.
+    /// Whether it is a variable of a program: not one of each thread.
     #[must_use]
     pub fn is_program_variable(&self) -> bool {
-        let of_image = matches!(
+        let is_variable = matches!(
             self.bucket,
-            Bucket::GlobalTyped | Bucket::GlobalScalar | Bucket::GlobalNamed
+            Bucket::GlobalTyped | Bucket::GlobalScalar | Bucket::GlobalNamed | Bucket::StackShared
         );
-        of_image && self.program && !self.of_threads && !self.label.is_empty()
+        is_variable && self.program && !self.of_threads && !self.label.is_empty()
     }
 }
 

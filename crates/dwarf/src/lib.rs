@@ -24,8 +24,8 @@ mod types;
 mod units;
 
 pub use code::{
-    Function, FunctionInstance, FunctionParameter, Global, PointedTo, ProgramCode, Register,
-    SourceFrame, SourceLines, Storage, TypeParameter, VariableAt,
+    FrameVariable, Function, FunctionInstance, FunctionParameter, Global, InFrame, PointedTo,
+    ProgramCode, Register, SourceFrame, SourceLines, Storage, TypeParameter, VariableAt,
 };
 pub use demangle::demangled;
 pub use error::{DwarfError, MissingUnits};

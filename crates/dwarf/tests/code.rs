@@ -7,7 +7,9 @@ mod common;
 
 use std::process::Command;
 
-use linemate_dwarf::{ElfAddr, ProgramCode, ProgramFiles, ProgramTypes, Register, Storage};
+use linemate_dwarf::{
+    ElfAddr, InFrame, ProgramCode, ProgramFiles, ProgramTypes, Register, Storage,
+};
 use linemate_types::ByteOffset;
 
 const RDI: Register = Register(5);
@@ -211,6 +213,13 @@ fn check_locals(compiled: &Compiled, register: Register) {
         let found = at(numbers).unwrap();
         assert_eq!(types.model().size_of(found.type_id), Some(32));
         assert_eq!(at(4096), None);
+        let all = code.frame_variables(address(pc));
+        for (name, start, size) in [("on_stack", on_stack, 24), ("numbers", numbers, 32)] {
+            let found = all.iter().find(|v| v.variable.as_str() == name).unwrap();
+            // The frame address is above the return address and the saved `rbp`.
+            assert_eq!(found.place, InFrame::AboveFrameAddress(start - 16));
+            assert_eq!(found.size, size);
+        }
     });
 }
 

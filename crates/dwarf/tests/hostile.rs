@@ -44,6 +44,7 @@ fn read(bytes: &[u8]) -> Result<usize, DwarfError> {
         let start = function.ranges[0].start;
         for pc in [start, ElfAddr(start.0 + 4)] {
             let _ = code.source(pc);
+            let _ = code.frame_variables(pc);
             for register in 0..17 {
                 code.pointer_in(pc, Register(register));
                 code.variable_at(pc, Register(register), -16);

@@ -213,6 +213,7 @@ impl<'a> Scene<'a> {
                     | Bucket::GlobalNamed
                     | Bucket::PercpuNamed
                     | Bucket::StackNamed
+                    | Bucket::StackShared
             );
             if let Some(key) = key.filter(|_| named) {
                 self.keys[key.0 as usize].watched = Some(0);

@@ -168,7 +168,7 @@ impl FieldsBuilder<'_> {
     fn field(&mut self, at: FieldRef, owner: &Owner) -> Option<FieldId> {
         let variable = matches!(
             owner.bucket,
-            Bucket::GlobalScalar | Bucket::GlobalNamed | Bucket::PercpuNamed
+            Bucket::GlobalScalar | Bucket::GlobalNamed | Bucket::PercpuNamed | Bucket::StackShared
         );
         let (field, place) = match owner.ty {
             Some(ty) => (self.typed(ty, owner, at.byte())?, at),

@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 
 use super::allocations::allocations;
 use super::flow::Flow;
-use super::frame::{InFrame, element, in_frames};
+use super::frame::{Held, InFrame, element, held_in_calls, in_frames};
 use crate::schema::TypeIndex;
 
 /// A variable that the debug information describes.
@@ -37,6 +37,8 @@ pub(crate) struct FileDebug {
     pointers: Vec<((ElfAddr, Base), Pointee)>,
     /// What instructions access in their own functions' frames, by instruction.
     frames: Vec<(ElfAddr, InFrame<TypeIndex>)>,
+    /// The variables in the frames of functions that make calls, by calling instruction.
+    held: Vec<(ElfAddr, Vec<Held<TypeIndex>>)>,
     /// Instructions with a base register whose function has debug information, sorted.
     described: Vec<ElfAddr>,
     /// The element type, one or several elements, of the calls made for a container's elements, by
@@ -87,6 +89,14 @@ impl DebugInformation {
         file.is_some_and(|file| file.described.binary_search(&place.address).is_ok())
     }
 
+    /// The variables in the frame of the function that makes a call, innermost scope first.
+    pub(crate) fn held_in_call(&self, place: CodePlace) -> &[Held<TypeIndex>] {
+        let list = self.files.get(place.file as usize);
+        let list = list.map_or(&[][..], |file| &file.held);
+        let at = list.binary_search_by_key(&place.address, |(at, _)| *at);
+        at.map_or(&[], |at| &list[at].1)
+    }
+
     /// What an instruction accesses in its own function's frame.
     pub(crate) fn in_frame(&self, place: CodePlace) -> Option<&InFrame<TypeIndex>> {
         let list = &self.files.get(place.file as usize)?.frames;
@@ -114,6 +124,7 @@ struct CodeFacts {
     globals: Vec<(Storage, u64, String, Option<TypeId>)>,
     pointers: Vec<((ElfAddr, Base), TypeId)>,
     frames: Vec<(ElfAddr, InFrame<TypeId>)>,
+    held: Vec<(ElfAddr, Vec<Held<TypeId>>)>,
     described: Vec<ElfAddr>,
     allocations: Vec<(ElfAddr, TypeId)>,
 }
@@ -252,6 +263,13 @@ impl Descriptions {
             file.frames = frames
                 .filter_map(|(address, frame)| Some((address, frame.with_type(index)?)))
                 .collect();
+            let held = facts.held.into_iter();
+            file.held = held
+                .map(|(call, held)| {
+                    let held = held.into_iter().filter_map(|held| held.with_type(index));
+                    (call, held.collect())
+                })
+                .collect();
             for list in [&mut file.globals, &mut file.thread_locals] {
                 list.sort_by(|a, b| (a.start, a.size, &a.name).cmp(&(b.start, b.size, &b.name)));
                 // Of several at one address the smallest, of equals the first by name: any rule
@@ -287,6 +305,7 @@ fn code_facts(programs: &Programs, described: &Described) -> Option<CodeFacts> {
     };
     let described = places.iter().filter_map(own).collect();
     let frames = in_frames(programs, *file, &code, types.model(), places);
+    let held = held_in_calls(programs, *file, &code, types.model(), calls);
     let allocations = allocations(&code, types.model(), calls);
     let bookkeeping = bookkeeping(&code, heap);
     pointers.retain(|(_, id)| match types.model().get(*id) {
@@ -305,6 +324,7 @@ fn code_facts(programs: &Programs, described: &Described) -> Option<CodeFacts> {
         globals: globals.collect(),
         pointers,
         frames,
+        held,
         described,
         allocations,
     })

@@ -5,16 +5,18 @@
 
 use std::collections::BTreeSet;
 
-use linemate_programs::{Base, Operand, Programs};
+use linemate_programs::{Base, Operand, Programs, UserInstruction};
 use linemate_recording::{
-    Access, AccessKind, Call, CpuId, GuestAddr, Marker, PAGE, Return, Visitor,
+    Access, AccessKind, Call, CpuId, GuestAddr, Mark, Marker, PAGE, Return, Visitor,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::code::CodeTable;
-use super::debug::{Pointee, ScalarName};
+use super::debug::{DebugInformation, Pointee, ScalarName};
 use super::places::{Space, UserAddr, UserPlaces};
 use super::scalars::{ScalarVote, part_of};
+use super::stack_objects::Reached;
+use super::stack_watch::{Look, StackWatch};
 use crate::index::{LifetimeIndex, ObjectId, Tenant};
 use crate::votes::Votes;
 
@@ -33,6 +35,10 @@ pub(crate) struct Evidence {
     /// Instructions that reached memory outside the heap, and name the object if it is on a stack or
     /// in a mapping.
     pub(crate) beside_heap: FxHashSet<GuestAddr>,
+    /// What other threads than those whose stack it may be on accessed.
+    pub(crate) reached: Reached,
+    /// The calls in progress on stacks.
+    pub(crate) looks: Vec<Look>,
     /// The struct types that objects were accessed as.
     pub(crate) votes: FxHashMap<ObjectId, Votes>,
     /// The scalars that objects were accessed as arrays of, where, and how often.
@@ -45,6 +51,8 @@ impl Evidence {
         self.threads.extend(other.threads);
         self.stacks.extend(other.stacks);
         self.beside_heap.extend(other.beside_heap);
+        self.reached.merge(other.reached);
+        self.looks.extend(other.looks);
         for (object, votes) in other.votes {
             let mine = self.votes.entry(object).or_default();
             for (offset, ty, weight) in votes.iter() {
@@ -74,16 +82,26 @@ pub(crate) struct Gather<'a> {
     pub(crate) code: &'a CodeTable,
     pub(crate) places: &'a UserPlaces,
     pub(crate) heap: &'a LifetimeIndex,
+    pub(crate) debug: &'a DebugInformation,
+    pub(crate) watch: StackWatch,
     pub(crate) found: Evidence,
 }
 
 impl Gather<'_> {
+    /// A chunk has been read to its end.
+    pub(crate) fn end_chunk(&mut self) {
+        let (code, debug) = (self.code, self.debug);
+        self.watch.end_chunk(|site| holds(code, debug, site));
+        self.found.looks.append(&mut self.watch.take());
+    }
+
     fn look(&mut self, access: &Access, at: UserAddr) {
         let Some(known) = self.code.at(access.pc) else {
             return;
         };
         if known.instruction.uses_stack {
             self.found.stacks.insert((at.space, at.addr / PAGE));
+            self.on_stack(access, at, known.instruction);
         }
         match known.instruction.operand {
             Operand::Place(target) if !known.instruction.uses_stack => {
@@ -117,20 +135,55 @@ impl Gather<'_> {
                     self.vote(access, at.offset(displacement.wrapping_neg()), ty);
                     self.beside_heap(access, at);
                 }
+                Some(Pointee::Struct(_)) => self.reach(access, at),
                 Some(Pointee::Scalar(name)) => self.vote_scalar(access, at, Some(name)),
                 // Without a name it votes for nothing, but counts among those of which half have to
                 // be by pointers to scalars.
                 None if known.described => self.vote_scalar(access, at, None),
-                _ => {}
+                None => {}
             },
             _ => {}
         }
     }
 
-    fn beside_heap(&mut self, access: &Access, at: UserAddr) {
-        if !matches!(self.heap.at(at.flat(), access.time), Tenant::Alive { .. }) {
-            self.found.beside_heap.insert(access.pc);
+    /// Follows a push, pop, call or return.
+    fn on_stack(&mut self, access: &Access, at: UserAddr, instruction: UserInstruction) {
+        let stores = access.kind == AccessKind::Store;
+        // `call [rax]` and `push [rax]` read other memory, too.
+        let is_stack = match instruction.calls {
+            true => stores,
+            false => instruction.operand == Operand::None,
+        };
+        if is_stack {
+            let call = instruction.calls.then_some(access.pc);
+            self.watch.at(access.time);
+            self.watch.used(access.cpu, at.flat(), call);
         }
+    }
+
+    fn beside_heap(&mut self, access: &Access, at: UserAddr) {
+        if !self.in_heap(access, at) {
+            self.found.beside_heap.insert(access.pc);
+            self.reach_beside(access, at);
+        }
+    }
+
+    fn reach(&mut self, access: &Access, at: UserAddr) {
+        if !self.in_heap(access, at) {
+            self.reach_beside(access, at);
+        }
+    }
+
+    /// Something outside the heap is accessed: a variable of another thread, if it is on a stack that
+    /// this CPU does not use.
+    fn reach_beside(&mut self, access: &Access, at: UserAddr) {
+        if self.watch.is_elsewhere(access.cpu, at.flat()) {
+            self.found.reached.add(at.flat());
+        }
+    }
+
+    fn in_heap(&self, access: &Access, at: UserAddr) -> bool {
+        matches!(self.heap.at(at.flat(), access.time), Tenant::Alive { .. })
     }
 
     fn vote(&mut self, access: &Access, pointed: UserAddr, ty: crate::schema::TypeIndex) {
@@ -148,6 +201,8 @@ impl Gather<'_> {
             let part = part_of(addr.0 - start.0);
             let vote = ScalarVote { object, part, name };
             *self.found.scalars.entry(vote).or_default() += 1;
+        } else {
+            self.reach_beside(access, at);
         }
     }
 }
@@ -163,7 +218,19 @@ impl Visitor for Gather<'_> {
     }
     fn call(&mut self, _: &Call) {}
     fn ret(&mut self, _: &Return) {}
-    fn marker(&mut self, _: &Marker) {}
+    fn marker(&mut self, marker: &Marker) {
+        if marker.mark == Mark::Turn {
+            let (code, debug) = (self.code, self.debug);
+            self.watch.at(marker.time);
+            self.watch.turn(|site| holds(code, debug, site));
+        }
+    }
+}
+
+/// Whether the function that makes a call has variables in its frame.
+fn holds(code: &CodeTable, debug: &DebugInformation, site: GuestAddr) -> bool {
+    code.at(site)
+        .is_some_and(|known| !debug.held_in_call(known.place).is_empty())
 }
 
 /// The calls that each CPU made, by where on the stack the return address is: the site of a function
@@ -311,6 +378,8 @@ mod tests {
             code: &CodeTable::of(access.pc, known),
             places: &UserPlaces::new(0),
             heap: &heap,
+            debug: &DebugInformation::default(),
+            watch: StackWatch::default(),
             found: Evidence::default(),
         };
         gather.look(&access, start.offset(64 + displacement));

@@ -1,10 +1,10 @@
 //! What instructions access in their own functions' frames, according to the debug information.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use linemate_dwarf::{ProgramCode, Register};
+use linemate_dwarf::{InFrame as FramePlace, ProgramCode, Register};
 use linemate_programs::{Base, CodePlace, ElfAddr, Operand, Programs};
-use linemate_types::{Type, TypeId, TypeModel};
+use linemate_types::{Name, Type, TypeId, TypeModel};
 
 /// The maximum gap in bytes that a compiler leaves between two variables of a frame for alignment.
 const GAP_MAX: i64 = 16;
@@ -120,6 +120,71 @@ fn in_frame(
         offset,
         indexed,
     })
+}
+
+/// A variable in the frame of a function that is in a call. `T`: the representation of types.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Held<T> {
+    /// Its name in tables, `FUNCTION: VARIABLE`.
+    pub(crate) name: Name,
+    /// The struct that it or its element is; `None` for numbers, pointers and arrays of such.
+    pub(crate) ty: Option<T>,
+    pub(crate) size: u64,
+    pub(crate) place: FramePlace,
+}
+
+impl<T> Held<T> {
+    /// The same with its type as `convert` gives it; `None` if `convert` gives none.
+    pub(super) fn with_type<U>(self, convert: impl Fn(T) -> Option<U>) -> Option<Held<U>> {
+        let ty = match self.ty {
+            Some(ty) => Some(convert(ty)?),
+            None => None,
+        };
+        Some(Held {
+            name: self.name,
+            ty,
+            size: self.size,
+            place: self.place,
+        })
+    }
+}
+
+/// The variables in the frames of the functions that make `calls`, by calling instruction.
+pub(super) fn held_in_calls(
+    programs: &Programs,
+    file: u32,
+    code: &ProgramCode<'_>,
+    model: &TypeModel,
+    calls: &BTreeSet<ElfAddr>,
+) -> Vec<(ElfAddr, Vec<Held<TypeId>>)> {
+    let image = programs.image(file).map_or("", |image| image.name());
+    let mut names: BTreeMap<String, Name> = BTreeMap::new();
+    let mut all = Vec::new();
+    for pc in calls {
+        let Some(function) = code.function_at(*pc) else {
+            continue;
+        };
+        let held = code.frame_variables(*pc).into_iter();
+        let held = held.filter(|found| !found.variable.is_empty());
+        let held = held.map(|found| {
+            let name = format!("{}: {} ({image})", function.name, found.variable);
+            // A function makes many calls: one copy of each name.
+            let shared = names
+                .entry(name)
+                .or_insert_with_key(|n| Name::from(n.as_str()));
+            Held {
+                name: shared.clone(),
+                ty: element(model, found.type_id),
+                size: found.size,
+                place: found.place,
+            }
+        });
+        let held: Vec<Held<TypeId>> = held.collect();
+        if !held.is_empty() {
+            all.push((*pc, held));
+        }
+    }
+    all
 }
 
 /// Bytes of an element, if the type is an array of several.

@@ -25,6 +25,8 @@ mod places;
 mod scalars;
 mod slots;
 mod stack;
+mod stack_objects;
+mod stack_watch;
 mod threads;
 
 pub(crate) use code::{CodeTable, ProgramFacts};
@@ -33,3 +35,4 @@ pub(crate) use evidence::{Evidence, Gather, LastCall};
 pub(crate) use heap::Heap;
 pub(crate) use names::{ProgramFindings, ProgramNames};
 pub(crate) use places::UserPlaces;
+pub(crate) use stack_watch::StackWatch;

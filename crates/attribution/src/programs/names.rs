@@ -12,6 +12,7 @@ use super::located::{InProgram, of_program};
 use super::objects::ObjectNames;
 use super::places::{Space, UserAddr, UserPlaces};
 use super::stack::StackNames;
+use super::stack_objects::StackObjects;
 use super::threads::{InThread, ThreadNames};
 use crate::index::LifetimeIndex;
 use crate::ledger::Bucket;
@@ -28,6 +29,7 @@ pub(crate) struct ProgramNames {
     /// Pages accessed through a stack pointer.
     stacks: FxHashSet<(Space, u64)>,
     on_stacks: StackNames,
+    stack_objects: StackObjects,
     whole: Wholes,
 }
 
@@ -80,12 +82,14 @@ impl ProgramNames {
             places,
             heap,
             index,
-            evidence,
+            mut evidence,
         } = found;
         let objects = ObjectNames::new(facts, schema, subjects, heap, index, &evidence);
         let files = FileNames::new(facts, schema, subjects, &evidence);
         let reached = evidence.beside_heap.iter().copied();
         let on_stacks = StackNames::new(reached, facts, schema, subjects);
+        let looks = std::mem::take(&mut evidence.looks);
+        let stack_objects = StackObjects::new(facts, schema, subjects, looks, &evidence.reached);
         ProgramNames {
             places,
             objects,
@@ -93,6 +97,7 @@ impl ProgramNames {
             threads: ThreadNames::new(facts.programs, &evidence),
             stacks: evidence.stacks.iter().copied().collect(),
             on_stacks,
+            stack_objects,
             whole: Wholes::new(subjects),
         }
     }
@@ -106,7 +111,8 @@ impl ProgramNames {
             // The best known first: an allocation is known to the byte, a file to the end of its
             // last page, a thread only by its pointer.
             .or_else(|| self.in_file(at))
-            .or_else(|| self.in_thread(at));
+            .or_else(|| self.in_thread(at))
+            .or_else(|| self.stack_objects.at(at, access.time));
         if found.is_some() {
             return found;
         }

@@ -90,3 +90,22 @@ pub struct VariableAt {
     /// Which of its bytes it is.
     pub offset: ByteOffset,
 }
+
+/// Where a variable of a frame is in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InFrame {
+    /// This far above the stack pointer.
+    AboveStackPointer(i64),
+    /// This far above the canonical frame address: negative for all but arguments on the stack.
+    AboveFrameAddress(i64),
+}
+
+/// A variable in a function's frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FrameVariable {
+    pub variable: Name,
+    pub type_id: TypeId,
+    /// Bytes, at least 1.
+    pub size: u64,
+    pub place: InFrame,
+}

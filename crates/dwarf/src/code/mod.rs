@@ -22,7 +22,8 @@ use crate::units::Units;
 use crate::{DieKey, DwarfError, ProgramFiles, ProgramTypes};
 
 pub use self::facts::{
-    Function, FunctionParameter, Global, PointedTo, Register, Storage, VariableAt,
+    FrameVariable, Function, FunctionParameter, Global, InFrame, PointedTo, Register, Storage,
+    VariableAt,
 };
 pub use self::instances::{FunctionInstance, TypeParameter};
 pub use self::lines::{SourceFrame, SourceLines};
@@ -264,10 +265,49 @@ impl<'d> ProgramCode<'d> {
         best.map(|(_, found)| found)
     }
 
+    /// The variables in memory in the frame of the function at `pc` when the instruction there
+    /// starts, those of inlined functions included: innermost scope first. Stack slots are reused, so
+    /// two may be in one place.
+    pub fn frame_variables(&self, pc: ElfAddr) -> Vec<FrameVariable> {
+        let model = self.types.model();
+        let frame = self.frames.cfa(pc);
+        let found = self.variables_at(pc).filter_map(|interval| {
+            let place = in_frame(interval.place, frame)?;
+            let size = model.size_of(interval.type_id).filter(|size| *size > 0)?;
+            let variable = FrameVariable {
+                variable: interval.name.clone(),
+                type_id: interval.type_id,
+                size,
+                place,
+            };
+            Some((interval.depth, variable))
+        });
+        let mut found: Vec<(u32, FrameVariable)> = found.collect();
+        found.sort_by_key(|(depth, _)| std::cmp::Reverse(*depth));
+        found.into_iter().map(|(_, variable)| variable).collect()
+    }
+
     /// The canonical frame address when the instruction at `pc` starts: a register and an offset.
     /// `None` if the call frame information does not have it, or has it as an expression.
     pub fn cfa(&self, pc: ElfAddr) -> Option<(Register, i64)> {
         self.frames.cfa(pc)
+    }
+}
+
+/// Where a variable is from the stack pointer where that is known, else from the canonical frame
+/// address. `None` if it is not in the frame.
+fn in_frame(place: Where, frame: Option<(Register, i64)>) -> Option<InFrame> {
+    match (place, frame) {
+        (Where::Based(Register::RSP, at), _) => Some(InFrame::AboveStackPointer(at)),
+        (Where::Cfa(at), Some((Register::RSP, cfa))) => {
+            Some(InFrame::AboveStackPointer(cfa.checked_add(at)?))
+        }
+        (Where::Cfa(at), Some((Register::RBP, _))) => Some(InFrame::AboveFrameAddress(at)),
+        // `rbp` may be a general register, unless frame addresses are relative to it.
+        (Where::Based(Register::RBP, at), Some((Register::RBP, cfa))) => {
+            Some(InFrame::AboveFrameAddress(at.checked_sub(cfa)?))
+        }
+        _ => None,
     }
 }
 

@@ -162,7 +162,7 @@ fn allocated(subject: &Subject) -> Option<bool> {
         _ if subject.percpu || subject.of_threads => None,
         Bucket::Field => Some(true),
         Bucket::HeapScalar | Bucket::HeapSite if subject.program => Some(true),
-        Bucket::GlobalTyped | Bucket::StackTyped => Some(false),
+        Bucket::GlobalTyped | Bucket::StackTyped | Bucket::StackShared => Some(false),
         _ => None,
     }
 }

@@ -1,0 +1,255 @@
+//! Variables on one thread's stack that other threads use: partial sums, a lock, what a closure
+//! borrows.
+//!
+//! A frame is not allocated, and nothing marks its end. But a thread whose variables others use is in a
+//! call, and calls store their return addresses. So the frames on its stack are known, and the debug
+//! information says where in a frame a variable is:
+//!
+//! ```text
+//! main's frame     sums[4] ◄──────────── worker: add [rax],1
+//!                  …
+//!   return address of pthread_join(), by the call in main: the stack pointer was 8 bytes higher
+//! ```
+//!
+//! From the end of the turn in which the call was made until the stack pointer rises above it, the
+//! variable is an object like a block on the heap, whatever code accesses it.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use linemate_dwarf::InFrame;
+use linemate_recording::{GuestAddr, PAGE, VirtualTime};
+use linemate_types::Name;
+use rustc_hash::FxHashMap;
+
+use super::code::ProgramFacts;
+use super::frame::Held;
+use super::located::{InProgram, of_program};
+use super::places::UserAddr;
+use super::stack_watch::{Look, REACH, Rise, in_order};
+use crate::index::{Lifetime, LifetimeIndex, NEVER, ObjectId, Tenant};
+use crate::ledger::Bucket;
+use crate::schema::{Schema, TypeIndex};
+use crate::subjects::{Subject, SubjectId, Subjects, clip};
+
+/// Bytes of a return address.
+const SLOT: u64 = 8;
+
+/// Bytes of the pieces of memory of which is stored whether other threads access them: a page has as
+/// many as a word has bits.
+const PIECE: u64 = PAGE / 64;
+
+/// What threads access through pointers, outside the heap and the stacks that they use.
+#[derive(Debug, Default)]
+pub(crate) struct Reached(FxHashMap<u64, u64>);
+
+impl Reached {
+    pub(super) fn add(&mut self, at: GuestAddr) {
+        *self.0.entry(at.0 / PAGE).or_default() |= 1 << (at.0 % PAGE / PIECE);
+    }
+
+    pub(super) fn merge(&mut self, other: Reached) {
+        for (page, pieces) in other.0 {
+            *self.0.entry(page).or_default() |= pieces;
+        }
+    }
+
+    fn any(&self, range: &Range<u64>) -> bool {
+        let mut pieces = range.start / PIECE..range.end.div_ceil(PIECE);
+        pieces.any(|piece| {
+            let at = piece * PIECE;
+            let known = self.0.get(&(at / PAGE)).copied().unwrap_or(0);
+            known >> (at % PAGE / PIECE) & 1 == 1
+        })
+    }
+}
+
+/// A variable while its function is in a call.
+#[derive(Clone, Debug)]
+struct StackObject {
+    range: Range<u64>,
+    birth: VirtualTime,
+    death: VirtualTime,
+    name: Name,
+    ty: Option<TypeIndex>,
+}
+
+/// Puts looks at stacks together.
+struct Frames<'a> {
+    facts: ProgramFacts<'a>,
+    reached: &'a Reached,
+    /// Calls in progress: their sites by slot.
+    calls: BTreeMap<u64, GuestAddr>,
+    /// By first byte.
+    living: BTreeMap<u64, usize>,
+    objects: Vec<StackObject>,
+}
+
+impl Frames<'_> {
+    fn look(&mut self, look: &Look) {
+        for rise in &look.rises {
+            self.rise(*rise);
+        }
+        for open in &look.calls {
+            self.calls.insert(open.slot.0, open.site);
+        }
+        for open in &look.calls {
+            self.frame(open.slot.0, open.site, look.time);
+        }
+    }
+
+    fn rise(&mut self, rise: Rise) {
+        let below = rise.to.0.saturating_sub(REACH - 1)..=rise.to.0;
+        let returned: Vec<u64> = self.calls.range(below.clone()).map(|(at, _)| *at).collect();
+        for slot in returned {
+            self.calls.remove(&slot);
+        }
+        let ended: Vec<u64> = self.living.range(below).map(|(at, _)| *at).collect();
+        for start in ended {
+            self.end(start, rise.time);
+        }
+    }
+
+    fn end(&mut self, start: u64, time: VirtualTime) {
+        if let Some(id) = self.living.remove(&start) {
+            self.objects[id].death = time;
+        }
+    }
+
+    /// The variables of the function that made a call have begun.
+    fn frame(&mut self, slot: u64, site: GuestAddr, time: VirtualTime) {
+        let Some(known) = self.facts.code.at(site) else {
+            return;
+        };
+        let mut here: Vec<Range<u64>> = Vec::new();
+        for held in self.facts.debug.held_in_call(known.place) {
+            let Some(range) = self.place(slot, held) else {
+                continue;
+            };
+            // The innermost scope comes first: what it has put into a slot is there.
+            let is_hidden = here
+                .iter()
+                .any(|inner| inner.start < range.end && range.start < inner.end);
+            if !is_hidden && self.reached.any(&range) {
+                self.begin(range.clone(), held, time);
+            }
+            here.push(range);
+        }
+    }
+
+    /// Where a variable is, given the slot of a call that its function makes.
+    fn place(&self, slot: u64, held: &Held<TypeIndex>) -> Option<Range<u64>> {
+        let start = match held.place {
+            InFrame::AboveStackPointer(at) => (slot + SLOT).checked_add_signed(at)?,
+            InFrame::AboveFrameAddress(at) => {
+                // The frame address is above the return address of the function itself, which its
+                // caller's call stored: the next one on the stack.
+                let outer = self.calls.range(slot + 1..slot.checked_add(REACH)?).next();
+                (outer?.0 + SLOT).checked_add_signed(at)?
+            }
+        };
+        let end = start.checked_add(held.size)?;
+        (end - start < REACH).then_some(start..end)
+    }
+
+    fn begin(&mut self, range: Range<u64>, held: &Held<TypeIndex>, time: VirtualTime) {
+        let overlaps = |id: &usize| self.objects[*id].range.end > range.start;
+        let before = self.living.range(..range.end).rev();
+        // Living objects do not overlap, so those that reach into the range are the last before its end.
+        let overlapped: Vec<usize> = before
+            .map(|(_, id)| *id)
+            .take_while(|id| overlaps(id))
+            .collect();
+        if let [id] = overlapped[..] {
+            let object = &self.objects[id];
+            if object.range == range && object.name == held.name {
+                return;
+            }
+        }
+        for id in overlapped {
+            self.end(self.objects[id].range.start, time);
+        }
+        self.living.insert(range.start, self.objects.len());
+        self.objects.push(StackObject {
+            range,
+            birth: time,
+            death: NEVER,
+            name: held.name.clone(),
+            ty: held.ty,
+        });
+    }
+}
+
+/// What stack variables that other threads use are called, and where they are.
+#[derive(Debug, Default)]
+pub(super) struct StackObjects {
+    lifetimes: LifetimeIndex,
+    /// By object.
+    named: Vec<Named>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Named {
+    subject: SubjectId,
+    /// Bytes of an element, if it is a struct or an array of them.
+    stride: Option<u64>,
+}
+
+impl StackObjects {
+    pub(super) fn new(
+        facts: ProgramFacts<'_>,
+        schema: &Schema,
+        subjects: &mut Subjects,
+        looks: Vec<Look>,
+        reached: &Reached,
+    ) -> StackObjects {
+        let mut frames = Frames {
+            facts,
+            reached,
+            calls: BTreeMap::new(),
+            living: BTreeMap::new(),
+            objects: Vec::new(),
+        };
+        for look in in_order(looks) {
+            frames.look(&look);
+        }
+        let lifetimes = (0u32..).zip(&frames.objects).map(|(id, object)| Lifetime {
+            range: object.range.clone(),
+            birth: object.birth,
+            death: object.death,
+            object: ObjectId(id),
+        });
+        let lifetimes: Vec<Lifetime> = lifetimes.collect();
+        let named = frames.objects.iter().map(|object| Named {
+            subject: subjects.number(Subject {
+                ty: object.ty,
+                label: object.name.to_string(),
+                ..of_program(Bucket::StackShared)
+            }),
+            stride: object.ty.map(|ty| schema.size(ty)),
+        });
+        StackObjects {
+            named: named.collect(),
+            lifetimes: LifetimeIndex::new(&lifetimes),
+        }
+    }
+
+    /// The variable at an address at a time.
+    pub(super) fn at(&self, at: UserAddr, time: VirtualTime) -> Option<InProgram> {
+        if self.named.is_empty() {
+            return None;
+        }
+        let addr = at.flat();
+        let Tenant::Alive { object, start } = self.lifetimes.at(addr, time) else {
+            return None;
+        };
+        let named = self.named[object.0 as usize];
+        let offset = addr.0 - start.0;
+        let within = named.stride.and_then(|stride| offset.checked_rem(stride));
+        Some(InProgram {
+            subject: named.subject,
+            offset: clip(within.unwrap_or(offset)),
+            object: true,
+        })
+    }
+}
