@@ -46,6 +46,16 @@ pub(crate) struct FileDebug {
     allocations: Vec<(ElfAddr, Pointee)>,
 }
 
+impl FileDebug {
+    #[cfg(test)]
+    pub(super) fn with_held(held: Vec<(ElfAddr, Vec<Held<TypeIndex>>)>) -> FileDebug {
+        FileDebug {
+            held,
+            ..FileDebug::default()
+        }
+    }
+}
+
 /// What a register points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pointee {

@@ -140,12 +140,13 @@ impl Frames<'_> {
     /// Where a variable is, given the slot of a call that its function makes.
     fn place(&self, slot: u64, held: &Held<TypeIndex>) -> Option<Range<u64>> {
         let start = match held.place {
-            InFrame::AboveStackPointer(at) => (slot + SLOT).checked_add_signed(at)?,
+            InFrame::AboveStackPointer(at) => slot.checked_add(SLOT)?.checked_add_signed(at)?,
             InFrame::AboveFrameAddress(at) => {
                 // The frame address is above the return address of the function itself, which its
                 // caller's call stored: the next one on the stack.
-                let outer = self.calls.range(slot + 1..slot.checked_add(REACH)?).next();
-                (outer?.0 + SLOT).checked_add_signed(at)?
+                let above = slot.checked_add(1)?..slot.checked_add(REACH)?;
+                let (outer, _) = self.calls.range(above).next()?;
+                outer.checked_add(SLOT)?.checked_add_signed(at)?
             }
         };
         let end = start.checked_add(held.size)?;
@@ -251,5 +252,155 @@ impl StackObjects {
             offset: clip(within.unwrap_or(offset)),
             object: true,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linemate_programs::{CodePlace, ElfAddr, Operand, Programs, UserInstruction};
+
+    use super::super::code::{CodeTable, KnownInstruction};
+    use super::super::debug::{DebugInformation, FileDebug};
+    use super::super::stack_watch::OpenCall;
+    use super::*;
+
+    const TOP: u64 = 0x7fff_0000;
+    const CALLER: GuestAddr = GuestAddr(0x40_0100);
+    /// A call in a function that holds variables.
+    const SITE: GuestAddr = GuestAddr(0x40_0200);
+
+    fn held(name: &str, place: InFrame, size: u64) -> Held<TypeIndex> {
+        Held {
+            name: Name::from(name),
+            ty: None,
+            size,
+            place,
+        }
+    }
+
+    fn look(time: u64, rises: &[(u64, u64)], calls: &[(u64, GuestAddr)]) -> Look {
+        let rises = rises.iter().map(|(below, time)| Rise {
+            to: GuestAddr(TOP - below),
+            time: VirtualTime(*time),
+        });
+        let calls = calls.iter().map(|(below, site)| OpenCall {
+            slot: GuestAddr(TOP - below),
+            site: *site,
+        });
+        Look {
+            time: VirtualTime(time),
+            rises: rises.collect(),
+            calls: calls.collect(),
+        }
+    }
+
+    /// Name, first byte below [`TOP`], birth and death of each object, where others reach the bytes
+    /// at `reached` below it.
+    fn objects(
+        variables: Vec<Held<TypeIndex>>,
+        reached: &[u64],
+        looks: &[Look],
+    ) -> Vec<(String, u64, u64, u64)> {
+        let place = CodePlace {
+            file: 0,
+            address: ElfAddr(0x200),
+        };
+        let known = KnownInstruction {
+            place,
+            instruction: UserInstruction {
+                operand: Operand::None,
+                bytes: 8,
+                uses_stack: true,
+                calls: true,
+            },
+            points_to: None,
+            in_frame: false,
+            described: true,
+        };
+        let file = FileDebug::with_held(vec![(place.address, variables)]);
+        let debug = DebugInformation {
+            files: vec![file],
+            scalars: Vec::new(),
+        };
+        let mut others = Reached::default();
+        reached
+            .iter()
+            .for_each(|at| others.add(GuestAddr(TOP - at)));
+        let mut frames = Frames {
+            facts: ProgramFacts {
+                programs: &Programs::default(),
+                debug: &debug,
+                code: &CodeTable::of(SITE, known),
+            },
+            reached: &others,
+            calls: BTreeMap::new(),
+            living: BTreeMap::new(),
+            objects: Vec::new(),
+        };
+        looks.iter().for_each(|look| frames.look(look));
+        let found = frames.objects.into_iter();
+        let found = found.map(|o| {
+            (
+                o.name.to_string(),
+                TOP - o.range.start,
+                o.birth.0,
+                o.death.0,
+            )
+        });
+        found.collect()
+    }
+
+    #[test]
+    fn a_variable_lives_from_the_end_of_the_turn_to_the_return_of_its_function() {
+        let sums = || vec![held("sums", InFrame::AboveStackPointer(16), 32)];
+        let call = look(10, &[(0, 1)], &[(0, CALLER), (108, SITE)]);
+        // The stack pointer was at 100 when the call was made.
+        let start = 100 - 16;
+        let expected = |death| vec![("sums".to_owned(), start, 10, death)];
+        let found = |looks: &[Look]| objects(sums(), &[start - 8], looks);
+        assert_eq!(found(std::slice::from_ref(&call)), expected(NEVER.0));
+        // Another call of the same function, as when it waits for one thread after the other.
+        let again = look(20, &[(108, 15)], &[(108, SITE)]);
+        assert_eq!(found(&[call.clone(), again]), expected(NEVER.0));
+        let returns = look(30, &[(108, 24), (90, 25), (84, 26), (8, 27)], &[]);
+        assert_eq!(found(&[call.clone(), returns]), expected(26));
+        assert_eq!(
+            objects(sums(), &[start + 128], &[call]),
+            [],
+            "of no other thread"
+        );
+    }
+
+    #[test]
+    fn frames_with_a_frame_pointer_are_found_by_their_callers() {
+        let sums = || vec![held("sums", InFrame::AboveFrameAddress(-48), 32)];
+        let of =
+            |calls: &[(u64, GuestAddr)]| objects(sums(), &[150], &[look(10, &[(0, 1)], calls)]);
+        // The caller's call put the return address at 128: the frame address is 120.
+        let expected = [("sums".to_owned(), 120 + 48, 10, NEVER.0)];
+        assert_eq!(of(&[(128, CALLER), (256, SITE)]), expected);
+        assert_eq!(of(&[(256, SITE)]), [], "who called it is not known");
+    }
+
+    #[test]
+    fn what_an_inner_scope_holds_hides_what_was_there() {
+        let inner = held("inner", InFrame::AboveStackPointer(16), 16);
+        let outer = held("outer", InFrame::AboveStackPointer(24), 16);
+        let beside = held("beside", InFrame::AboveStackPointer(40), 8);
+        let call = look(10, &[(0, 1)], &[(108, SITE)]);
+        let found = objects(vec![inner, outer, beside], &[84, 60], &[call]);
+        let names: Vec<&str> = found.iter().map(|(name, ..)| name.as_str()).collect();
+        assert_eq!(names, ["inner", "beside"]);
+    }
+
+    #[test]
+    fn hostile_frames_have_no_objects() {
+        let far = [i64::MAX, i64::MIN].map(InFrame::AboveStackPointer);
+        let above = [i64::MAX, i64::MIN].map(InFrame::AboveFrameAddress);
+        let variables = far.iter().chain(&above).map(|place| held("far", *place, 8));
+        let large = held("large", InFrame::AboveStackPointer(0), u64::MAX);
+        let variables: Vec<_> = variables.chain([large]).collect();
+        let call = look(10, &[(0, 1)], &[(0, CALLER), (108, SITE)]);
+        assert_eq!(objects(variables, &[84], &[call]), []);
     }
 }
