@@ -34,7 +34,7 @@ built() {
 		;;
 	*)
 		[ -z "${3-}" ] || flags=(-DFIXED)
-		cc -std=gnu11 -O2 -g -pthread "${flags[@]}" -o "$program" "$source"
+		cc -std=gnu11 -O2 -g -pthread -fopenmp "${flags[@]}" -o "$program" "$source"
 		;;
 	esac
 }

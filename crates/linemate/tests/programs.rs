@@ -148,12 +148,12 @@ fn named(data: &str, objects: &[Told]) -> [Share; 4] {
         let offset = access.addr.0 - object.start;
         let right = match (subject.bucket, object.what.as_str()) {
             (Bucket::ProgramStack, "stack" | "number") | (Bucket::HeapSite, "array") => continue,
-            (Bucket::StackNamed, "number") => {
+            (Bucket::StackNamed | Bucket::StackShared, "number") => {
                 let label = object.ty.replacen(' ', ": ", 1) + " (oracle)";
                 subject.label == label && located.offset == 0
             }
             (Bucket::HeapScalar, "array") => subject.label == object.ty,
-            (Bucket::StackTyped, "stack") | (_, "entry") => {
+            (Bucket::StackTyped | Bucket::StackShared, "stack") | (_, "entry") => {
                 let Some(ty) = subject.ty else { continue };
                 // By a pointer to a part of it, it is the part.
                 let schema = analysis.schema();

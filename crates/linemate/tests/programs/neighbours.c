@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
  * Four threads, each on a CPU of its own and all at once, count in what nobody else uses: an
- * element of an array, one of an array inside a struct, a number in an array of them, and a small
- * block of malloc. -DPADDED gives each of these lines of its own.
+ * element of an array, one of an array inside a struct, a number in an array of them, one in an
+ * array on the stack of main(), and a small block of malloc. -DPADDED gives each of these lines of its own.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -48,6 +48,7 @@ static struct own_slot slots[THREADS];
 static struct own_pool pool;
 static struct own_box *boxes[THREADS];
 static OWN_LINE volatile long own_numbers[THREADS][LONGS];
+static volatile long *sums;
 static atomic_int waiting = THREADS;
 
 static void *thread(void *p)
@@ -70,6 +71,7 @@ static void *thread(void *p)
 		box->count++;
 		pool.cells[id].seen++;
 		own_numbers[id][0]++;
+		sums[(size_t)id * LONGS]++;
 		/* Time passes, so that all threads are at it together for many of their turns. */
 		for (int wait = 0; wait < WAIT; wait++)
 			__asm__ volatile("");
@@ -79,9 +81,13 @@ static void *thread(void *p)
 
 int main(void)
 {
+	OWN_LINE volatile long own_sums[THREADS * LONGS];
 	pthread_t threads[THREADS];
 	long sum = 0;
 
+	for (size_t i = 0; i < THREADS * LONGS; i++)
+		own_sums[i] = 0;
+	sums = own_sums;
 	for (int i = 0; i < THREADS; i++) {
 		boxes[i] = BLOCK;
 		if (!boxes[i])
@@ -93,7 +99,7 @@ int main(void)
 	for (int i = 0; i < THREADS; i++) {
 		pthread_join(threads[i], NULL);
 		sum += slots[i].count + boxes[i]->count + pool.cells[i].seen +
-		       own_numbers[i][0];
+		       own_numbers[i][0] + own_sums[(size_t)i * LONGS];
 	}
-	return sum != 4l * THREADS * ROUNDS;
+	return sum != 5l * THREADS * ROUNDS;
 }
