@@ -56,6 +56,7 @@ static void *thread(void *p)
 	long id = (long)p;
 	struct own_box *box = boxes[id];
 	struct own_slot *slot = &slots[id];
+	volatile long *sum = &sums[(size_t)id * LONGS];
 	cpu_set_t own;
 
 	CPU_ZERO(&own);
@@ -71,7 +72,7 @@ static void *thread(void *p)
 		box->count++;
 		pool.cells[id].seen++;
 		own_numbers[id][0]++;
-		sums[(size_t)id * LONGS]++;
+		(*sum)++;
 		/* Time passes, so that all threads are at it together for many of their turns. */
 		for (int wait = 0; wait < WAIT; wait++)
 			__asm__ volatile("");
