@@ -1,5 +1,6 @@
 //! Advice for a program whose threads use adjacent objects.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::Value;
@@ -77,12 +78,11 @@ fn what_threads_use_side_by_side_is_named_first_and_predicted_to_gain_apart() {
     let data = neighbours(folder.path(), &[]);
     let document = remedies(&data);
     let remedies = items(&document, "/remedies");
-    // Which of them costs most depends on how the compiler orders the variables; one can have two
-    // remedies.
-    let mut first: Vec<&str> = remedies.iter().map(|remedy| advised(remedy).1).collect();
-    first.dedup();
-    first.truncate(5);
-    first.sort_unstable();
+    // Which of them costs most depends on how the compiler orders the variables, and so does which
+    // others are their neighbours. Nothing of the kernel's comes in between.
+    let of_program = |subject: &&str| subject.starts_with("own_") || subject.ends_with("(oracle)");
+    let subjects = remedies.iter().map(|remedy| advised(remedy).1);
+    let first: BTreeSet<&str> = subjects.take_while(of_program).collect();
     let own = [
         "main: own_sums (oracle)",
         "own_box",
@@ -90,7 +90,7 @@ fn what_threads_use_side_by_side_is_named_first_and_predicted_to_gain_apart() {
         "own_pool.cells[]",
         "own_slot",
     ];
-    assert_eq!(first, own, "{remedies:#?}");
+    assert!(own.iter().all(|name| first.contains(name)), "{remedies:#?}");
     for wanted in [
         ("allocate_apart", "own_box", true),
         ("pad_elements", "own_pool.cells[]", true),
