@@ -374,12 +374,16 @@ mod tests {
     #[test]
     fn frames_with_a_frame_pointer_are_found_by_their_callers() {
         let sums = || vec![held("sums", InFrame::AboveFrameAddress(-48), 32)];
-        let of =
-            |calls: &[(u64, GuestAddr)]| objects(sums(), &[150], &[look(10, &[(0, 1)], calls)]);
+        let of = |looks: &[Look]| objects(sums(), &[150], looks);
         // The caller's call put the return address at 128: the frame address is 120.
         let expected = [("sums".to_owned(), 120 + 48, 10, NEVER.0)];
-        assert_eq!(of(&[(128, CALLER), (256, SITE)]), expected);
-        assert_eq!(of(&[(256, SITE)]), [], "who called it is not known");
+        let by = |rise, caller| look(10, &[(rise, 9)], &[(caller, CALLER), (256, SITE)]);
+        assert_eq!(of(&[by(0, 128)]), expected);
+        let unknown = look(10, &[(0, 1)], &[(256, SITE)]);
+        assert_eq!(of(&[unknown]), [], "who called it is not known");
+        // Another caller, after the first one has returned.
+        let returned = look(5, &[(0, 1)], &[(240, CALLER)]);
+        assert_eq!(of(&[returned, by(128, 128)]), expected);
     }
 
     #[test]

@@ -232,6 +232,18 @@ mod tests {
     }
 
     #[test]
+    fn a_chunk_knows_nothing_of_another() {
+        let mut watch = StackWatch::default();
+        let holds = |site: GuestAddr| site.0 < 100;
+        for (below, site) in [(0, 200), (64, 2)] {
+            watch.used(CpuId(0), GuestAddr(TOP - below), Some(GuestAddr(site)));
+            watch.end_chunk(holds);
+        }
+        let found = watch.take().into_iter().map(|look| look.calls.len());
+        assert_eq!(found.collect::<Vec<_>>(), [0, 1]);
+    }
+
+    #[test]
     fn turns_without_end_make_a_bounded_number_of_looks() {
         let mut watch = StackWatch::default();
         for i in 0..3 * LOOKS_MAX as u64 {
