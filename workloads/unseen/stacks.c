@@ -1,7 +1,9 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Threads of OpenMP that share what is on the stack of the one that starts them. -DFIXED is the
- * published remedy: a line for each thread.
+ * stacks - cases of false sharing between threads of OpenMP that use what is on the stack of the
+ * one that starts them; each a function, with its published fix under FIXED; and controls.
+ *
+ * Where it is weak: each is a loop of few instructions, so sharing is most of its cost.
  *
  * usage: stacks CASE [ROUNDS [THREADS]]
  */

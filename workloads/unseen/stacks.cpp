@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Threads whose closures borrow what is on the stack of the one that starts them. -DFIXED is the
-// published remedy: a line for each.
+// stacks: cases of false sharing between threads whose closures borrow what is on the stack of the
+// one that starts them; each a function, with its published fix under FIXED; and a control.
+//
+// Where it is weak: each is a loop of few instructions, so sharing is most of its cost.
 //
 // usage: stacks CASE [ROUNDS]
 #include <atomic>

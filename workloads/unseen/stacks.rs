@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Scoped threads that borrow what is on the stack of the one that starts them. `--cfg fixed` is the
-//! published remedy: a line for each.
+//! stacks: cases of false sharing between scoped threads that borrow what is on the stack of the one
+//! that starts them; each a function, with its published fix under `--cfg fixed`; and controls.
+//!
+//! Where it is weak: each is a loop of few instructions, so sharing is most of its cost.
 //!
 //! usage: stacks CASE [ROUNDS]
 

@@ -2,7 +2,8 @@
 /*
  * Four threads, each on a CPU of its own and all at once, count in what nobody else uses: an
  * element of an array, one of an array inside a struct, a number in an array of them, one in an
- * array on the stack of main(), and a small block of malloc. -DPADDED gives each of these lines of its own.
+ * array on the stack of main(), and a small block of malloc. -DPADDED gives each of these lines of
+ * its own.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
