@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use linemate_layout::arrange::Slot;
 use linemate_layout::origin::{Forced, Origin, Unit, UnitKind};
-use linemate_layout::{Extent, Layouts};
+use linemate_layout::{Extent, Layouts, is_arranged_inside};
 use linemate_types::{
     ByteAlign, ByteOffset, ByteSize, Composite, CompositeKind, LineIndex, LineSize, Type, TypeId,
     TypeModel,
@@ -45,6 +45,8 @@ pub struct StructShape {
     pub origin: Arc<Origin>,
     /// By unit: its name in edits; `None` if it has none.
     pub names: Vec<Option<String>>,
+    /// By unit: whether it is an anonymous struct whose members' names mean its inside.
+    arranged_inside: Vec<bool>,
     /// Units that stay where they are, including all those before the last such one.
     pub frozen: usize,
     /// Why the first unit stays, if it was not pinned.
@@ -108,6 +110,11 @@ impl StructShape {
             .iter()
             .map(|u| unit_name(model, composite, u))
             .collect();
+        let inside = |u: &Unit| {
+            let mut members = u.members.iter().map(|i| &composite.members[*i]);
+            members.any(|member| is_arranged_inside(model, member))
+        };
+        let arranged_inside = origin.units.iter().map(inside).collect();
         let first_stays = first_stays(model, composite, &origin);
         let mut frozen = usize::from(first_stays.is_some());
         for pin in pins {
@@ -121,6 +128,7 @@ impl StructShape {
             ids: ids.to_vec(),
             origin,
             names,
+            arranged_inside,
             frozen,
             first_stays,
             atoms: Vec::new(),
@@ -193,10 +201,12 @@ impl StructShape {
         })
     }
 
-    /// Whether an edit can move the unit.
+    /// Whether an edit can move the unit alone: not an anonymous struct, whose members' names mean
+    /// its inside.
     pub fn movable(&self, unit: usize) -> bool {
         unit >= self.frozen
             && self.names[unit].is_some()
+            && !self.arranged_inside[unit]
             && self.units()[unit].kind != UnitKind::Flexible
     }
 }

@@ -11,6 +11,8 @@ use linemate_advise::objective::Objective;
 use linemate_advise::search::{Limit, MOVE_WORTH, Scored, Search, cheapest, fewest};
 use linemate_advise::shape::{StructShape, UnitLayout};
 use linemate_layout::arrange::Slot;
+use linemate_testkit::btf_writer::{TypeList, member};
+use linemate_types::TypeModel;
 use linemate_units::Millionths;
 
 const SIZES: [u32; 6] = [1, 2, 4, 8, 16, 40];
@@ -19,6 +21,23 @@ fn random_sizes(count: u64, dice: &mut Dice) -> Vec<u32> {
     (0..count)
         .map(|_| SIZES[dice.below(SIZES.len() as u64) as usize])
         .collect()
+}
+
+#[test]
+fn an_anonymous_struct_of_several_members_stays() {
+    let mut t = TypeList::default();
+    let long = t.unsigned("long", 8);
+    let several = t.structure("", 16, &[member("b", long, 0), member("c", long, 8)]);
+    let single = t.structure("", 8, &[member("d", long, 0)]);
+    let members = [
+        member("a", long, 0),
+        member("", several, 8),
+        member("", single, 24),
+    ];
+    t.structure("s", 32, &members);
+    let shape = shape(&TypeModel::new(t.types, 8).unwrap());
+    let movable: Vec<bool> = (0..3).map(|unit| shape.movable(unit)).collect();
+    assert_eq!(movable, [true, false, true]);
 }
 
 /// The least cost of all orders, each with lines started at any set of members; tried one by one, without the search's code.

@@ -2,9 +2,11 @@
 //!
 //! Decides what may move where, and why not; [`crate::layout`] turns slots into offsets.
 
+use std::sync::Arc;
+
 use linemate_types::{ByteAlign, ByteSize, Composite, CompositeKind, Type, TypeModel};
 
-use crate::edit::{Alignment, Edit, Position, Statement, Target};
+use crate::edit::{Alignment, Edit, Target};
 use crate::nesting::size_of;
 use crate::origin::{Forced, Origin, Unit, UnitKind};
 pub use crate::slot::Slot;
@@ -119,14 +121,34 @@ pub enum Refusal {
         /// The number as given.
         bytes: ByteSize,
     },
-    /// Two members of one anonymous struct, relative to each other.
+    /// Two members of one nameless member with a tag, relative to each other.
     #[error(
-        "`{field}` and `{other}` are in one anonymous struct, which moves as a whole: their order in it stays"
+        "`{field}` and `{other}` are in one member without a name, which moves as a whole: edit its type"
     )]
     OneWhole {
         /// The field that was to move.
         field: String,
         /// The field that it was to move to.
+        other: String,
+    },
+    /// One group of members of several structs.
+    #[error(
+        "`{field}` is in an anonymous struct and `{other}` is not in the same: make a group of members of one struct"
+    )]
+    Apart {
+        /// The member of an anonymous struct.
+        field: String,
+        /// The member elsewhere.
+        other: String,
+    },
+    /// A member of an anonymous struct that is in another type, too.
+    #[error(
+        "the anonymous struct of `{field}` is in `{other}`, too, as far as the types show: it stays as it is"
+    )]
+    Shared {
+        /// The member, as the edit names it.
+        field: String,
+        /// The tag of the other type.
         other: String,
     },
     /// An operation on fields, applied to a group or an anonymous member.
@@ -166,14 +188,14 @@ enum Entity {
 pub(crate) struct Arrangement<'a> {
     model: &'a TypeModel,
     composite: &'a Composite,
-    origin: &'a Origin,
+    origin: Arc<Origin>,
     slots: Vec<Slot>,
     groups: Vec<String>,
 }
 
 impl<'a> Arrangement<'a> {
-    pub(crate) fn new(model: &'a TypeModel, composite: &'a Composite, origin: &'a Origin) -> Self {
-        let slots = Slot::originals(origin);
+    pub(crate) fn new(model: &'a TypeModel, composite: &'a Composite, origin: Arc<Origin>) -> Self {
+        let slots = Slot::originals(&origin);
         Arrangement {
             model,
             composite,
@@ -189,12 +211,7 @@ impl<'a> Arrangement<'a> {
 
     /// Applies one statement; edits that do not change the order of members do nothing here, but
     /// their fields are checked.
-    pub(crate) fn apply(&mut self, statement: &Statement) -> Result<(), (Position, Refusal)> {
-        self.apply_edit(&statement.edit)
-            .map_err(|refusal| (statement.at, refusal))
-    }
-
-    fn apply_edit(&mut self, edit: &Edit) -> Result<(), Refusal> {
+    pub(crate) fn apply(&mut self, edit: &Edit) -> Result<(), Refusal> {
         match edit {
             Edit::Order(fields) => self.order(fields),
             Edit::Move { field, target } => {
@@ -215,12 +232,7 @@ impl<'a> Arrangement<'a> {
                 name,
                 target,
                 fields,
-            } => {
-                if self.lookup(name).is_some() || self.groups.contains(name) {
-                    return Err(Refusal::GroupName { name: name.clone() });
-                }
-                self.group(name.clone(), target.as_ref(), fields)
-            }
+            } => self.group(name.clone(), target.as_ref(), fields),
             Edit::PadTo { field, bytes } => self.pad_to(field, *bytes),
             Edit::PadAfter { field, bytes } => {
                 let unit = self.movable(field, &[])?;
@@ -239,6 +251,23 @@ impl<'a> Arrangement<'a> {
             | Edit::BaseAlign { .. }
             | Edit::PadRanges { .. } => Ok(()),
         }
+    }
+
+    /// Repeats what an `align` of the first member of an anonymous struct states: recorded offsets
+    /// show an alignment of the struct, which may be that member's.
+    pub(crate) fn align_inside(&mut self, edit: &Edit) -> Result<(), Refusal> {
+        let Edit::Align { field, alignment } = edit else {
+            return Ok(());
+        };
+        let asked = forced(*alignment)?;
+        let unit = self.unit(field, &[])?;
+        let first = unit_name(self.model, self.composite, &self.origin.units[unit]);
+        if first == Some(field.as_str()) {
+            let slot = self.slot_mut(unit);
+            slot.forced = slot.forced.map(|_| asked);
+            slot.keeps_line = false;
+        }
+        Ok(())
     }
 
     fn order(&mut self, fields: &[String]) -> Result<(), Refusal> {
@@ -647,7 +676,7 @@ pub(crate) fn unit_name<'m>(
 
 /// The names by which the members of an anonymous struct or union are accessed from outside.
 /// Recursion: as deep as types nest.
-fn anonymous_names(model: &TypeModel, id: linemate_types::TypeId) -> Vec<&str> {
+pub(crate) fn anonymous_names(model: &TypeModel, id: linemate_types::TypeId) -> Vec<&str> {
     let mut names = Vec::new();
     for member in model.composite(id).map_or(&[][..], |c| &c.members) {
         if member.name.is_empty() {

@@ -8,6 +8,7 @@ use linemate_types::{BitOffset, ByteAlign, ByteSize, Composite, TypeId, TypeMode
 
 use crate::arrange::{Slot, unit_name};
 use crate::edit::{Alignment, Edit, EditFile, EditSubject, Position, Section, Statement};
+use crate::inside::anonymous_struct;
 use crate::origin::{BUILT_LINE, OriginError, Unit};
 use crate::plan::Plan;
 
@@ -58,22 +59,54 @@ fn of_type(
     debug: &TypeModel,
     name: &str,
 ) -> Result<Vec<Edit>, DeclaredError> {
-    let id = plan.layouts.model().strip(id);
-    let (Some(slots), Some(recorded)) =
-        (plan.layouts.slots(id), plan.layouts.model().composite(id))
-    else {
+    let model = plan.layouts.model();
+    let id = model.strip(id);
+    let (Some(_), Some(recorded)) = (plan.layouts.slots(id), model.composite(id)) else {
         return Ok(Vec::new());
     };
-    let slots = slots.to_vec();
     let tag = match recorded.name.is_empty() {
         true => name,
         false => &*recorded.name,
     };
     // `TYPE@FILE` where files declare different types of one name.
     let tag = tag.split('@').next().unwrap_or(tag);
-    let source = source_of(debug, recorded, tag)?;
+    let mut structs = vec![(id, source_of(debug, recorded, tag)?)];
+    let (mut edits, mut at) = (Vec::new(), 0);
+    while let Some((id, source)) = structs.get(at).copied() {
+        edits.extend(of_struct(plan, id, source)?);
+        let members = model.composite(id).map_or(&[][..], |c| &c.members);
+        for (member, declared) in members.iter().zip(&source.members) {
+            let inner = anonymous_struct(model, member).zip(debug.composite(declared.type_id));
+            let Some((id, source)) = inner else { continue };
+            if model
+                .composite(id)
+                .is_none_or(|c| !places(c).eq(places(source)))
+            {
+                return Err(DeclaredError::OtherLayout(tag.to_owned()));
+            }
+            if structs.iter().all(|(known, _)| *known != id) {
+                structs.push((id, source));
+            }
+        }
+        at += 1;
+    }
+    Ok(edits)
+}
+
+/// Likewise of one struct, as its declaration has it, without those of anonymous structs in it.
+fn of_struct(
+    plan: &mut Plan<'_>,
+    id: TypeId,
+    source: &Composite,
+) -> Result<Vec<Edit>, DeclaredError> {
+    let (Some(slots), Some(recorded)) =
+        (plan.layouts.slots(id), plan.layouts.model().composite(id))
+    else {
+        return Ok(Vec::new());
+    };
+    let slots = slots.to_vec();
     let origin = plan.layouts.origin(id)?;
-    let doubted = plan.layouts.line_starts(id)?;
+    let doubted = plan.layouts.own_line_starts(id)?;
     let mut edits = Vec::new();
     for slot in slots.iter().filter(|slot| is_open(slot)) {
         let unit = &origin.units[slot.unit];

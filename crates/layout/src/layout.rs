@@ -3,6 +3,7 @@
 //! Editing a type changes every type that holds it by value, so layouts are computed over the whole
 //! graph, on demand, each once. Pointers do not matter.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use linemate_types::{
 use crate::arrange::{Arrangement, Slot};
 use crate::edit::{Alignment, Position, Statement};
 use crate::error::PlanReason;
+use crate::inside::{Insides, anonymous_structs};
 use crate::map::{END, Inner, MovedBytes, OffsetMap, To};
 use crate::nesting::size_of;
 use crate::origin::{Origin, OriginError, Origins, Unit, UnitKind};
@@ -176,23 +178,62 @@ impl<'m> Layouts<'m> {
     ) -> Result<(), (Position, PlanReason)> {
         let first = statements.first().map_or(Position::default(), |s| s.at);
         let id = self.model().strip(id);
-        let origin = self.origins.of(id).map_err(|e| (first, e.into()))?;
-        let not_composite = || (first, OriginError::NotComposite(id).into());
-        let composite = self.model().composite(id).ok_or_else(not_composite)?;
-        if composite.kind == CompositeKind::Union {
+        let outer = self.arrangement(id).map_err(|e| (first, e.into()))?;
+        if self.model().composite(id).map(|c| c.kind) == Some(CompositeKind::Union) {
             return Err((first, PlanReason::Union));
         }
-        let mut arrangement = Arrangement::new(self.model(), composite, &origin);
+        let mut insides = Insides::new(self.model(), id);
+        let mut arranged = BTreeMap::from([(id, outer)]);
         for statement in statements {
-            arrangement
-                .apply(statement)
-                .map_err(|(at, e)| (at, e.into()))?;
+            self.apply(statement, &mut insides, &mut arranged)
+                .map_err(|e| (statement.at, e))?;
         }
-        let slots = arrangement.slots();
-        self.slots.insert(id, slots);
+        let slots = arranged.into_iter().map(|(id, a)| (id, a.slots()));
+        self.slots.extend(slots);
         // All of them: any type may hold this one by value.
         self.known.clear();
         Ok(())
+    }
+
+    /// The members of struct `id` in their old order.
+    fn arrangement(&mut self, id: TypeId) -> Result<Arrangement<'m>, OriginError> {
+        let origin = self.origins.of(id)?;
+        let composite = self.model().composite(id);
+        let composite = composite.ok_or(OriginError::NotComposite(id))?;
+        Ok(Arrangement::new(self.model(), composite, origin))
+    }
+
+    /// Applies a statement to the struct whose members it names.
+    fn apply(
+        &mut self,
+        statement: &Statement,
+        insides: &mut Insides<'m>,
+        arranged: &mut BTreeMap<TypeId, Arrangement<'m>>,
+    ) -> Result<(), PlanReason> {
+        let path = insides.edited(&statement.edit)?;
+        let Some((id, around)) = path.split_last() else {
+            return Ok(());
+        };
+        let arrangement = match arranged.entry(*id) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                insides.check_unshared(*id, &statement.edit)?;
+                new.insert(self.arrangement(*id)?)
+            }
+        };
+        arrangement.apply(&statement.edit)?;
+        for id in around {
+            if let Some(outer) = arranged.get_mut(id) {
+                outer.align_inside(&statement.edit)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether edits gave an anonymous struct in struct `id` another order, or requests.
+    pub fn edited_inside(&self, id: TypeId) -> bool {
+        let inside = anonymous_structs(self.model(), self.model().strip(id));
+        inside.iter().any(|id| self.slots.contains_key(id))
     }
 
     /// Gives the type the layout that it has in another kernel.

@@ -8,6 +8,7 @@ use linemate_types::{BitOffset, ByteSize, TypeId};
 
 use crate::arrange::{Slot, unit_name};
 use crate::edit::{Alignment, Edit};
+use crate::inside::anonymous_structs;
 use crate::layout::Layouts;
 use crate::origin::{BUILT_LINE, OriginError};
 
@@ -23,13 +24,23 @@ pub struct LineStart {
 }
 
 impl Layouts<'_> {
-    /// The members of struct `id` that would start elsewhere if none kept its line start, and those
-    /// that an edit moved off theirs. None for a type without edits.
+    /// The members of struct `id`, and of anonymous structs in it that are edited, that would start
+    /// elsewhere if none kept its line start, and those that an edit moved off theirs. None for a
+    /// type without edits.
     ///
     /// # Errors
     /// If it is not a struct or union, or its members overlap.
     pub fn line_starts(&mut self, id: TypeId) -> Result<Vec<LineStart>, OriginError> {
         let id = self.model().strip(id);
+        let mut found = self.own_line_starts(id)?;
+        for inside in anonymous_structs(self.model(), id) {
+            found.extend(self.own_line_starts(inside)?);
+        }
+        Ok(found)
+    }
+
+    /// Likewise, without those in anonymous structs.
+    pub(crate) fn own_line_starts(&mut self, id: TypeId) -> Result<Vec<LineStart>, OriginError> {
         let (Some(slots), Some(composite)) = (self.slots(id), self.model().composite(id)) else {
             return Ok(Vec::new());
         };

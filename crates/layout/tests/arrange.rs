@@ -17,6 +17,10 @@ use linemate_types::{ByteOffset, ByteSize, LineSize, TypeModel};
 /// struct list { u32 count; u32 hot; u64 items[]; }
 /// struct table { u64 count; u64 *numbers; struct inner *inners; union { u64 *a; u64 b; }; u64 **rows; u64 **two[2]; }
 /// struct mm { struct { u64 map; u32 users; }; u64 bits; }
+/// struct doubtful { u64 whole[8]; struct { u64 x2; u64 y2; }; } of 128 bytes
+/// struct holder { struct inner; u64 z; } as in Microsoft's C
+/// struct twin { struct { u64 here; u64 there; }; struct { u32 count; }; u32 end; }
+/// struct other { struct { u64 here; u64 there; }; }
 /// struct outer { u8 id; struct inner first; struct rq rq; u32 end; }
 /// ```
 fn model() -> TypeModel {
@@ -81,6 +85,26 @@ fn model() -> TypeModel {
             member("two", two, 40),
         ],
     );
+    let both = [member("here", u64_, 0), member("there", u64_, 8)];
+    let both = t.structure("", 16, &both);
+    let single = t.structure("", 4, &[member("count", u32_, 0)]);
+    t.structure(
+        "twin",
+        24,
+        &[
+            member("", both, 0),
+            member("", single, 16),
+            member("end", u32_, 20),
+        ],
+    );
+    t.structure("other", 16, &[member("", both, 0)]);
+    let line = t.array(u64_, 8);
+    let two = [member("x2", u64_, 0), member("y2", u64_, 8)];
+    let two = t.structure("", 16, &two);
+    let doubtful = [member("whole", line, 0), member("", two, 64)];
+    let nameless = [member("", inner, 0), member("z", u64_, 16)];
+    t.structure("holder", 24, &nameless);
+    t.structure("doubtful", 128, &doubtful);
     t.union("either", 8, &[member("a", u64_, 0), member("b", u32_, 0)]);
     TypeModel::new(t.types, 8).unwrap()
 }
@@ -311,6 +335,68 @@ fn a_flexible_array_stays_last() {
     );
 }
 
+/// Where an edited `mm` has `map`, `users` and `bits`, and its size.
+fn of_mm(edits: &str) -> [Option<u64>; 4] {
+    let mm = layout_on(&format!("type mm\n{edits}"), "mm", LineSize::B64);
+    let at = |byte| mm.moved(ByteOffset(byte)).map(|at| at.0);
+    [at(0), at(8), at(16), Some(mm.size.0)]
+}
+
+#[test]
+fn members_of_an_anonymous_struct_move_in_it() {
+    for edits in [
+        "order users map",
+        "move users first",
+        "move map last",
+        "move map after users",
+        "group g { users }\nmove g before map",
+    ] {
+        let inside = of_mm(edits);
+        assert_eq!(inside[1], Some(0), "{edits}");
+        assert_ne!(inside[0], Some(0), "{edits}");
+    }
+    assert_eq!(
+        of_mm("order users map"),
+        [Some(8), Some(0), Some(16), Some(24)]
+    );
+    assert_eq!(
+        of_mm("pad after map 8"),
+        [Some(0), Some(16), Some(24), Some(32)],
+        "in the struct, not after it"
+    );
+    assert_eq!(of_mm("pad users to 12")[2..], [Some(24), Some(32)]);
+    assert_eq!(of_mm("remove users"), [Some(0), None, Some(8), Some(16)]);
+    assert_eq!(
+        of_mm("isolate users"),
+        [Some(0), Some(64), Some(128), Some(192)],
+        "the struct starts and fills lines"
+    );
+    assert_eq!(
+        of_mm("align users line"),
+        [Some(0), Some(64), Some(128), Some(192)]
+    );
+    // Named with a member outside, it moves as a whole; alone, an only member does, too.
+    assert_eq!(
+        of_mm("order bits users"),
+        [Some(8), Some(16), Some(0), Some(24)]
+    );
+    let twin = layout_on("type twin\nmove count last", "twin", LineSize::B64);
+    let at = |byte| twin.moved(ByteOffset(byte)).map(|at| at.0);
+    assert_eq!((at(16), at(20)), (Some(20), Some(16)));
+}
+
+#[test]
+fn an_alignment_of_its_first_member_decides_where_an_anonymous_struct_starts() {
+    let start = |edits: &str| {
+        let text = format!("type doubtful\npad after whole 8\n{edits}");
+        let layout = layout_on(&text, "doubtful", LineSize::B64);
+        layout.moved(ByteOffset(64)).map(|at| at.0)
+    };
+    assert_eq!(start(""), Some(128), "it may have asked for its line");
+    assert_eq!(start("align x2 8"), Some(72));
+    assert_eq!(start("align y2 8"), Some(128));
+}
+
 #[test]
 fn impossible_edits_are_refused_with_the_reason() {
     let cases = [
@@ -347,12 +433,40 @@ fn impossible_edits_are_refused_with_the_reason() {
             "2:1: rq: `curr` is in an anonymous struct or union: its place stays, so removing it does not change the layout",
         ),
         (
-            "type mm\norder users map",
-            "2:1: mm: `map` and `users` are in one anonymous struct, which moves as a whole: their order in it stays",
+            "type mm\nisolate bits users",
+            "2:1: mm: `users` is in an anonymous struct and `bits` is not in the same: make a group of members of one struct",
         ),
         (
-            "type mm\nmove users before map",
-            "2:1: mm: `users` and `map` are in one anonymous struct, which moves as a whole: their order in it stays",
+            "type mm\ngroup g after bits { users map }",
+            "2:1: mm: `users` is in an anonymous struct and `bits` is not in the same: make a group of members of one struct",
+        ),
+        (
+            "type mm\ngroup g { users map }\nmove bits before g",
+            "3:1: mm: `g` is in an anonymous struct and `bits` is not in the same: make a group of members of one struct",
+        ),
+        (
+            "type mm\ngroup bits { users }",
+            "2:1: mm: `bits` names a field or group already: give the group another name",
+        ),
+        (
+            "type mm\nisolate map user",
+            "2:1: mm: there is no field or group `user`; the nearest: users",
+        ),
+        (
+            "type mm\nmove users after users",
+            "2:1: mm: `users` cannot be before or after itself",
+        ),
+        (
+            "type twin\norder here there",
+            "2:1: twin: the anonymous struct of `here` is in `other`, too, as far as the types show: it stays as it is",
+        ),
+        (
+            "type twin\nremove count",
+            "2:1: twin: `count` is in an anonymous struct or union: its place stays, so removing it does not change the layout",
+        ),
+        (
+            "type holder\nmove y before x",
+            "2:1: holder: `y` and `x` are in one member without a name, which moves as a whole: edit its type",
         ),
         (
             "type list\nmove items first",

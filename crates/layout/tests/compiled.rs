@@ -1,6 +1,8 @@
 //! Edited structs with an aligned member, against gcc: the planned layout is what gcc makes of the
 //! edited source.
 //!
+//! Half of the structs have these members in an anonymous struct, between others.
+//!
 //! Each struct is planned three times: from its offsets alone, as in BTF, where the planner lists the
 //! line starts it is in doubt about and the source decides; from the same with the alignments that
 //! the object's DWARF declares; and from the DWARF alone, where nothing is in doubt.
@@ -15,7 +17,7 @@ use std::process::Command;
 use linemate_dwarf::{ProgramFiles, ProgramTypes};
 use linemate_layout::{DeclaredError, LineStart, Plan, declared, parse};
 use linemate_testkit::btf_writer::{TypeList, member};
-use linemate_types::{LineSize, TypeModel};
+use linemate_types::{BitOffset, LineSize, TypeModel};
 
 const STRUCTS: u64 = 16;
 const EDITS: u64 = 4;
@@ -55,6 +57,34 @@ impl Declared {
             false => "",
         };
         format!("\t{} {}{array}{asks};\n", self.element, self.name)
+    }
+}
+
+/// A struct of random members.
+#[derive(Clone)]
+struct Sample {
+    /// Whether they are in an anonymous struct, between [`BEFORE`] and [`BEHIND`].
+    inside: bool,
+    members: Vec<Declared>,
+}
+
+/// The members around an anonymous struct: a byte each, so that the second is where it ends.
+const BEFORE: &str = "before";
+const BEHIND: &str = "behind";
+
+impl Sample {
+    fn source(&self) -> String {
+        let body: String = self.members.iter().map(Declared::source).collect();
+        match self.inside {
+            true => format!("\tchar {BEFORE};\n\tstruct {{\n{body}\t}};\n\tchar {BEHIND};\n"),
+            false => body,
+        }
+    }
+
+    fn names(&self) -> Vec<&str> {
+        let around: &[&str] = if self.inside { &[BEFORE, BEHIND] } else { &[] };
+        let members = self.members.iter().map(|m| m.name.as_str());
+        members.chain(around.iter().copied()).collect()
     }
 }
 
@@ -119,19 +149,19 @@ type Places = BTreeMap<String, u64>;
 /// What gcc makes of structs, by name; and the object with their debug information.
 fn compiled(
     folder: &Path,
-    structs: &BTreeMap<String, Vec<Declared>>,
+    structs: &BTreeMap<String, Sample>,
 ) -> (BTreeMap<String, Places>, TypeModel) {
     let mut source = "#include <stddef.h>\n#include <stdio.h>\n".to_owned();
     let mut prints = String::new();
-    for (name, members) in structs {
-        let body: String = members.iter().map(Declared::source).collect();
+    for (name, sample) in structs {
+        let body = sample.source();
         writeln!(source, "struct {name} {{\n{body}}} v_{name};").unwrap();
         writeln!(
             prints,
             "printf(\"{name} sizeof %zu\\n\", sizeof(struct {name}));"
         )
         .unwrap();
-        for m in members.iter().map(|m| &m.name) {
+        for m in sample.names() {
             writeln!(
                 prints,
                 "printf(\"{name} {m} %zu\\n\", offsetof(struct {name}, {m}));"
@@ -161,22 +191,30 @@ fn compiled(
 }
 
 /// A struct as in BTF: offsets and a size.
-fn without_alignments(name: &str, members: &[Declared], places: &Places) -> TypeModel {
+fn without_alignments(name: &str, sample: &Sample, places: &Places) -> TypeModel {
     let mut t = TypeList::default();
-    let types: Vec<_> = members
-        .iter()
-        .map(|m| {
-            let element = t.unsigned(m.element, m.bytes);
-            match m.count {
-                1 => element,
-                count => t.array(element, count),
-            }
-        })
-        .collect();
-    let fields = members.iter().zip(types);
-    let fields: Vec<_> = fields
-        .map(|(m, id)| member(&m.name, id, places[&m.name]))
-        .collect();
+    let start = match sample.inside {
+        true => places[&sample.members[0].name],
+        false => 0,
+    };
+    let mut fields = Vec::new();
+    for m in &sample.members {
+        let element = t.unsigned(m.element, m.bytes);
+        let id = match m.count {
+            1 => element,
+            count => t.array(element, count),
+        };
+        fields.push(member(&m.name, id, places[&m.name] - start));
+    }
+    if sample.inside {
+        let (byte, end) = (t.unsigned("char", 1), places[BEHIND]);
+        let inside = t.structure("", (end - start) as u32, &fields);
+        fields = vec![
+            member(BEFORE, byte, 0),
+            member("", inside, start),
+            member(BEHIND, byte, end),
+        ];
+    }
     t.structure(name, places["sizeof"] as u32, &fields);
     TypeModel::new(t.types, 8).unwrap()
 }
@@ -186,12 +224,18 @@ fn planned(model: &TypeModel, name: &str, edits: &str) -> (Places, Vec<LineStart
     let mut plan = Plan::new(model, LineSize::B64, &file, &BTreeMap::new()).unwrap();
     let id = model.struct_named(name).unwrap();
     let layout = plan.layouts.of(id).unwrap();
+    let mut places = Places::from([("sizeof".to_owned(), layout.size.0)]);
     let members = &model.composite(id).unwrap().members;
-    let offsets = members.iter().zip(&layout.offsets);
-    let mut places: Places = offsets
-        .map(|(m, o)| (m.name.to_string(), o.unwrap().0 / 8))
-        .collect();
-    places.insert("sizeof".to_owned(), layout.size.0);
+    for (m, offset) in members.iter().zip(&layout.offsets) {
+        if !m.name.is_empty() {
+            places.insert(m.name.to_string(), offset.unwrap().0 / 8);
+            continue;
+        }
+        for inner in &model.composite(m.type_id).unwrap().members {
+            let old = BitOffset(m.offset.0 + inner.offset.0).byte();
+            places.insert(inner.name.to_string(), layout.moved(old).unwrap().0);
+        }
+    }
     (places, plan.layouts.line_starts(id).unwrap())
 }
 
@@ -230,16 +274,16 @@ fn what_is_planned_is_what_gcc_makes_of_the_edited_struct() {
     let mut dice = Dice(19);
     let mut structs = BTreeMap::new();
     let mut edits = Vec::new();
-    for number in 0..STRUCTS {
-        let name = format!("s{number}");
+    for number in 0..2 * STRUCTS {
+        let (name, inside) = (format!("s{number}"), number >= STRUCTS);
         let members = random_struct(&mut dice);
         for edit in 0..EDITS {
-            let (statement, order) = random_edit(&mut dice, &members);
+            let (statement, members) = random_edit(&mut dice, &members);
             let edited = format!("{name}_{edit}");
-            structs.insert(edited.clone(), order);
+            structs.insert(edited.clone(), Sample { inside, members });
             edits.push((name.clone(), edited, statement));
         }
-        structs.insert(name, members);
+        structs.insert(name, Sample { inside, members });
     }
     let folder = tempfile::tempdir().unwrap();
     let (gcc, dwarf) = compiled(folder.path(), &structs);

@@ -340,6 +340,26 @@ fn a_comment_that_would_lie_is_refused_until_it_is_reworded() {
 }
 
 #[test]
+fn an_edit_inside_an_anonymous_struct_is_no_patch() {
+    let mut t = TypeList::default();
+    let long = t.int("long", 8);
+    let inside = t.structure("", 16, &[member("a", long, 0), member("b", long, 8)]);
+    let whole = [member("", inside, 0), member("c", long, 16)];
+    t.structure("queue", 24, &whole);
+    let text = "struct queue {\n\tstruct {\n\t\tlong a;\n\t\tlong b;\n\t};\n\tlong c;\n};\n";
+    let refusal = |edits| {
+        let mut world = World::new(text, edits);
+        world.model = TypeModel::new(t.types.clone(), 8).unwrap();
+        world.mail(&compilers(stats(), Vec::new())).unwrap_err()
+    };
+    assert_eq!(
+        refusal("order b a"),
+        "an edit of struct queue arranges members of an anonymous struct in it, which no patch is written for: leave it out, or change the source by hand"
+    );
+    assert!(!refusal("order c b").contains("arranges"));
+}
+
+#[test]
 fn what_changes_nothing_is_no_draft() {
     let world = World::new(QUEUE, "order a b seen c d");
     let draft = world.with_draft(&[], |_| Ok(()));

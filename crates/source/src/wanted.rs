@@ -72,6 +72,11 @@ pub enum WantedError {
         statement: String,
         instead: &'static str,
     },
+    /// An edit of an anonymous struct's members.
+    #[error(
+        "an edit of {0} arranges members of an anonymous struct in it, which no patch is written for: leave it out, or change the source by hand"
+    )]
+    Inside(String),
     /// The type is not a struct.
     #[error("type {0} has no members to move")]
     NoMembers(TypeId),
@@ -123,7 +128,7 @@ impl Wanted {
     /// The requirements of `plan` on struct `id`; `None` if it leaves its members alone.
     ///
     /// # Errors
-    /// When `id` is not a struct.
+    /// When `id` is not a struct, or the plan arranges members of an anonymous struct in it.
     pub fn new(
         plan: &mut Plan<'_>,
         id: TypeId,
@@ -134,6 +139,9 @@ impl Wanted {
         let Some(slots) = plan.layouts.slots(id).map(<[Slot]>::to_vec) else {
             return Ok(None);
         };
+        if plan.layouts.edited_inside(id) {
+            return Err(WantedError::Inside(model.type_name(id)));
+        }
         let origin = plan
             .layouts
             .origin(id)
