@@ -7,8 +7,8 @@ use std::sync::Arc;
 use linemate_types::{ByteAlign, ByteSize, Composite, CompositeKind, Type, TypeModel};
 
 use crate::edit::{Alignment, Edit, Target};
-use crate::nesting::size_of;
-use crate::origin::{Forced, Origin, Unit, UnitKind};
+use crate::nesting::{anonymous_names, size_of, unit_name};
+use crate::origin::{Forced, Origin, UnitKind};
 pub use crate::slot::Slot;
 
 /// The largest alignment that an edit can request: a page.
@@ -659,33 +659,6 @@ impl<'a> Arrangement<'a> {
             nearest: linemate_text::nearest(field, names),
         }
     }
-}
-
-/// The name of a unit in edits.
-pub(crate) fn unit_name<'m>(
-    model: &'m TypeModel,
-    composite: &'m Composite,
-    unit: &Unit,
-) -> Option<&'m str> {
-    let member = &composite.members[*unit.members.first()?];
-    match member.name.is_empty() {
-        true => anonymous_names(model, member.type_id).first().copied(),
-        false => Some(&member.name),
-    }
-}
-
-/// The names by which the members of an anonymous struct or union are accessed from outside.
-/// Recursion: as deep as types nest.
-pub(crate) fn anonymous_names(model: &TypeModel, id: linemate_types::TypeId) -> Vec<&str> {
-    let mut names = Vec::new();
-    for member in model.composite(id).map_or(&[][..], |c| &c.members) {
-        if member.name.is_empty() {
-            names.extend(anonymous_names(model, member.type_id));
-        } else {
-            names.push(&*member.name);
-        }
-    }
-    names
 }
 
 /// The placement that an alignment requires, if it is a power of two.

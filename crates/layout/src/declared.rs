@@ -6,9 +6,10 @@
 
 use linemate_types::{BitOffset, ByteAlign, ByteSize, Composite, TypeId, TypeModel};
 
-use crate::arrange::{Slot, unit_name};
+use crate::arrange::Slot;
 use crate::edit::{Alignment, Edit, EditFile, EditSubject, Position, Section, Statement};
 use crate::inside::anonymous_struct;
+use crate::nesting::unit_name;
 use crate::origin::{BUILT_LINE, OriginError, Unit};
 use crate::plan::Plan;
 

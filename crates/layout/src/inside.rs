@@ -9,8 +9,9 @@ use std::collections::BTreeSet;
 
 use linemate_types::{CompositeKind, Member, Type, TypeId, TypeModel};
 
-use crate::arrange::{Refusal, anonymous_names};
+use crate::arrange::Refusal;
 use crate::edit::{Edit, Target};
+use crate::nesting::anonymous_names;
 
 /// From the edited type to an anonymous struct in it, outermost first.
 pub(crate) type Path = Vec<TypeId>;

@@ -6,10 +6,11 @@
 
 use linemate_types::{BitOffset, ByteSize, TypeId};
 
-use crate::arrange::{Slot, unit_name};
+use crate::arrange::Slot;
 use crate::edit::{Alignment, Edit};
 use crate::inside::anonymous_structs;
 use crate::layout::Layouts;
+use crate::nesting::unit_name;
 use crate::origin::{BUILT_LINE, OriginError};
 
 /// A member whose line start the edited layout depends on.

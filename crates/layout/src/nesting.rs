@@ -1,6 +1,8 @@
 //! Types within types: what a value contains by value, and where.
 
-use linemate_types::{ByteOffset, ByteSize, Type, TypeId, TypeModel};
+use linemate_types::{ByteOffset, ByteSize, Composite, Type, TypeId, TypeModel};
+
+use crate::origin::Unit;
 
 /// `sizeof` a type; 0 for what has none.
 pub fn size_of(model: &TypeModel, id: TypeId) -> ByteSize {
@@ -45,4 +47,31 @@ pub fn embeds(model: &TypeModel, id: TypeId, set: &[TypeId]) -> bool {
         Some(Type::Composite(c)) => c.members.iter().any(|m| embeds(model, m.type_id, set)),
         _ => false,
     }
+}
+
+/// The name of a unit in edits.
+pub(crate) fn unit_name<'m>(
+    model: &'m TypeModel,
+    composite: &'m Composite,
+    unit: &Unit,
+) -> Option<&'m str> {
+    let member = &composite.members[*unit.members.first()?];
+    match member.name.is_empty() {
+        true => anonymous_names(model, member.type_id).first().copied(),
+        false => Some(&member.name),
+    }
+}
+
+/// The names by which the members of an anonymous struct or union are accessed from outside.
+/// Recursion: as deep as types nest.
+pub(crate) fn anonymous_names(model: &TypeModel, id: TypeId) -> Vec<&str> {
+    let mut names = Vec::new();
+    for member in model.composite(id).map_or(&[][..], |c| &c.members) {
+        if member.name.is_empty() {
+            names.extend(anonymous_names(model, member.type_id));
+        } else {
+            names.push(&*member.name);
+        }
+    }
+    names
 }
