@@ -53,9 +53,13 @@ recorded() {
 	mv "$work/partial.data" "$data"
 }
 
-# reported DATA: what it costs, as JSON.
+# reported DATA: what it costs under each of the interleavings that an edit is replayed under, as JSON
+# documents.
 reported() {
-	"$linemate" report -i "$work/$1.data" --machine "$machine" --json
+	local seed
+	for seed in 1 2 3 4 5 6 7 8; do
+		"$linemate" report -i "$work/$1.data" --machine "$machine" --seed "$seed" --json
+	done
 }
 
 # case_of SOURCE CASE CULPRIT FIX: a table row.

@@ -80,8 +80,8 @@ pub struct CoveredField {
     pub joins: Vec<String>,
     /// Fields that share one before and not after.
     pub leaves: Vec<String>,
-    /// By recording: the functions that access it, most accesses first; without accesses to programs' stacks, which no edit
-    /// moves.
+    /// By recording: the functions that access it, most accesses first; without accesses to programs' stacks that
+    /// have their names one by one: no edit moves those.
     pub functions: Vec<Vec<FieldFunction>>,
     /// With `--source`: functions that access it in no recording and have `->NAME` or `.NAME` of its direct member in the
     /// source, whatever the type before it. Those inlined into others are here, too, and those that pass it on.

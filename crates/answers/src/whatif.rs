@@ -109,8 +109,8 @@ pub struct WhatIf {
     /// Accesses to the reported types in the whole recording, whether they left their core or not.
     #[serde(default)]
     pub types_accesses: u64,
-    /// Accesses to the edited types, or to types that embed them, on programs' stacks: no edit
-    /// moves those.
+    /// Accesses to the edited types, or to types that embed them, on programs' stacks, that
+    /// have their names one by one: no edit moves those.
     #[serde(default)]
     pub on_stacks: u64,
     /// The pairs found by each `colocate`.
