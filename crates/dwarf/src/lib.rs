@@ -24,7 +24,7 @@ mod types;
 mod units;
 
 pub use code::{
-    FrameVariable, Function, FunctionInstance, FunctionParameter, Global, InFrame, PointedTo,
+    FramePlace, FrameVariable, Function, FunctionInstance, FunctionParameter, Global, PointedTo,
     ProgramCode, Register, SourceFrame, SourceLines, Storage, TypeParameter, VariableAt,
 };
 pub use demangle::demangled;

@@ -8,7 +8,7 @@ mod common;
 use std::process::Command;
 
 use linemate_dwarf::{
-    ElfAddr, InFrame, ProgramCode, ProgramFiles, ProgramTypes, Register, Storage,
+    ElfAddr, FramePlace, ProgramCode, ProgramFiles, ProgramTypes, Register, Storage,
 };
 use linemate_types::ByteOffset;
 
@@ -217,7 +217,7 @@ fn check_locals(compiled: &Compiled, register: Register) {
         for (name, start, size) in [("on_stack", on_stack, 24), ("numbers", numbers, 32)] {
             let found = all.iter().find(|v| v.variable.as_str() == name).unwrap();
             // The frame address is above the return address and the saved `rbp`.
-            assert_eq!(found.place, InFrame::AboveFrameAddress(start - 16));
+            assert_eq!(found.place, FramePlace::AboveFrameAddress(start - 16));
             assert_eq!(found.size, size);
         }
     });

@@ -183,7 +183,8 @@ fn named(data: &str, objects: &[Told]) -> [Share; 4] {
 /// Some types are on the heap alone, and are called through, which puts a return address onto the stack.
 fn never_on_a_stack(analysis: &Analysis<'_>, names: &Names, access: &Access) {
     let subject = &names.subjects()[names.locate(access).subject.index()];
-    let ty = subject.ty.filter(|_| subject.bucket == Bucket::StackTyped);
+    let on_stack = matches!(subject.bucket, Bucket::StackTyped | Bucket::StackShared);
+    let ty = subject.ty.filter(|_| on_stack);
     let name = ty.map_or("", |ty| analysis.schema().name(ty));
     assert!(
         !["node", "node@oracle", "oracle::Mixer"].contains(&name),

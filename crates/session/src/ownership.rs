@@ -161,7 +161,7 @@ fn of_subject(
         | Bucket::UnknownArea => SubjectSharing::All(Sharing::Shared),
         // The kernel's own objects, of which there are fewer than CPUs, are one for all; what one
         // CPU mostly uses belongs to that CPU.
-        Bucket::Field if !subject.percpu && !plenty => {
+        Bucket::Field | Bucket::StackShared if !subject.percpu && !plenty => {
             let own = |(base, users): (&GuestAddr, &Users)| users.majority().map(|_| *base);
             SubjectSharing::ByObject(objects.iter().filter_map(own).collect())
         }

@@ -38,8 +38,8 @@ impl Core {
 // No forwarder: nothing is evicted, so every domain that has a copy has one in its LLC, which
 // answers from the same distance.
 struct Line {
-    /// The number of the last write that took it from all other cores: [`Bench::copies`] of that
-    /// number are cores' copies, all others are gone.
+    /// How often a write took it from all other cores. A core has the line if its copy in
+    /// [`Bench::copies`] is of that age.
     age: u32,
     /// How many cores have it.
     holders: u32,
@@ -102,8 +102,8 @@ impl Costs {
 pub(super) struct Bench<'c> {
     costs: &'c Costs,
     lines: [Line; 2],
-    /// By line, then core: the line's age when the core got its copy. A set that a write empties by
-    /// counting on, however many cores there are.
+    /// By line, then core: the line's age when the core got its copy. Incrementing the line's age
+    /// invalidates every copy at once, whatever the number of cores.
     copies: [Vec<u32>; 2],
     /// The round of the last access that left its core.
     round: Option<u32>,
@@ -115,7 +115,11 @@ impl<'c> Bench<'c> {
     pub(super) fn new(costs: &'c Costs, cpus: usize) -> Bench<'c> {
         Bench {
             costs,
-            lines: [Line::default(); 2],
+            // Not 0, which is the age of the copies.
+            lines: [Line {
+                age: 1,
+                ..Line::default()
+            }; 2],
             copies: [(); 2].map(|()| vec![0; costs.core_domain.len()]),
             round: None,
             stalled: vec![Cycles::ZERO; cpus],

@@ -90,8 +90,7 @@ pub(crate) struct Gather<'a> {
 impl Gather<'_> {
     /// A chunk has been read to its end.
     pub(crate) fn end_chunk(&mut self) {
-        let (code, debug) = (self.code, self.debug);
-        self.watch.end_chunk(|site| holds(code, debug, site));
+        self.watch.end_chunk();
         self.found.looks.append(&mut self.watch.take());
     }
 
@@ -122,6 +121,8 @@ impl Gather<'_> {
             }
             Operand::Based { base, .. } if base == Base::STACK || known.in_frame => {
                 self.found.stacks.insert((at.space, at.addr / PAGE));
+                // Its own frame, however the code around it reached the stack.
+                self.watch.uses(access.cpu, at.flat());
                 self.beside_heap(access, at);
             }
             Operand::Based {
@@ -134,13 +135,15 @@ impl Gather<'_> {
                 Some(Pointee::Struct(ty)) if !indexed && displacement >= 0 => {
                     self.vote(access, at.offset(displacement.wrapping_neg()), ty);
                     self.beside_heap(access, at);
+                    self.reach(access, at);
                 }
                 Some(Pointee::Struct(_)) => self.reach(access, at),
                 Some(Pointee::Scalar(name)) => self.vote_scalar(access, at, Some(name)),
                 // Without a name it votes for nothing, but counts among those of which half have to
                 // be by pointers to scalars.
                 None if known.described => self.vote_scalar(access, at, None),
-                None => {}
+                // A library without debug information that takes a lock.
+                None => self.reach(access, at),
             },
             _ => {}
         }
@@ -164,20 +167,13 @@ impl Gather<'_> {
     fn beside_heap(&mut self, access: &Access, at: UserAddr) {
         if !self.in_heap(access, at) {
             self.found.beside_heap.insert(access.pc);
-            self.reach_beside(access, at);
         }
     }
 
+    /// A pointer is followed: to a variable of another thread, if that is on a stack that this CPU does
+    /// not use.
     fn reach(&mut self, access: &Access, at: UserAddr) {
-        if !self.in_heap(access, at) {
-            self.reach_beside(access, at);
-        }
-    }
-
-    /// Something outside the heap is accessed: a variable of another thread, if it is on a stack that
-    /// this CPU does not use.
-    fn reach_beside(&mut self, access: &Access, at: UserAddr) {
-        if self.watch.is_elsewhere(access.cpu, at.flat()) {
+        if self.watch.is_elsewhere(access.cpu, at.flat()) && !self.in_heap(access, at) {
             self.found.reached.add(at.flat());
         }
     }
@@ -202,7 +198,7 @@ impl Gather<'_> {
             let vote = ScalarVote { object, part, name };
             *self.found.scalars.entry(vote).or_default() += 1;
         } else {
-            self.reach_beside(access, at);
+            self.reach(access, at);
         }
     }
 }
@@ -385,6 +381,60 @@ mod tests {
         gather.look(&access, start.offset(64 + displacement));
         let votes = gather.found.votes.remove(&ObjectId(7));
         votes.iter().flat_map(Votes::iter).collect()
+    }
+
+    /// Whether an access counts as one to another thread's variable, on a CPU that has used the stack
+    /// at 0x7000 or none; `in_frame`: by the frame pointer.
+    fn reaches(used: bool, base: Base, in_frame: bool, addr: u64) -> bool {
+        let access = access(1, 0, AccessKind::Load, 0, 8);
+        let known = KnownInstruction {
+            place: CodePlace {
+                file: 0,
+                address: ElfAddr(0x400),
+            },
+            instruction: UserInstruction {
+                operand: Operand::Based {
+                    base,
+                    displacement: 8,
+                    indexed: false,
+                },
+                bytes: 8,
+                uses_stack: false,
+                calls: false,
+            },
+            points_to: None,
+            in_frame,
+            described: false,
+        };
+        let mut gather = Gather {
+            programs: &Programs::default(),
+            code: &CodeTable::of(access.pc, known),
+            places: &UserPlaces::new(0),
+            heap: &LifetimeIndex::default(),
+            debug: &DebugInformation::default(),
+            watch: StackWatch::default(),
+            found: Evidence::default(),
+        };
+        if used {
+            gather.watch.used(access.cpu, GuestAddr(0x7000), None);
+        }
+        let space = Space(0);
+        gather.look(&access, UserAddr { space, addr });
+        let around = addr..addr + 1;
+        gather.found.reached.any(&around)
+    }
+
+    #[test]
+    fn a_frame_of_the_own_thread_is_not_another_threads() {
+        let (general, far) = (Base(3), 0x7000 + (1 << 21));
+        assert!(reaches(true, general, false, far));
+        assert!(
+            reaches(false, general, false, far),
+            "its stack is not known"
+        );
+        assert!(!reaches(true, general, false, 0x7100), "its own stack");
+        assert!(!reaches(false, Base::STACK, false, far));
+        assert!(!reaches(true, Base::FRAME, true, far));
     }
 
     #[test]

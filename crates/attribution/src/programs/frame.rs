@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linemate_dwarf::{InFrame as FramePlace, ProgramCode, Register};
+use linemate_dwarf::{FramePlace, ProgramCode, Register};
 use linemate_programs::{Base, CodePlace, ElfAddr, Operand, Programs};
 use linemate_types::{Name, Type, TypeId, TypeModel};
 

@@ -86,10 +86,10 @@ impl ProgramNames {
         } = found;
         let objects = ObjectNames::new(facts, schema, subjects, heap, index, &evidence);
         let files = FileNames::new(facts, schema, subjects, &evidence);
-        let reached = evidence.beside_heap.iter().copied();
-        let on_stacks = StackNames::new(reached, facts, schema, subjects);
         let looks = std::mem::take(&mut evidence.looks);
         let stack_objects = StackObjects::new(facts, schema, subjects, looks, &evidence.reached);
+        let reached = evidence.beside_heap.iter().copied();
+        let on_stacks = StackNames::new(reached, facts, schema, subjects);
         ProgramNames {
             places,
             objects,
@@ -112,7 +112,7 @@ impl ProgramNames {
             // last page, a thread only by its pointer.
             .or_else(|| self.in_file(at))
             .or_else(|| self.in_thread(at))
-            .or_else(|| self.stack_objects.at(at, access.time));
+            .or_else(|| self.in_stack_object(access, at));
         if found.is_some() {
             return found;
         }
@@ -122,6 +122,13 @@ impl ProgramNames {
         }
         let named = self.on_stacks.at(access);
         Some(named.unwrap_or_else(|| InProgram::whole(self.whole.stack)))
+    }
+
+    fn in_stack_object(&self, access: &Access, at: UserAddr) -> Option<InProgram> {
+        let found = self.stack_objects.at(at, access.time)?;
+        self.on_stacks
+            .allows(access, found.subject)
+            .then_some(found)
     }
 
     fn in_file(&self, at: UserAddr) -> Option<InProgram> {

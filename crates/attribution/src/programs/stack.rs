@@ -16,6 +16,7 @@ use super::code::ProgramFacts;
 use super::debug::Pointee;
 use super::frame::InFrame;
 use super::located::{InProgram, of_program};
+use super::stack_objects::shared;
 use crate::ledger::Bucket;
 use crate::schema::{Schema, TypeIndex};
 use crate::subjects::{Subject, SubjectId, Subjects, clip};
@@ -30,6 +31,18 @@ struct OnStack {
     /// Bytes of its operand. A shorter access is an unknown part of it.
     bytes: u16,
     object: bool,
+    reached: By,
+}
+
+/// How an instruction reaches a stack.
+#[derive(Clone, Copy, Debug)]
+enum By {
+    Pointer,
+    /// Its own function's frame, in which the debug information has a variable: its subject while
+    /// other threads use it, if they ever do.
+    Frame {
+        shared: Option<SubjectId>,
+    },
 }
 
 /// Finds what instructions access on stacks.
@@ -37,7 +50,8 @@ struct OnStack {
 pub(super) struct StackNames(FxHashMap<GuestAddr, OnStack>);
 
 impl StackNames {
-    /// Of the instructions that reached a stack.
+    /// Of the instructions that reached a stack, after the variables that other threads use have
+    /// their subjects.
     pub(super) fn new(
         reached: impl Iterator<Item = GuestAddr>,
         facts: ProgramFacts<'_>,
@@ -61,6 +75,7 @@ impl StackNames {
                     elsewhere: Some(typed(subjects, ty, Bucket::Field)),
                     offset,
                     object: true,
+                    reached: By::Pointer,
                 })
             });
             if let Some(place) = found {
@@ -70,6 +85,7 @@ impl StackNames {
                     offset: clip(place.offset),
                     bytes: about.instruction.bytes,
                     object: place.object,
+                    reached: place.reached,
                 };
                 known.push((pc, found));
             }
@@ -87,6 +103,15 @@ impl StackNames {
     pub(super) fn elsewhere(&self, access: &Access) -> Option<InProgram> {
         let found = self.found(access)?;
         Some(found.inside(found.elsewhere?))
+    }
+
+    /// Whether an access can be to a variable that other threads use: not if the instruction means
+    /// another variable of its function, in the same place after that one.
+    pub(super) fn allows(&self, access: &Access, subject: SubjectId) -> bool {
+        match self.found(access).map(|found| found.reached) {
+            Some(By::Frame { shared }) => shared == Some(subject),
+            Some(By::Pointer) | None => true,
+        }
     }
 
     fn found(&self, access: &Access) -> Option<&OnStack> {
@@ -112,9 +137,14 @@ struct Place {
     elsewhere: Option<SubjectId>,
     offset: u64,
     object: bool,
+    reached: By,
 }
 
 fn of_frame(subjects: &mut Subjects, frame: &InFrame<TypeIndex>) -> Place {
+    let shared = subjects
+        .numbers
+        .get(&shared(&frame.name, frame.ty))
+        .copied();
     let (subject, object) = match frame.ty {
         Some(ty) => (typed(subjects, ty, Bucket::StackTyped), true),
         None => {
@@ -130,6 +160,7 @@ fn of_frame(subjects: &mut Subjects, frame: &InFrame<TypeIndex>) -> Place {
         elsewhere: None,
         offset: frame.offset,
         object,
+        reached: By::Frame { shared },
     }
 }
 
@@ -165,6 +196,8 @@ fn typed(subjects: &mut Subjects, ty: TypeIndex, bucket: Bucket) -> SubjectId {
 #[cfg(test)]
 mod tests {
     use linemate_programs::Base;
+    use linemate_recording::AccessKind;
+    use linemate_testkit::accesses::access;
 
     use super::*;
     use crate::schema::tests::sample;
@@ -185,5 +218,36 @@ mod tests {
         assert_eq!(of(size, false), None);
         assert_eq!(of(-8, false), None);
         assert_eq!(of(16, true), None);
+    }
+
+    #[test]
+    fn a_variable_that_took_the_place_of_a_shared_one_is_itself() {
+        let mut subjects = Subjects::default();
+        let sums = subjects.number(shared("f: sums", None));
+        let frame = |name: &str| InFrame {
+            name: name.to_owned(),
+            ty: None,
+            offset: 0,
+            indexed: false,
+        };
+        let mut names = StackNames::default();
+        let access = access(1, 0, AccessKind::Load, 0, 8);
+        let mut allows = |reached| {
+            let on_stack = OnStack {
+                subject: sums,
+                elsewhere: None,
+                offset: 0,
+                bytes: 8,
+                object: true,
+                reached,
+            };
+            names.0.insert(access.pc, on_stack);
+            names.allows(&access, sums)
+        };
+        let mut by = |name| of_frame(&mut subjects, &frame(name)).reached;
+        let (own, other) = (by("f: sums"), by("f: next"));
+        assert!(allows(own));
+        assert!(!allows(other));
+        assert!(allows(By::Pointer));
     }
 }

@@ -17,7 +17,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use linemate_dwarf::InFrame;
+use linemate_dwarf::FramePlace;
 use linemate_recording::{GuestAddr, PAGE, VirtualTime};
 use linemate_types::Name;
 use rustc_hash::FxHashMap;
@@ -26,7 +26,7 @@ use super::code::ProgramFacts;
 use super::frame::Held;
 use super::located::{InProgram, of_program};
 use super::places::UserAddr;
-use super::stack_watch::{Look, REACH, Rise, in_order};
+use super::stack_watch::{Look, OpenCall, REACH, Rise, in_order};
 use crate::index::{Lifetime, LifetimeIndex, NEVER, ObjectId, Tenant};
 use crate::ledger::Bucket;
 use crate::schema::{Schema, TypeIndex};
@@ -54,12 +54,14 @@ impl Reached {
         }
     }
 
-    fn any(&self, range: &Range<u64>) -> bool {
-        let mut pieces = range.start / PIECE..range.end.div_ceil(PIECE);
-        pieces.any(|piece| {
-            let at = piece * PIECE;
-            let known = self.0.get(&(at / PAGE)).copied().unwrap_or(0);
-            known >> (at % PAGE / PIECE) & 1 == 1
+    pub(super) fn any(&self, range: &Range<u64>) -> bool {
+        let mut pages = range.start / PAGE..range.end.div_ceil(PAGE);
+        pages.any(|page| {
+            let pieces = self.0.get(&page).copied().unwrap_or(0);
+            let start = range.start.saturating_sub(page * PAGE) / PIECE;
+            let end = (range.end - page * PAGE).min(PAGE).div_ceil(PIECE);
+            let here = u64::MAX << start & u64::MAX >> (PAGE / PIECE - end);
+            pieces & here != 0
         })
     }
 }
@@ -79,9 +81,9 @@ struct Frames<'a> {
     facts: ProgramFacts<'a>,
     reached: &'a Reached,
     /// Calls in progress: their sites by slot.
-    calls: BTreeMap<u64, GuestAddr>,
+    calls: BTreeMap<GuestAddr, GuestAddr>,
     /// By first byte.
-    living: BTreeMap<u64, usize>,
+    living: BTreeMap<GuestAddr, usize>,
     objects: Vec<StackObject>,
 }
 
@@ -91,39 +93,40 @@ impl Frames<'_> {
             self.rise(*rise);
         }
         for open in &look.calls {
-            self.calls.insert(open.slot.0, open.site);
+            self.calls.insert(open.slot, open.site);
         }
         for open in &look.calls {
-            self.frame(open.slot.0, open.site, look.time);
+            self.frame(*open, look.time);
         }
     }
 
     fn rise(&mut self, rise: Rise) {
-        let below = rise.to.0.saturating_sub(REACH - 1)..=rise.to.0;
-        let returned: Vec<u64> = self.calls.range(below.clone()).map(|(at, _)| *at).collect();
+        let below = GuestAddr(rise.to.0.saturating_sub(REACH - 1))..=rise.to;
+        let returned = self.calls.range(below.clone()).map(|(slot, _)| *slot);
+        let returned: Vec<GuestAddr> = returned.collect();
         for slot in returned {
             self.calls.remove(&slot);
         }
-        let ended: Vec<u64> = self.living.range(below).map(|(at, _)| *at).collect();
+        let ended: Vec<GuestAddr> = self.living.range(below).map(|(at, _)| *at).collect();
         for start in ended {
             self.end(start, rise.time);
         }
     }
 
-    fn end(&mut self, start: u64, time: VirtualTime) {
+    fn end(&mut self, start: GuestAddr, time: VirtualTime) {
         if let Some(id) = self.living.remove(&start) {
             self.objects[id].death = time;
         }
     }
 
     /// The variables of the function that made a call have begun.
-    fn frame(&mut self, slot: u64, site: GuestAddr, time: VirtualTime) {
-        let Some(known) = self.facts.code.at(site) else {
+    fn frame(&mut self, call: OpenCall, time: VirtualTime) {
+        let Some(known) = self.facts.code.at(call.site) else {
             return;
         };
         let mut here: Vec<Range<u64>> = Vec::new();
         for held in self.facts.debug.held_in_call(known.place) {
-            let Some(range) = self.place(slot, held) else {
+            let Some(range) = self.place(call.slot, held) else {
                 continue;
             };
             // The innermost scope comes first: what it has put into a slot is there.
@@ -138,15 +141,16 @@ impl Frames<'_> {
     }
 
     /// Where a variable is, given the slot of a call that its function makes.
-    fn place(&self, slot: u64, held: &Held<TypeIndex>) -> Option<Range<u64>> {
+    fn place(&self, slot: GuestAddr, held: &Held<TypeIndex>) -> Option<Range<u64>> {
+        let slot = slot.0;
         let start = match held.place {
-            InFrame::AboveStackPointer(at) => slot.checked_add(SLOT)?.checked_add_signed(at)?,
-            InFrame::AboveFrameAddress(at) => {
+            FramePlace::AboveStackPointer(at) => slot.checked_add(SLOT)?.checked_add_signed(at)?,
+            FramePlace::AboveFrameAddress(at) => {
                 // The frame address is above the return address of the function itself, which its
                 // caller's call stored: the next one on the stack.
-                let above = slot.checked_add(1)?..slot.checked_add(REACH)?;
+                let above = GuestAddr(slot.checked_add(1)?)..GuestAddr(slot.checked_add(REACH)?);
                 let (outer, _) = self.calls.range(above).next()?;
-                outer.checked_add(SLOT)?.checked_add_signed(at)?
+                outer.0.checked_add(SLOT)?.checked_add_signed(at)?
             }
         };
         let end = start.checked_add(held.size)?;
@@ -155,7 +159,7 @@ impl Frames<'_> {
 
     fn begin(&mut self, range: Range<u64>, held: &Held<TypeIndex>, time: VirtualTime) {
         let overlaps = |id: &usize| self.objects[*id].range.end > range.start;
-        let before = self.living.range(..range.end).rev();
+        let before = self.living.range(..GuestAddr(range.end)).rev();
         // Living objects do not overlap, so those that reach into the range are the last before its end.
         let overlapped: Vec<usize> = before
             .map(|(_, id)| *id)
@@ -168,9 +172,10 @@ impl Frames<'_> {
             }
         }
         for id in overlapped {
-            self.end(self.objects[id].range.start, time);
+            self.end(GuestAddr(self.objects[id].range.start), time);
         }
-        self.living.insert(range.start, self.objects.len());
+        let start = GuestAddr(range.start);
+        self.living.insert(start, self.objects.len());
         self.objects.push(StackObject {
             range,
             birth: time,
@@ -178,6 +183,15 @@ impl Frames<'_> {
             name: held.name.clone(),
             ty: held.ty,
         });
+    }
+}
+
+/// The subject of a variable while other threads use it.
+pub(super) fn shared(name: &str, ty: Option<TypeIndex>) -> Subject {
+    Subject {
+        ty,
+        label: name.to_owned(),
+        ..of_program(Bucket::StackShared)
     }
 }
 
@@ -222,11 +236,7 @@ impl StackObjects {
         });
         let lifetimes: Vec<Lifetime> = lifetimes.collect();
         let named = frames.objects.iter().map(|object| Named {
-            subject: subjects.number(Subject {
-                ty: object.ty,
-                label: object.name.to_string(),
-                ..of_program(Bucket::StackShared)
-            }),
+            subject: subjects.number(shared(&object.name, object.ty)),
             stride: object.ty.map(|ty| schema.size(ty)),
         });
         StackObjects {
@@ -261,7 +271,6 @@ mod tests {
 
     use super::super::code::{CodeTable, KnownInstruction};
     use super::super::debug::{DebugInformation, FileDebug};
-    use super::super::stack_watch::OpenCall;
     use super::*;
 
     const TOP: u64 = 0x7fff_0000;
@@ -269,7 +278,7 @@ mod tests {
     /// A call in a function that holds variables.
     const SITE: GuestAddr = GuestAddr(0x40_0200);
 
-    fn held(name: &str, place: InFrame, size: u64) -> Held<TypeIndex> {
+    fn held(name: &str, place: FramePlace, size: u64) -> Held<TypeIndex> {
         Held {
             name: Name::from(name),
             ty: None,
@@ -352,7 +361,7 @@ mod tests {
 
     #[test]
     fn a_variable_lives_from_the_end_of_the_turn_to_the_return_of_its_function() {
-        let sums = || vec![held("sums", InFrame::AboveStackPointer(16), 32)];
+        let sums = || vec![held("sums", FramePlace::AboveStackPointer(16), 32)];
         let call = look(10, &[(0, 1)], &[(0, CALLER), (108, SITE)]);
         // The stack pointer was at 100 when the call was made.
         let start = 100 - 16;
@@ -373,7 +382,7 @@ mod tests {
 
     #[test]
     fn frames_with_a_frame_pointer_are_found_by_their_callers() {
-        let sums = || vec![held("sums", InFrame::AboveFrameAddress(-48), 32)];
+        let sums = || vec![held("sums", FramePlace::AboveFrameAddress(-48), 32)];
         let of = |looks: &[Look]| objects(sums(), &[150], looks);
         // The caller's call put the return address at 128: the frame address is 120.
         let expected = [("sums".to_owned(), 120 + 48, 10, NEVER.0)];
@@ -388,9 +397,9 @@ mod tests {
 
     #[test]
     fn what_an_inner_scope_holds_hides_what_was_there() {
-        let inner = held("inner", InFrame::AboveStackPointer(16), 16);
-        let outer = held("outer", InFrame::AboveStackPointer(24), 16);
-        let beside = held("beside", InFrame::AboveStackPointer(40), 8);
+        let inner = held("inner", FramePlace::AboveStackPointer(16), 16);
+        let outer = held("outer", FramePlace::AboveStackPointer(24), 16);
+        let beside = held("beside", FramePlace::AboveStackPointer(40), 8);
         let call = look(10, &[(0, 1)], &[(108, SITE)]);
         let found = objects(vec![inner, outer, beside], &[84, 60], &[call]);
         let names: Vec<&str> = found.iter().map(|(name, ..)| name.as_str()).collect();
@@ -399,11 +408,12 @@ mod tests {
 
     #[test]
     fn hostile_frames_have_no_objects() {
-        let far = [i64::MAX, i64::MIN].map(InFrame::AboveStackPointer);
-        let above = [i64::MAX, i64::MIN].map(InFrame::AboveFrameAddress);
+        let far = [i64::MAX, i64::MIN].map(FramePlace::AboveStackPointer);
+        let above = [i64::MAX, i64::MIN].map(FramePlace::AboveFrameAddress);
         let variables = far.iter().chain(&above).map(|place| held("far", *place, 8));
-        let large = held("large", InFrame::AboveStackPointer(0), u64::MAX);
-        let variables: Vec<_> = variables.chain([large]).collect();
+        let large = [REACH, 1 << 40, u64::MAX];
+        let large = large.map(|size| held("large", FramePlace::AboveStackPointer(0), size));
+        let variables: Vec<_> = variables.chain(large).collect();
         let call = look(10, &[(0, 1)], &[(0, CALLER), (108, SITE)]);
         assert_eq!(objects(variables, &[84], &[call]), []);
     }

@@ -12,9 +12,10 @@ use linemate_recording::{CpuId, GuestAddr, VirtualTime};
 /// the next.
 pub(super) const REACH: u64 = 1 << 20;
 
-/// The maximum number of looks in one chunk: turns may be as short as the user asks. Later ones of a
-/// chunk are made at its end.
-const LOOKS_MAX: usize = 1 << 10;
+/// The maximum number of looks that are kept of one chunk: turns may be as short as the user asks. A
+/// chunk of two million events has some 7,000 turns of 1000 instructions. Later ones are made at the
+/// chunk's end.
+const LOOKS_MAX: usize = 1 << 13;
 
 /// A call in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,6 +51,8 @@ struct Stack {
     calls: Vec<OpenCall>,
     /// How many of the calls earlier looks have.
     seen: usize,
+    /// Up to here nothing is left of what earlier looks have.
+    ended: Option<GuestAddr>,
 }
 
 /// The stacks of a chunk. Addresses are [`super::places::UserAddr::flat`].
@@ -58,8 +61,11 @@ pub(crate) struct StackWatch {
     stacks: Vec<Stack>,
     /// By CPU: the one it used last.
     current: Vec<Option<usize>>,
+    /// Stacks with pushes, pops, calls or returns since the last look.
+    used: Vec<usize>,
     time: VirtualTime,
-    looks: usize,
+    /// How many of the looks are not of the chunk.
+    before: usize,
     found: Vec<Look>,
 }
 
@@ -67,8 +73,11 @@ impl StackWatch {
     /// Handles a push, pop, call or return at `addr`; `call`: the instruction, if it calls.
     pub(super) fn used(&mut self, cpu: CpuId, addr: GuestAddr, call: Option<GuestAddr>) {
         let time = self.time;
-        let stack = self.stack(cpu, addr);
-        stack.last = addr;
+        let at = self.uses(cpu, addr);
+        let stack = &mut self.stacks[at];
+        if stack.rises.is_empty() {
+            self.used.push(at);
+        }
         while stack.calls.last().is_some_and(|open| open.slot <= addr) {
             stack.calls.pop();
         }
@@ -92,7 +101,8 @@ impl StackWatch {
         current.is_none_or(|at| !self.stacks[at].reaches(addr))
     }
 
-    fn stack(&mut self, cpu: CpuId, addr: GuestAddr) -> &mut Stack {
+    /// A CPU uses the stack around an address, which gets a number.
+    pub(super) fn uses(&mut self, cpu: CpuId, addr: GuestAddr) -> usize {
         let cpu = usize::from(cpu.0);
         if cpu >= self.current.len() {
             self.current.resize(cpu + 1, None);
@@ -105,47 +115,62 @@ impl StackWatch {
                 self.stacks.len() - 1
             });
         self.current[cpu] = Some(at);
-        &mut self.stacks[at]
+        self.stacks[at].last = addr;
+        at
     }
 
     /// A turn has ended. `holds`: whether the function that makes a call has variables in its frame.
     pub(super) fn turn(&mut self, holds: impl Fn(GuestAddr) -> bool) {
-        if self.looks < LOOKS_MAX {
-            self.looks += 1;
+        if self.found.len() - self.before < LOOKS_MAX {
             self.look(holds);
         }
     }
 
     /// The chunk has ended, and another one begins or none.
-    pub(super) fn end_chunk(&mut self, holds: impl Fn(GuestAddr) -> bool) {
-        self.look(holds);
+    pub(super) fn end_chunk(&mut self) {
+        // All calls: what is called in a later chunk may hold something, and be found by its caller.
+        self.used = (0..self.stacks.len()).collect();
+        self.look(|_| true);
         self.stacks.clear();
         self.current.clear();
-        self.looks = 0;
+        self.before = self.found.len();
     }
 
     fn look(&mut self, holds: impl Fn(GuestAddr) -> bool) {
-        for stack in self.stacks.iter_mut().filter(|s| !s.rises.is_empty()) {
-            let new = &stack.calls[stack.seen..];
-            // The others are needed as soon as a call below them holds something.
-            let holding = new.iter().rposition(|open| holds(open.site));
-            let end = stack.seen + holding.map_or(0, |at| at + 1);
-            self.found.push(Look {
-                time: self.time,
-                rises: std::mem::take(&mut stack.rises),
-                calls: stack.calls[stack.seen..end].to_vec(),
-            });
-            stack.seen = end;
+        for at in self.used.drain(..) {
+            let look = self.stacks[at].look(self.time, &holds);
+            self.found.extend(look);
         }
     }
 
     /// All looks, in no order.
     pub(super) fn take(&mut self) -> Vec<Look> {
+        self.before = 0;
         std::mem::take(&mut self.found)
     }
 }
 
 impl Stack {
+    /// What is new; `None` if nothing that matters is.
+    fn look(&mut self, time: VirtualTime, holds: impl Fn(GuestAddr) -> bool) -> Option<Look> {
+        let new = &self.calls[self.seen..];
+        // Those below are needed as soon as a call below them holds something.
+        let holding = new.iter().rposition(|open| holds(open.site));
+        let end = self.seen + holding.map_or(0, |at| at + 1);
+        let calls = self.calls[self.seen..end].to_vec();
+        self.seen = end;
+        let rises = std::mem::take(&mut self.rises);
+        let highest = rises.last().map(|rise| rise.to);
+        if calls.is_empty() && highest <= self.ended {
+            return None;
+        }
+        // A call is in progress until the stack pointer is at its slot, and what it holds is above.
+        let lowest = calls.last().map(|open| open.slot.wrapping_sub(1_u32));
+        self.ended = self.ended.max(highest);
+        self.ended = lowest.map_or(self.ended, |slot| self.ended.min(Some(slot)));
+        Some(Look { time, rises, calls })
+    }
+
     fn reaches(&self, addr: GuestAddr) -> bool {
         self.last.0.abs_diff(addr.0) < REACH
     }
@@ -225,22 +250,42 @@ mod tests {
         assert!(!watch.is_elsewhere(CpuId(0), second.wrapping_sub(64)));
         assert!(watch.is_elsewhere(CpuId(1), second), "nothing is known");
         watch.used(CpuId(0), first.wrapping_sub(64), Some(GuestAddr(3)));
-        watch.end_chunk(|_| true);
+        watch.end_chunk();
         let sites = watch.take().into_iter().map(|look| look.calls);
         let sites = sites.map(|calls| calls.iter().map(|c| c.site.0).collect::<Vec<_>>());
         assert_eq!(sites.collect::<Vec<_>>(), [vec![1, 3], vec![2]]);
     }
 
     #[test]
-    fn a_chunk_knows_nothing_of_another() {
+    fn a_chunk_leaves_all_its_calls_and_knows_none_of_another() {
         let mut watch = StackWatch::default();
-        let holds = |site: GuestAddr| site.0 < 100;
         for (below, site) in [(0, 200), (64, 2)] {
             watch.used(CpuId(0), GuestAddr(TOP - below), Some(GuestAddr(site)));
-            watch.end_chunk(holds);
+            watch.end_chunk();
         }
-        let found = watch.take().into_iter().map(|look| look.calls.len());
-        assert_eq!(found.collect::<Vec<_>>(), [0, 1]);
+        let found = watch.take().into_iter();
+        let sites = found.map(|look| look.calls.iter().map(|c| c.site.0).collect::<Vec<_>>());
+        assert_eq!(sites.collect::<Vec<_>>(), [[200], [2]]);
+    }
+
+    #[test]
+    fn turns_in_calls_that_hold_nothing_leave_no_look() {
+        let (call, at) = (|below, site| Some((below, Some(site))), |b| Some((b, None)));
+        let inner = [
+            call(128, 200),
+            None,
+            at(128),
+            call(128, 201),
+            None,
+            at(128),
+            None,
+        ];
+        let steps = [&[call(0, 1), call(64, 2), None][..], &inner].concat();
+        // The calls that hold something, and that the stack pointer was below them once.
+        assert_eq!(looks(&steps), [(vec![0], vec![1, 2])]);
+        let rest = [at(64), None, call(64, 200), None];
+        let steps = [steps, rest.to_vec()].concat();
+        assert_eq!(looks(&steps)[1..], [(vec![64], vec![])]);
     }
 
     #[test]
@@ -250,7 +295,7 @@ mod tests {
             watch.used(CpuId(0), GuestAddr(TOP + 8 * i), Some(GuestAddr(i)));
             watch.turn(|_| true);
         }
-        watch.end_chunk(|_| true);
+        watch.end_chunk();
         let found = watch.take();
         assert_eq!(found.len(), LOOKS_MAX + 1);
         assert_eq!(

@@ -117,7 +117,7 @@ impl FieldOwner {
         let name = match (path, subject.bucket, subject.label.as_str()) {
             ("", Bucket::PercpuTyped, label) => format!("per-CPU {label}"),
             ("", Bucket::GlobalTyped, label) => format!("global {label}"),
-            ("", Bucket::StackShared, label) => format!("stack: {label}"),
+            ("", Bucket::StackShared, label) => label.to_owned(),
             ("", Bucket::StructPage, _) => "array of struct page".to_owned(),
             ("", Bucket::StackTyped, _) => "stack of a program".to_owned(),
             ("", ..) if subject.percpu => "per-CPU allocation".to_owned(),

@@ -93,7 +93,7 @@ pub struct VariableAt {
 
 /// Where a variable of a frame is in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InFrame {
+pub enum FramePlace {
     /// This far above the stack pointer.
     AboveStackPointer(i64),
     /// This far above the canonical frame address: negative for all but arguments on the stack.
@@ -107,5 +107,5 @@ pub struct FrameVariable {
     pub type_id: TypeId,
     /// Bytes, at least 1.
     pub size: u64,
-    pub place: InFrame,
+    pub place: FramePlace,
 }

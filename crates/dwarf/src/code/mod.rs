@@ -22,7 +22,7 @@ use crate::units::Units;
 use crate::{DieKey, DwarfError, ProgramFiles, ProgramTypes};
 
 pub use self::facts::{
-    FrameVariable, Function, FunctionParameter, Global, InFrame, PointedTo, Register, Storage,
+    FramePlace, FrameVariable, Function, FunctionParameter, Global, PointedTo, Register, Storage,
     VariableAt,
 };
 pub use self::instances::{FunctionInstance, TypeParameter};
@@ -296,16 +296,16 @@ impl<'d> ProgramCode<'d> {
 
 /// Where a variable is from the stack pointer where that is known, else from the canonical frame
 /// address. `None` if it is not in the frame.
-fn in_frame(place: Where, frame: Option<(Register, i64)>) -> Option<InFrame> {
+fn in_frame(place: Where, frame: Option<(Register, i64)>) -> Option<FramePlace> {
     match (place, frame) {
-        (Where::Based(Register::RSP, at), _) => Some(InFrame::AboveStackPointer(at)),
+        (Where::Based(Register::RSP, at), _) => Some(FramePlace::AboveStackPointer(at)),
         (Where::Cfa(at), Some((Register::RSP, cfa))) => {
-            Some(InFrame::AboveStackPointer(cfa.checked_add(at)?))
+            Some(FramePlace::AboveStackPointer(cfa.checked_add(at)?))
         }
-        (Where::Cfa(at), Some((Register::RBP, _))) => Some(InFrame::AboveFrameAddress(at)),
+        (Where::Cfa(at), Some((Register::RBP, _))) => Some(FramePlace::AboveFrameAddress(at)),
         // `rbp` may be a general register, unless frame addresses are relative to it.
         (Where::Based(Register::RBP, at), Some((Register::RBP, cfa))) => {
-            Some(InFrame::AboveFrameAddress(at.checked_sub(cfa)?))
+            Some(FramePlace::AboveFrameAddress(at.checked_sub(cfa)?))
         }
         _ => None,
     }
