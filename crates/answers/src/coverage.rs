@@ -192,9 +192,9 @@ impl PairUses {
         is_much(self.contended, self.accesses())
     }
 
-    /// Whether the function uses it at all often.
+    /// Whether the function makes at least 1 % of the accesses.
     #[must_use]
-    pub fn has_much_of(&self, function: &PairFunction) -> bool {
+    pub fn is_frequent(&self, function: &PairFunction) -> bool {
         is_much(function.accesses(), self.accesses())
     }
 }

@@ -35,7 +35,17 @@ fn write(folder: &Path, name: &str, world: World, kernel: &str) {
     fs::write(folder.join(name), world.bytes(true, contents)).unwrap();
 }
 
-/// One CPU alone, two CPUs, nothing of the type, another kernel.
+/// A recording of another build, where a member of `rq` has another name.
+fn write_renamed(folder: &Path) {
+    let mut contents = Contents::new();
+    let (old, new) = (b"\0nr_running\0", b"\0nr_runners\0");
+    let btf = contents.btf.as_mut().unwrap();
+    let at = btf.windows(old.len()).position(|bytes| bytes == old);
+    btf[at.unwrap()..][..new.len()].copy_from_slice(new);
+    fs::write(folder.join("renamed"), rq(0, 0).bytes(true, contents)).unwrap();
+}
+
+/// One CPU alone, two CPUs, nothing of the type, another kernel, another build.
 fn recordings() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("cache")).unwrap();
@@ -46,6 +56,7 @@ fn recordings() -> tempfile::TempDir {
     write(folder.path(), "both", rq(0, 1), "6.12-test");
     write(folder.path(), "none", other, "6.12-test");
     write(folder.path(), "next", rq(0, 0), "6.13-test");
+    write_renamed(folder.path());
     folder
 }
 
@@ -143,7 +154,7 @@ fn functions_are_found_by_name_in_a_source_tree() {
     let text = said(folder.path(), &[&EDIT[..], &source].concat());
     // What the recording has is not open.
     assert!(
-        text.contains("by name in the source, in no recording\n  curr: other\n"),
+        text.contains("named in the source, seen in no recording\n  curr: other\n"),
         "{text}"
     );
 }
@@ -170,6 +181,10 @@ fn questions_without_an_answer_are_refused_in_one_line() {
     refused(
         &of(&["-i", "alone", "-i", "next"]),
         &["next", "6.13-test", "6.12-test"],
+    );
+    refused(
+        &of(&["-i", "alone", "-i", "renamed"]),
+        &["renamed: ", "rq.nr_running", "in alone", "of one build"],
     );
     let lines = ["-i", "alone", "--machine", "power11"];
     refused(&of(&lines), &["lines of one size"]);

@@ -56,7 +56,7 @@ fn source(out: &mut Text, document: &CoverageDocument) {
         return;
     }
     // Writing to a text does not fail.
-    let _ = writeln!(out, "\nby name in the source, in no recording");
+    let _ = writeln!(out, "\nnamed in the source, seen in no recording");
     for of in rare {
         let functions: Vec<String> = of.unseen.iter().map(|of| shown(of).to_string()).collect();
         let _ = writeln!(out, "  {}: {}", shown(&of.field), functions.join(", "));
@@ -66,7 +66,7 @@ fn source(out: &mut Text, document: &CoverageDocument) {
         .map(|of| format!("{} ({})", of.field, of.unseen.len()))
         .collect();
     if !common.is_empty() {
-        let _ = writeln!(out, "  names of many members: {}", names(&common));
+        let _ = writeln!(out, "  names too common to list: {}", names(&common));
     }
 }
 

@@ -107,7 +107,7 @@ fn one_cpu_alone_exercises_nothing() {
     assert_eq!((uses.first, uses.second, uses.contended), (TIMES, TIMES, 0));
     assert!(!uses.is_exercised());
     let reader = function(&uses, "update_rq");
-    assert!(uses.has_much_of(&reader) && !reader.is_exercising());
+    assert!(uses.is_frequent(&reader) && !reader.is_exercising());
 }
 
 #[test]

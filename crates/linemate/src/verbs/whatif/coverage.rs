@@ -13,7 +13,7 @@ use linemate_patch::SourceTree;
 use linemate_report::coverage_text;
 use linemate_session::Session;
 use linemate_study::{CoveredType, FieldUses, Study, field_uses};
-use linemate_types::{LineSize, TypeModel};
+use linemate_types::{Leaf, LineSize, TypeModel};
 
 use super::Args;
 use crate::input;
@@ -36,6 +36,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
         let answer = asked.answer(path)?;
         if let Some(first) = answers.first() {
             same_kernel(&first.recording, &answer.recording)?;
+            same_fields(first, &answer)?;
         }
         answers.push(answer);
     }
@@ -83,6 +84,41 @@ fn same_kernel(first: &CoveredRecording, other: &CoveredRecording) -> anyhow::Re
         first.path,
         kernel(first)
     )
+}
+
+/// Fields of all recordings are counted by their number: programs of different builds can differ in these.
+fn same_fields(first: &Answer, other: &Answer) -> anyhow::Result<()> {
+    let mut types = first.types.iter().zip(&other.types);
+    if let Some(what) = types.find_map(|(first, other)| difference(first, other)) {
+        bail!(
+            "{}: {what} is not as in {}: --coverage takes recordings of one build, ask about each alone",
+            other.recording.path,
+            first.recording.path
+        );
+    }
+    Ok(())
+}
+
+/// The first field that a type does not have in the same place in both, or the type.
+fn difference(first: &CoveredType, other: &CoveredType) -> Option<String> {
+    let (a, b) = (&first.neighbours, &other.neighbours);
+    let place = |of: &Leaf| {
+        (
+            of.path.clone(),
+            of.offset,
+            of.size,
+            of.bits,
+            of.arrays.clone(),
+        )
+    };
+    let mut both = a.flat.leaves().iter().zip(b.flat.leaves());
+    if let Some((field, _)) = both.find(|(a, b)| place(a) != place(b)) {
+        return Some(format!("{}.{}", first.name, field.path));
+    }
+    let is_same = first.name == other.name
+        && a.flat.leaves().len() == b.flat.leaves().len()
+        && (&a.before, &a.after) == (&b.before, &b.after);
+    (!is_same).then(|| first.name.clone())
 }
 
 /// What a recording says.
