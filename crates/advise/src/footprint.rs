@@ -10,18 +10,18 @@ use crate::trace::Trace;
 
 /// Which CPUs touch a line.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Users {
+enum LineUsers {
     Nobody,
     One(CpuId),
     Several,
 }
 
-impl Users {
-    fn and(self, cpu: CpuId) -> Users {
+impl LineUsers {
+    fn and(self, cpu: CpuId) -> LineUsers {
         match self {
-            Users::Nobody => Users::One(cpu),
-            Users::One(known) if known == cpu => self,
-            Users::One(_) | Users::Several => Users::Several,
+            LineUsers::Nobody => LineUsers::One(cpu),
+            LineUsers::One(known) if known == cpu => self,
+            LineUsers::One(_) | LineUsers::Several => LineUsers::Several,
         }
     }
 }
@@ -49,7 +49,7 @@ pub fn footprint<'t>(
         end = next;
     }
     let (mut touched, mut alone) = (0, 0);
-    let mut users: Vec<Users> = Vec::new();
+    let mut users: Vec<LineUsers> = Vec::new();
     for object in traces.into_iter().flat_map(|t| &t.objects) {
         users.clear();
         for event in &object.events {
@@ -58,13 +58,13 @@ pub fn footprint<'t>(
             let line = metrics.line_of(&placed, object.residue, unit, event.atom);
             let line = line.0 as usize;
             if line >= users.len() {
-                users.resize(line + 1, Users::Nobody);
+                users.resize(line + 1, LineUsers::Nobody);
             }
             users[line] = users[line].and(event.act.cpu());
         }
-        for users in users.iter().filter(|users| **users != Users::Nobody) {
+        for users in users.iter().filter(|users| **users != LineUsers::Nobody) {
             touched += 1;
-            alone += u64::from(matches!(users, Users::One(_)));
+            alone += u64::from(matches!(users, LineUsers::One(_)));
         }
     }
     Footprint {

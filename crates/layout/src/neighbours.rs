@@ -40,7 +40,7 @@ pub struct FieldLines {
 /// What edits do to the neighbourhoods of a type's fields, in objects that start a line. Fields are the first ones
 /// of those with the same bytes; bit-fields of a storage unit are one.
 #[derive(Debug)]
-pub struct Neighbours {
+pub struct NewNeighbours {
     /// The type's fields.
     pub flat: FlatType,
     /// Its lines without the edits, by field.
@@ -55,12 +55,12 @@ pub struct Neighbours {
     pub touched: BTreeSet<LeafId>,
 }
 
-impl Neighbours {
+impl NewNeighbours {
     /// Of the type `id` of a plan.
     ///
     /// # Errors
     /// A type that cannot be laid out, or with too many fields.
-    pub fn new(plan: &mut Plan<'_>, id: TypeId) -> Result<Neighbours, NeighboursError> {
+    pub fn new(plan: &mut Plan<'_>, id: TypeId) -> Result<NewNeighbours, NeighboursError> {
         let (model, line) = (plan.layouts.model(), plan.layouts.line());
         let flat = FlatType::new(model, id)?;
         let before = lines(&flat, &*Layouts::new(model, line).of(id)?, line);
@@ -74,7 +74,7 @@ impl Neighbours {
             let hit = flat.find(field.offset, field.bytes.0)?;
             field.types.contains(&id).then_some(hit.leaf)
         });
-        Ok(Neighbours {
+        Ok(NewNeighbours {
             touched: touched.collect(),
             gained: new.difference(&old).copied().collect(),
             lost: old.difference(&new).copied().collect(),
@@ -174,7 +174,7 @@ mod tests {
         let (model, id) = model();
         let edits = parse(&format!("type s\n{edits}")).unwrap();
         let mut plan = Plan::new(&model, LineSize::B64, &edits, &BTreeMap::new()).unwrap();
-        let of = Neighbours::new(&mut plan, id).unwrap();
+        let of = NewNeighbours::new(&mut plan, id).unwrap();
         let name = |leaf| of.flat.names(leaf);
         let pairs = |pairs: &BTreeSet<FieldPair>| {
             let both = |pair: &FieldPair| format!("{} {}", name(pair.first), name(pair.second));

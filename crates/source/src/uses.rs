@@ -11,7 +11,7 @@ pub type UsesByName = BTreeMap<String, BTreeSet<String>>;
 /// Adds the functions of a C file that use one of the `names` as a member, of whatever type. Macros are not expanded.
 pub(crate) fn add_uses(text: &str, names: &BTreeSet<&str>, uses: &mut UsesByName) {
     let tokens = lex(text);
-    let mut scope = Scope::default();
+    let mut scope = BraceScope::default();
     let mut before: [Option<Token<'_>>; 2] = [None, None];
     for token in tokens.into_iter().filter(Token::is_significant) {
         if let (Some(function), true) = (scope.function(), is_member(before)) {
@@ -20,7 +20,7 @@ pub(crate) fn add_uses(text: &str, names: &BTreeSet<&str>, uses: &mut UsesByName
                 functions.insert(function.to_owned());
             }
         }
-        scope.read(token, before[1], Line::of(text, &token));
+        scope.read(token, before[1], TokenLine::of(text, &token));
         before = [before[1], Some(token)];
     }
 }
@@ -33,18 +33,18 @@ fn is_member([first, second]: [Option<Token<'_>>; 2]) -> bool {
 
 /// Where a token is in its line.
 #[derive(Clone, Copy)]
-struct Line {
+struct TokenLine {
     /// It is in column 0.
     is_first: bool,
     /// And nothing comes after it.
     is_only: bool,
 }
 
-impl Line {
-    fn of(text: &str, token: &Token<'_>) -> Line {
+impl TokenLine {
+    fn of(text: &str, token: &Token<'_>) -> TokenLine {
         let is_first = token.start == 0 || text[..token.start].ends_with('\n');
         let rest = &text[token.end()..];
-        Line {
+        TokenLine {
             is_first,
             is_only: is_first && (rest.starts_with('\n') || rest.starts_with("\r\n")),
         }
@@ -63,7 +63,7 @@ fn system_call(name: &str) -> Option<&'static str> {
 
 /// Which function the text is in.
 #[derive(Default)]
-struct Scope<'t> {
+struct BraceScope<'t> {
     braces: usize,
     parentheses: usize,
     /// Outside of braces: the first word before a parenthesis in the declaration.
@@ -76,12 +76,12 @@ struct Scope<'t> {
     is_block: bool,
 }
 
-impl<'t> Scope<'t> {
+impl<'t> BraceScope<'t> {
     fn function(&self) -> Option<&str> {
         self.declared.as_deref().filter(|_| self.braces > 0)
     }
 
-    fn read(&mut self, token: Token<'t>, before: Option<Token<'t>>, line: Line) {
+    fn read(&mut self, token: Token<'t>, before: Option<Token<'t>>, line: TokenLine) {
         match token.text {
             "{" => {
                 self.is_block |= self.braces == 0 && line.is_only;
@@ -89,7 +89,7 @@ impl<'t> Scope<'t> {
             }
             "}" => self.close(line),
             _ if self.braces > 0 => {}
-            ";" => *self = Scope::default(),
+            ";" => *self = BraceScope::default(),
             "=" if self.parentheses == 0 => {
                 self.is_value = true;
                 self.declared = None;
@@ -108,11 +108,11 @@ impl<'t> Scope<'t> {
 
     /// All branches of an `#if` are read, so braces need not match: one in column 0 ends a function, and no other ends
     /// one that begins there.
-    fn close(&mut self, line: Line) {
+    fn close(&mut self, line: TokenLine) {
         let inside = self.braces.saturating_sub(1);
         self.braces = inside.max(usize::from(self.is_block));
         if line.is_first || self.braces == 0 {
-            *self = Scope::default();
+            *self = BraceScope::default();
         }
     }
 

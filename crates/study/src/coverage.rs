@@ -8,7 +8,7 @@ use linemate_answers::{FieldFunction, PairFunction, PairUses};
 use linemate_experiment::scene::{Scene, Slice, Step};
 use linemate_experiment::{ExperimentError, RoundOrder, Seed};
 use linemate_layout::Plan;
-use linemate_layout::neighbours::{FieldPair, Neighbours, NeighboursError};
+use linemate_layout::neighbours::{FieldPair, NeighboursError, NewNeighbours};
 use linemate_layout::nesting::{embeds, enclosing};
 use linemate_recording::{AccessKind, CpuId, GuestAddr};
 use linemate_replay::SiteId;
@@ -23,7 +23,7 @@ pub struct CoveredType {
     /// Its ids.
     pub ids: Vec<TypeId>,
     /// What the edits do to its fields' neighbourhoods.
-    pub neighbours: Neighbours,
+    pub neighbours: NewNeighbours,
 }
 
 impl CoveredType {
@@ -35,7 +35,7 @@ impl CoveredType {
         let mut types = Vec::new();
         for (name, ids) in plan.types.clone() {
             if let Some(id) = ids.first() {
-                let neighbours = Neighbours::new(plan, *id)?;
+                let neighbours = NewNeighbours::new(plan, *id)?;
                 types.push(CoveredType {
                     name,
                     ids,
@@ -52,7 +52,7 @@ impl CoveredType {
 pub struct FieldUses {
     /// By field that the edits concern: the functions that access it, most accesses first.
     pub fields: BTreeMap<LeafId, Vec<FieldFunction>>,
-    /// Who uses the new neighbours, in the order of [`Neighbours::gained`].
+    /// Who uses the new neighbours, in the order of [`NewNeighbours::gained`].
     pub pairs: Vec<PairUses>,
 }
 
@@ -91,7 +91,7 @@ struct Counting<'t> {
     outer: Vec<Option<TypeId>>,
     /// By the outer type, the offset and the size of an access: where it is in the type.
     known: FxHashMap<(TypeId, u32, u8), Option<Hit>>,
-    order: RoundOrder<Touch>,
+    order: RoundOrder<FieldTouch>,
     pairs: Pairs,
 }
 
@@ -103,15 +103,15 @@ struct Hit {
 }
 
 /// An access to a field.
-struct Touch {
-    place: Place,
+struct FieldTouch {
+    place: FieldPlace,
     kind: AccessKind,
     site: SiteId,
 }
 
 /// A field of an object, given by the type's address.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Place {
+struct FieldPlace {
     object: GuestAddr,
     leaf: LeafId,
 }
@@ -138,8 +138,8 @@ impl<'t> Counting<'t> {
             let key = (outer, step.offset, step.access.size);
             let find = || find(self.model, self.of, outer, step);
             let hit = (*finder.entry(key).or_insert_with(find))?;
-            Some(Touch {
-                place: Place {
+            Some(FieldTouch {
+                place: FieldPlace {
                     object: GuestAddr(step.access.addr.0.wrapping_sub(hit.at.0)),
                     leaf: hit.leaf,
                 },
@@ -166,9 +166,13 @@ fn find(model: &TypeModel, of: &CoveredType, outer: TypeId, step: &Step) -> Opti
 /// A write.
 #[derive(Clone, Copy)]
 struct Written {
-    at: u64,
+    at: Ordinal,
     site: SiteId,
 }
+
+/// The number of an access among those to fields of pairs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Ordinal(u64);
 
 /// A pair that a field is in: its number, and the other field.
 #[derive(Clone, Copy)]
@@ -182,15 +186,15 @@ struct Partner {
 struct Pairs {
     partners: FxHashMap<LeafId, Vec<Partner>>,
     /// The last write of each.
-    writes: FxHashMap<Place, Written>,
-    touches: FxHashMap<(Place, CpuId), u64>,
-    now: u64,
+    writes: FxHashMap<FieldPlace, Written>,
+    touches: FxHashMap<(FieldPlace, CpuId), Ordinal>,
+    now: Ordinal,
     by_function: FxHashMap<(LeafId, SiteId), [u64; 3]>,
     counts: Vec<PairCount>,
 }
 
 impl Pairs {
-    fn new(of: &Neighbours) -> Pairs {
+    fn new(of: &NewNeighbours) -> Pairs {
         let mut partners: FxHashMap<LeafId, Vec<Partner>> = FxHashMap::default();
         for (pair, FieldPair { first, second }) in of.gained.iter().enumerate() {
             for (is_first, one, other) in [(true, *first, *second), (false, *second, *first)] {
@@ -205,19 +209,19 @@ impl Pairs {
             partners,
             writes: FxHashMap::default(),
             touches: FxHashMap::default(),
-            now: 0,
+            now: Ordinal::default(),
             by_function: FxHashMap::default(),
             counts: of.gained.iter().map(|_| PairCount::default()).collect(),
         }
     }
 
-    fn add(&mut self, cpu: CpuId, touch: &Touch) {
+    fn add(&mut self, cpu: CpuId, touch: &FieldTouch) {
         let by = self.by_function.entry((touch.place.leaf, touch.site));
         by.or_default()[touch.kind as usize] += 1;
         let Some(partners) = self.partners.get(&touch.place.leaf) else {
             return;
         };
-        self.now += 1;
+        self.now.0 += 1;
         for partner in partners {
             let after = self.after(cpu, touch.place, partner.other);
             self.counts[partner.pair].add(partner.is_first, touch.site, after);
@@ -235,8 +239,8 @@ impl Pairs {
     /// The write by another CPU of the other field since this CPU's last access to either, if none has written this one
     /// since this CPU's last access to it. A field that is written as well moves with its line anyhow, as those of a
     /// task that changes its CPU do, and those of a new object at an old address.
-    fn after(&self, cpu: CpuId, place: Place, other: LeafId) -> Option<Written> {
-        let other = Place {
+    fn after(&self, cpu: CpuId, place: FieldPlace, other: LeafId) -> Option<Written> {
+        let other = FieldPlace {
             leaf: other,
             ..place
         };
@@ -285,11 +289,12 @@ struct PairCount {
 impl PairCount {
     /// An access by the function of `site`, after the write of the other field that is given.
     fn add(&mut self, is_first: bool, site: SiteId, after: Option<Written>) {
-        self.sum.first += u64::from(is_first);
-        self.sum.second += u64::from(!is_first);
+        let (one, other) = if is_first { (1, 0) } else { (0, 1) };
+        self.sum.first += one;
+        self.sum.second += other;
         let function = self.functions.entry(site).or_default();
-        function.first += u64::from(is_first);
-        function.second += u64::from(!is_first);
+        function.first += one;
+        function.second += other;
         if let Some(written) = after {
             function.contended += 1;
             self.sum.contended += 1;

@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 
 use super::allocations::allocations;
 use super::flow::Flow;
-use super::frame::{Held, InFrame, element, held_in_calls, in_frames};
+use super::frame::{HeldVariable, InFrame, element, held_in_calls, in_frames};
 use crate::schema::TypeIndex;
 
 /// A variable that the debug information describes.
@@ -38,7 +38,7 @@ pub(crate) struct FileDebug {
     /// What instructions access in their own functions' frames, by instruction.
     frames: Vec<(ElfAddr, InFrame<TypeIndex>)>,
     /// The variables in the frames of functions that make calls, by calling instruction.
-    held: Vec<(ElfAddr, Vec<Held<TypeIndex>>)>,
+    held: Vec<(ElfAddr, Vec<HeldVariable<TypeIndex>>)>,
     /// Instructions with a base register whose function has debug information, sorted.
     described: Vec<ElfAddr>,
     /// The element type, one or several elements, of the calls made for a container's elements, by
@@ -48,7 +48,7 @@ pub(crate) struct FileDebug {
 
 impl FileDebug {
     #[cfg(test)]
-    pub(super) fn with_held(held: Vec<(ElfAddr, Vec<Held<TypeIndex>>)>) -> FileDebug {
+    pub(super) fn with_held(held: Vec<(ElfAddr, Vec<HeldVariable<TypeIndex>>)>) -> FileDebug {
         FileDebug {
             held,
             ..FileDebug::default()
@@ -100,7 +100,7 @@ impl DebugInformation {
     }
 
     /// The variables in the frame of the function that makes a call, innermost scope first.
-    pub(crate) fn held_in_call(&self, place: CodePlace) -> &[Held<TypeIndex>] {
+    pub(crate) fn held_in_call(&self, place: CodePlace) -> &[HeldVariable<TypeIndex>] {
         let list = self.files.get(place.file as usize);
         let list = list.map_or(&[][..], |file| &file.held);
         let at = list.binary_search_by_key(&place.address, |(at, _)| *at);
@@ -134,7 +134,7 @@ struct CodeFacts {
     globals: Vec<(Storage, u64, String, Option<TypeId>)>,
     pointers: Vec<((ElfAddr, Base), TypeId)>,
     frames: Vec<(ElfAddr, InFrame<TypeId>)>,
-    held: Vec<(ElfAddr, Vec<Held<TypeId>>)>,
+    held: Vec<(ElfAddr, Vec<HeldVariable<TypeId>>)>,
     described: Vec<ElfAddr>,
     allocations: Vec<(ElfAddr, TypeId)>,
 }

@@ -124,7 +124,7 @@ fn in_frame(
 
 /// A variable in the frame of a function that is in a call. `T`: the representation of types.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Held<T> {
+pub(crate) struct HeldVariable<T> {
     /// Its name in tables, `FUNCTION: VARIABLE`.
     pub(crate) name: Name,
     /// The struct that it or its element is; `None` for numbers, pointers and arrays of such.
@@ -133,14 +133,14 @@ pub(crate) struct Held<T> {
     pub(crate) place: FramePlace,
 }
 
-impl<T> Held<T> {
+impl<T> HeldVariable<T> {
     /// The same with its type as `convert` gives it; `None` if `convert` gives none.
-    pub(super) fn with_type<U>(self, convert: impl Fn(T) -> Option<U>) -> Option<Held<U>> {
+    pub(super) fn with_type<U>(self, convert: impl Fn(T) -> Option<U>) -> Option<HeldVariable<U>> {
         let ty = match self.ty {
             Some(ty) => Some(convert(ty)?),
             None => None,
         };
-        Some(Held {
+        Some(HeldVariable {
             name: self.name,
             ty,
             size: self.size,
@@ -156,7 +156,7 @@ pub(super) fn held_in_calls(
     code: &ProgramCode<'_>,
     model: &TypeModel,
     calls: &BTreeSet<ElfAddr>,
-) -> Vec<(ElfAddr, Vec<Held<TypeId>>)> {
+) -> Vec<(ElfAddr, Vec<HeldVariable<TypeId>>)> {
     let image = programs.image(file).map_or("", |image| image.name());
     let mut names: BTreeMap<String, Name> = BTreeMap::new();
     let mut all = Vec::new();
@@ -172,14 +172,14 @@ pub(super) fn held_in_calls(
             let shared = names
                 .entry(name)
                 .or_insert_with_key(|n| Name::from(n.as_str()));
-            Held {
+            HeldVariable {
                 name: shared.clone(),
                 ty: element(model, found.type_id),
                 size: found.size,
                 place: found.place,
             }
         });
-        let held: Vec<Held<TypeId>> = held.collect();
+        let held: Vec<HeldVariable<TypeId>> = held.collect();
         if !held.is_empty() {
             all.push((*pc, held));
         }

@@ -31,12 +31,12 @@ struct OnStack {
     /// Bytes of its operand. A shorter access is an unknown part of it.
     bytes: u16,
     object: bool,
-    reached: By,
+    reached: ReachedBy,
 }
 
 /// How an instruction reaches a stack.
 #[derive(Clone, Copy, Debug)]
-enum By {
+enum ReachedBy {
     Pointer,
     /// Its own function's frame, in which the debug information has a variable: its subject while
     /// other threads use it, if they ever do.
@@ -70,12 +70,12 @@ impl StackNames {
             let found = frame.map(|frame| of_frame(subjects, frame)).or_else(|| {
                 let operand = Some(about.instruction.operand).filter(|_| !pushes)?;
                 let (ty, offset) = pointed(operand, about.points_to, schema)?;
-                Some(Place {
+                Some(StackPlace {
                     subject: typed(subjects, ty, Bucket::StackTyped),
                     elsewhere: Some(typed(subjects, ty, Bucket::Field)),
                     offset,
                     object: true,
-                    reached: By::Pointer,
+                    reached: ReachedBy::Pointer,
                 })
             });
             if let Some(place) = found {
@@ -109,8 +109,8 @@ impl StackNames {
     /// another variable of its function, in the same place after that one.
     pub(super) fn allows(&self, access: &Access, subject: SubjectId) -> bool {
         match self.found(access).map(|found| found.reached) {
-            Some(By::Frame { shared }) => shared == Some(subject),
-            Some(By::Pointer) | None => true,
+            Some(ReachedBy::Frame { shared }) => shared == Some(subject),
+            Some(ReachedBy::Pointer) | None => true,
         }
     }
 
@@ -132,15 +132,15 @@ impl OnStack {
 }
 
 /// What an instruction accesses, by its operand alone.
-struct Place {
+struct StackPlace {
     subject: SubjectId,
     elsewhere: Option<SubjectId>,
     offset: u64,
     object: bool,
-    reached: By,
+    reached: ReachedBy,
 }
 
-fn of_frame(subjects: &mut Subjects, frame: &InFrame<TypeIndex>) -> Place {
+fn of_frame(subjects: &mut Subjects, frame: &InFrame<TypeIndex>) -> StackPlace {
     let shared = subjects
         .numbers
         .get(&shared(&frame.name, frame.ty))
@@ -155,12 +155,12 @@ fn of_frame(subjects: &mut Subjects, frame: &InFrame<TypeIndex>) -> Place {
             (named, !frame.indexed)
         }
     };
-    Place {
+    StackPlace {
         subject,
         elsewhere: None,
         offset: frame.offset,
         object,
-        reached: By::Frame { shared },
+        reached: ReachedBy::Frame { shared },
     }
 }
 
@@ -248,6 +248,6 @@ mod tests {
         let (own, other) = (by("f: sums"), by("f: next"));
         assert!(allows(own));
         assert!(!allows(other));
-        assert!(allows(By::Pointer));
+        assert!(allows(ReachedBy::Pointer));
     }
 }

@@ -23,7 +23,7 @@ use linemate_types::Name;
 use rustc_hash::FxHashMap;
 
 use super::code::ProgramFacts;
-use super::frame::Held;
+use super::frame::HeldVariable;
 use super::located::{InProgram, of_program};
 use super::places::UserAddr;
 use super::stack_watch::{Look, OpenCall, REACH, Rise, in_order};
@@ -77,7 +77,7 @@ struct StackObject {
 }
 
 /// Puts looks at stacks together.
-struct Frames<'a> {
+struct StackFrames<'a> {
     facts: ProgramFacts<'a>,
     reached: &'a Reached,
     /// Calls in progress: their sites by slot.
@@ -87,7 +87,7 @@ struct Frames<'a> {
     objects: Vec<StackObject>,
 }
 
-impl Frames<'_> {
+impl StackFrames<'_> {
     fn look(&mut self, look: &Look) {
         for rise in &look.rises {
             self.rise(*rise);
@@ -141,7 +141,7 @@ impl Frames<'_> {
     }
 
     /// Where a variable is, given the slot of a call that its function makes.
-    fn place(&self, slot: GuestAddr, held: &Held<TypeIndex>) -> Option<Range<u64>> {
+    fn place(&self, slot: GuestAddr, held: &HeldVariable<TypeIndex>) -> Option<Range<u64>> {
         let slot = slot.0;
         let start = match held.place {
             FramePlace::AboveStackPointer(at) => slot.checked_add(SLOT)?.checked_add_signed(at)?,
@@ -157,7 +157,7 @@ impl Frames<'_> {
         (end - start < REACH).then_some(start..end)
     }
 
-    fn begin(&mut self, range: Range<u64>, held: &Held<TypeIndex>, time: VirtualTime) {
+    fn begin(&mut self, range: Range<u64>, held: &HeldVariable<TypeIndex>, time: VirtualTime) {
         let overlaps = |id: &usize| self.objects[*id].range.end > range.start;
         let before = self.living.range(..GuestAddr(range.end)).rev();
         // Living objects do not overlap, so those that reach into the range are the last before its end.
@@ -200,11 +200,11 @@ pub(super) fn shared(name: &str, ty: Option<TypeIndex>) -> Subject {
 pub(super) struct StackObjects {
     lifetimes: LifetimeIndex,
     /// By object.
-    named: Vec<Named>,
+    named: Vec<NamedObject>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Named {
+struct NamedObject {
     subject: SubjectId,
     /// Bytes of an element, if it is a struct or an array of them.
     stride: Option<u64>,
@@ -218,7 +218,7 @@ impl StackObjects {
         looks: Vec<Look>,
         reached: &Reached,
     ) -> StackObjects {
-        let mut frames = Frames {
+        let mut frames = StackFrames {
             facts,
             reached,
             calls: BTreeMap::new(),
@@ -235,7 +235,7 @@ impl StackObjects {
             object: ObjectId(id),
         });
         let lifetimes: Vec<Lifetime> = lifetimes.collect();
-        let named = frames.objects.iter().map(|object| Named {
+        let named = frames.objects.iter().map(|object| NamedObject {
             subject: subjects.number(shared(&object.name, object.ty)),
             stride: object.ty.map(|ty| schema.size(ty)),
         });
@@ -278,8 +278,8 @@ mod tests {
     /// A call in a function that holds variables.
     const SITE: GuestAddr = GuestAddr(0x40_0200);
 
-    fn held(name: &str, place: FramePlace, size: u64) -> Held<TypeIndex> {
-        Held {
+    fn held(name: &str, place: FramePlace, size: u64) -> HeldVariable<TypeIndex> {
+        HeldVariable {
             name: Name::from(name),
             ty: None,
             size,
@@ -306,7 +306,7 @@ mod tests {
     /// Name, first byte below [`TOP`], birth and death of each object, where others reach the bytes
     /// at `reached` below it.
     fn objects(
-        variables: Vec<Held<TypeIndex>>,
+        variables: Vec<HeldVariable<TypeIndex>>,
         reached: &[u64],
         looks: &[Look],
     ) -> Vec<(String, u64, u64, u64)> {
@@ -335,7 +335,7 @@ mod tests {
         reached
             .iter()
             .for_each(|at| others.add(GuestAddr(TOP - at)));
-        let mut frames = Frames {
+        let mut frames = StackFrames {
             facts: ProgramFacts {
                 programs: &Programs::default(),
                 debug: &debug,

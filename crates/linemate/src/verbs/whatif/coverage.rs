@@ -26,7 +26,7 @@ const ARCH: &str = "x86";
 pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let question = &args.question;
     let machines = question.machines()?;
-    let asked = Asked {
+    let asked = AskedAbout {
         args,
         line: one_line(&machines)?,
         machines,
@@ -130,13 +130,13 @@ struct Answer {
 }
 
 /// The question.
-struct Asked<'a> {
+struct AskedAbout<'a> {
     args: &'a Args,
     machines: Vec<Machine>,
     line: LineSize,
 }
 
-impl Asked<'_> {
+impl AskedAbout<'_> {
     /// Recordings are opened one after the other: each takes hundreds of megabytes.
     fn answer(&self, path: &Path) -> anyhow::Result<Answer> {
         let args = self.args;
