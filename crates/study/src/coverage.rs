@@ -2,7 +2,7 @@
 //! another CPU has written the other one alone.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use linemate_answers::{FieldFunction, PairFunction, PairUses};
 use linemate_experiment::scene::{Scene, Slice, Step};
@@ -91,6 +91,8 @@ struct Counting<'t> {
     outer: Vec<Option<TypeId>>,
     /// By the outer type, the offset and the size of an access: where it is in the type.
     known: FxHashMap<(TypeId, u32, u8), Option<Hit>>,
+    /// The fields that the edits concern.
+    concerned: BTreeSet<LeafId>,
     order: RoundOrder<FieldTouch>,
     pairs: Pairs,
 }
@@ -126,6 +128,7 @@ impl<'t> Counting<'t> {
             model,
             outer: outer.collect(),
             known: FxHashMap::default(),
+            concerned: of.neighbours.concerned(),
             order: RoundOrder::new(seed),
             pairs: Pairs::new(&of.neighbours),
         }
@@ -136,7 +139,7 @@ impl<'t> Counting<'t> {
         self.order.take(slices, |step| {
             let outer = self.outer.get(step.subject.index()).copied().flatten()?;
             let key = (outer, step.offset, step.access.size);
-            let find = || find(self.model, self.of, outer, step);
+            let find = || find(self.model, self.of, &self.concerned, outer, step);
             let hit = (*finder.entry(key).or_insert_with(find))?;
             Some(FieldTouch {
                 place: FieldPlace {
@@ -155,12 +158,19 @@ impl<'t> Counting<'t> {
 }
 
 /// Where an access is in the type, if it is to a field that the edits concern.
-fn find(model: &TypeModel, of: &CoveredType, outer: TypeId, step: &Step) -> Option<Hit> {
+fn find(
+    model: &TypeModel,
+    of: &CoveredType,
+    concerned: &BTreeSet<LeafId>,
+    outer: TypeId,
+    step: &Step,
+) -> Option<Hit> {
     let byte = ByteOffset(step.offset.into());
     let (_, at) = enclosing(model, outer, byte, &|id| of.ids.contains(&id))?;
     let hit = of.neighbours.flat.find(at, step.access.size.into())?;
-    let is_concerned = of.neighbours.concerned().contains(&hit.leaf);
-    is_concerned.then_some(Hit { at, leaf: hit.leaf })
+    concerned
+        .contains(&hit.leaf)
+        .then_some(Hit { at, leaf: hit.leaf })
 }
 
 /// A write.

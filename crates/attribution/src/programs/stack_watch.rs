@@ -5,6 +5,7 @@
 //! looks together.
 
 use linemate_recording::{CpuId, GuestAddr, VirtualTime};
+use rustc_hash::FxHashMap;
 
 /// How far the ends of one stack that is in use may be apart, in bytes: a choice. Stacks are
 /// further apart by default (8 MiB in the C library, 2 MiB in Rust's); of smaller ones that follow
@@ -59,6 +60,9 @@ struct Stack {
 #[derive(Debug, Default)]
 pub(crate) struct StackWatch {
     stacks: Vec<Stack>,
+    /// By address in units of [`REACH`]: the stack that was used there last. A recording may have any
+    /// number of stacks.
+    near: FxHashMap<u64, usize>,
     /// By CPU: the one it used last.
     current: Vec<Option<usize>>,
     /// Stacks with pushes, pops, calls or returns since the last look.
@@ -108,15 +112,25 @@ impl StackWatch {
             self.current.resize(cpu + 1, None);
         }
         let current = self.current[cpu].filter(|at| self.stacks[*at].reaches(addr));
-        let at = current
-            .or_else(|| self.stacks.iter().position(|stack| stack.reaches(addr)))
-            .unwrap_or_else(|| {
-                self.stacks.push(Stack::default());
-                self.stacks.len() - 1
-            });
+        let at = current.or_else(|| self.known(addr)).unwrap_or_else(|| {
+            self.near.insert(addr.0 / REACH, self.stacks.len());
+            self.stacks.push(Stack::default());
+            self.stacks.len() - 1
+        });
         self.current[cpu] = Some(at);
-        self.stacks[at].last = addr;
+        let last = std::mem::replace(&mut self.stacks[at].last, addr);
+        if last.0 / REACH != addr.0 / REACH {
+            self.near.insert(addr.0 / REACH, at);
+        }
         at
+    }
+
+    /// The stack around an address, if it was used before.
+    fn known(&self, addr: GuestAddr) -> Option<usize> {
+        let unit = addr.0 / REACH;
+        let units = [unit, unit.wrapping_sub(1), unit + 1];
+        let mut stacks = units.iter().filter_map(|unit| self.near.get(unit));
+        stacks.find(|at| self.stacks[**at].reaches(addr)).copied()
     }
 
     /// A turn has ended. `holds`: whether the function that makes a call has variables in its frame.
@@ -132,6 +146,7 @@ impl StackWatch {
         self.used = (0..self.stacks.len()).collect();
         self.look(|_| true);
         self.stacks.clear();
+        self.near.clear();
         self.current.clear();
         self.before = self.found.len();
     }
