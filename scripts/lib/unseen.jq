@@ -7,8 +7,8 @@ def answer: if . then "yes" else "no" end;
 def unseen_head: "| case | culprit, rank by cost | report's first line names it | fix offered | confirmed | first in the list | predicted, of all cost | rebuilt with the fix, of all cost | apart |",
 	"|---|---|---|---|---|---|---|---|---|";
 
-# Remedies that give something another place.
-def placing: select(.kind | IN("own_line", "pad_elements", "allocate_apart"));
+# Remedies that give something another place, or leave out stores.
+def claimed: select(.kind | IN("own_line", "pad_elements", "allocate_apart", "skip_silent_stores"));
 
 # The changes that replay measured of a remedy's edits, of all that the concerned types cost.
 def tried: .trials[].effect | objects | .tried | objects | .types;
@@ -38,7 +38,7 @@ def unseen_row: ($report | mean_cost) as $before | ($fixed | mean_cost) as $afte
 
 def control_head: "| control | claims |", "|---|---|";
 
-# A claim is a remedy that places something and gains, or has no edit to try.
-def claims: [.remedies.remedies // [] | .[] | placing | select(gains or .trials == []) | "\(.kind) of `\(.subject)`"];
+# A claim is a remedy of such a kind that gains, or has no edit to try.
+def claims: [.remedies.remedies // [] | .[] | claimed | select(gains or .trials == []) | "\(.kind) of `\(.subject)`"];
 
 def control_row: "| `\($case)` | \($advice[0] | claims | if . == [] then "none" else join("; ") end) |";

@@ -55,9 +55,14 @@ fn scoped_watch(rounds: u64) -> u64 {
     watched.done.0.load(Relaxed) + watched.asked.0.load(Relaxed)
 }
 
-/// control_slices: each thread fills a part of an array that is many lines long.
+/// Numbers that start a line.
+#[repr(align(64))]
+struct Lines([u64; 4096]);
+
+/// control_slices: each thread fills a part of an array that is many lines long and starts one.
 fn control_slices(rounds: u64) -> u64 {
-    let mut cells = [0u64; 4096];
+    let mut lines = Lines([0; 4096]);
+    let cells = &mut lines.0;
     thread::scope(|scope| {
         for part in cells.chunks_mut(1024) {
             scope.spawn(move || {

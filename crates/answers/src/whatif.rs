@@ -162,8 +162,8 @@ pub struct TypeSize {
     pub without_lines: u64,
     /// Lines with the edits, likewise.
     pub with_lines: u64,
-    /// Whether it is a variable or an allocation of a program, which `pad ranges` names, not a type.
-    /// Its bytes end at the last one that was accessed; of several blocks they are the largest's.
+    /// Whether it is a variable or an allocation of a program, which an edit names, not a type. Its
+    /// bytes end at the last one that was accessed; of several blocks they are the largest's.
     #[serde(default)]
     pub memory: bool,
 }

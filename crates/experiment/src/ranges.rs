@@ -9,22 +9,38 @@ use linemate_recording::{AccessKind, GuestAddr, PAGE};
 use linemate_session::Session;
 use linemate_types::{ByteAlign, ByteOffset, ByteSize};
 
-/// The CPU that each element belongs to, by number or offset: the only one that writes it. CPUs that
-/// write all elements set up the array and do not count, unless they are an element's only writers.
+/// The CPUs that write each element, by number or offset. CPUs that write all elements set up the
+/// array and do not count, unless they are an element's only writers.
 #[must_use]
-pub fn owners<N: Copy>(writers: &BTreeMap<N, CpuSet>) -> Vec<(N, Option<u16>)> {
+pub fn own_writers<N: Copy>(writers: &BTreeMap<N, CpuSet>) -> Vec<(N, BTreeSet<u16>)> {
     let sets = writers
         .values()
         .map(|set| set.iter().collect::<BTreeSet<u16>>());
     // A CPU that clears an array at its start writes every element once, and owns none.
     let everywhere = sets.reduce(|all, set| &all & &set).unwrap_or_default();
-    let owner = |set: &CpuSet| {
+    let own = |set: &CpuSet| {
         let all: BTreeSet<u16> = set.iter().collect();
         let own = &all - &everywhere;
-        let own = if own.is_empty() { all } else { own };
-        own.first().copied().filter(|_| own.len() == 1)
+        if own.is_empty() { all } else { own }
     };
-    writers.iter().map(|(n, set)| (*n, owner(set))).collect()
+    writers.iter().map(|(n, set)| (*n, own(set))).collect()
+}
+
+/// The CPU that each element belongs to, by number or offset: the only one of [`own_writers`].
+#[must_use]
+pub fn owners<N: Copy>(writers: &BTreeMap<N, CpuSet>) -> Vec<(N, Option<u16>)> {
+    let sets = own_writers(writers).into_iter();
+    sets.map(|(n, own)| (n, only(&own))).collect()
+}
+
+fn only(own: &BTreeSet<u16>) -> Option<u16> {
+    own.first().copied().filter(|_| own.len() == 1)
+}
+
+/// Whether no CPU writes both of two elements that are written.
+#[must_use]
+pub fn are_apart(one: &BTreeSet<u16>, other: &BTreeSet<u16>) -> bool {
+    !one.is_empty() && !other.is_empty() && one.is_disjoint(other)
 }
 
 /// How many objects of `size` bytes there are, given the first bytes of what was accessed, which
@@ -73,22 +89,21 @@ impl Written {
         written
     }
 
-    /// Where the bytes of one CPU end and those of another begin.
-    fn starts(&self) -> Vec<ByteOffset> {
-        let mut starts = vec![ByteOffset::ZERO];
-        let mut last = None;
-        for (offset, owner) in owners(&self.writers) {
-            if last.is_some_and(|last| last != owner) {
-                starts.push(offset);
-            }
-            last = Some(owner);
-        }
-        starts
+    /// Where the bytes of one CPU end and those of another begin; in each of several objects, where
+    /// bytes begin that no CPU writes that writes those before.
+    fn starts(&self, parts: Parts) -> Vec<ByteOffset> {
+        let sets = own_writers(&self.writers);
+        let begins = |pair: &&[(ByteOffset, BTreeSet<u16>)]| match parts {
+            Parts::OfOne => only(&pair[0].1) != only(&pair[1].1),
+            Parts::OfEach => are_apart(&pair[0].1, &pair[1].1),
+        };
+        let inner = sets.windows(2).filter(begins).map(|pair| pair[1].0);
+        [ByteOffset::ZERO].into_iter().chain(inner).collect()
     }
 
     /// Where bytes go if those of each CPU start at a multiple of `align`, and the size then.
-    pub(crate) fn apart(&self, align: ByteAlign) -> (OffsetMap, ByteSize) {
-        let starts = self.starts();
+    pub(crate) fn apart(&self, align: ByteAlign, parts: Parts) -> (OffsetMap, ByteSize) {
+        let starts = self.starts(parts);
         let ends = starts.iter().skip(1).copied();
         let ends = ends.chain([self.size.max(ByteSize(1)).end()]);
         let mut new = ByteOffset::ZERO;
@@ -105,6 +120,24 @@ impl Written {
         };
         let pieces = starts.iter().zip(ends).map(piece).collect();
         (OffsetMap::new(pieces), ByteSize(new.0))
+    }
+}
+
+/// What the parts are that each CPU writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parts {
+    /// Of one object: a CPU has its own.
+    OfOne,
+    /// Of each of several objects, all counted together: CPUs that write the same part may each
+    /// have an object.
+    OfEach,
+}
+
+/// What the parts of a subject of that size are.
+pub(crate) fn parts(session: &Session<'_>, subject: usize, size: ByteSize) -> Parts {
+    match objects(session.counted().objects[subject].keys(), size) {
+        0 | 1 => Parts::OfOne,
+        _ => Parts::OfEach,
     }
 }
 
@@ -136,12 +169,6 @@ pub(crate) fn bases(session: &Session<'_>, subject: usize) -> Vec<GuestAddr> {
     objects.keys().copied().collect()
 }
 
-/// Whether a subject of that size is one object: an array of which each CPU has a part. Of several
-/// objects each is a part.
-pub(crate) fn is_one(session: &Session<'_>, subject: usize, size: ByteSize) -> bool {
-    objects(session.counted().objects[subject].keys(), size) == 1
-}
-
 /// The bytes of what a name means, from its first byte to the last that was accessed; with an
 /// alignment of what each CPU alone writes of it, as that makes them. Of several blocks the
 /// largest before, and the largest after.
@@ -149,11 +176,8 @@ pub(crate) fn is_one(session: &Session<'_>, subject: usize, size: ByteSize) -> b
 pub fn size(session: &Session<'_>, name: &str, padded: Option<ByteAlign>) -> ByteSize {
     let of = |subject: usize| {
         let written = Written::new(session, subject);
-        match padded {
-            None => written.size,
-            Some(align) if is_one(session, subject, written.size) => written.apart(align).1,
-            Some(align) => written.size.align_up(align),
-        }
+        let parts = parts(session, subject, written.size);
+        padded.map_or(written.size, |align| written.apart(align, parts).1)
     };
     let all = named(session, name).into_iter().map(of);
     all.max().unwrap_or_default()
@@ -177,9 +201,9 @@ mod tests {
             writers: writers.into(),
             size: ByteSize(48),
         };
-        assert_eq!(written.starts(), [0, 16, 24].map(ByteOffset));
+        assert_eq!(written.starts(Parts::OfOne), [0, 16, 24].map(ByteOffset));
         let line = ByteAlign::new(64).unwrap_or_default();
-        let (map, size) = written.apart(line);
+        let (map, size) = written.apart(line, Parts::OfOne);
         let to = |offset| map.parts(ByteOffset(offset), ByteSize(8))[0].offset.0;
         assert_eq!([0, 8, 16, 24, 40].map(to), [0, 8, 64, 128, 144]);
         assert_eq!(size, ByteSize(192));
@@ -194,12 +218,29 @@ mod tests {
             size: ByteSize(24),
         };
         // CPU 2 writes all of it, and of the rest 1 or 3 alone writes the ends.
-        assert_eq!(written.starts(), [0, 8, 16].map(ByteOffset));
+        assert_eq!(written.starts(Parts::OfOne), [0, 8, 16].map(ByteOffset));
         let nobody = Written {
             writers: BTreeMap::new(),
             size: ByteSize(24),
         };
-        assert_eq!(nobody.starts(), [ByteOffset::ZERO]);
+        assert_eq!(nobody.starts(Parts::OfOne), [ByteOffset::ZERO]);
+    }
+
+    #[test]
+    fn parts_of_several_objects_begin_where_no_cpu_goes_on() {
+        // Set up by CPU 9; two objects, each with a CPU at its first word and another at its last.
+        let writers = [(0, set(&[9])), (8, set(&[9, 0, 2])), (16, set(&[9, 1, 3]))];
+        let writers = writers.map(|(offset, set)| (ByteOffset(offset), set));
+        let mut written = Written {
+            writers: writers.into(),
+            size: ByteSize(24),
+        };
+        assert_eq!(written.starts(Parts::OfEach), [0, 8, 16].map(ByteOffset));
+        let line = ByteAlign::new(64).unwrap_or_default();
+        assert_eq!(written.apart(line, Parts::OfEach).1, ByteSize(192));
+        // One CPU writes both: each has an object of its own.
+        written.writers.insert(ByteOffset(16), set(&[9, 1, 2]));
+        assert_eq!(written.starts(Parts::OfEach), [0, 8].map(ByteOffset));
     }
 
     #[test]

@@ -34,6 +34,8 @@ struct SubjectEdit {
     copies: FxHashMap<(GuestAddr, CpuId), GuestAddr>,
     /// Objects that are not accessed at all.
     gone: FxHashSet<GuestAddr>,
+    /// Whether no store is made that changes nothing.
+    skip_silent: bool,
     /// Which rules' fields are where: (rule, offset of the field in this subject's type).
     rules: FxHashMap<u32, Vec<usize>>,
 }
@@ -275,6 +277,9 @@ impl Variant {
             }
             item.kind = access.kind;
         }
+        if edit.skip_silent {
+            item.kind = compared(&step.access, item.kind);
+        }
         let offset = ByteOffset::from(step.offset);
         let old = step.access.addr.wrapping_sub(offset);
         if edit.gone.contains(&old) {
@@ -343,12 +348,7 @@ impl Variant {
         for number in rules {
             match &self.rules[*number] {
                 Rule::SkipArray => {}
-                Rule::SkipSilent => {
-                    // The edited code compares first: the store's load remains.
-                    if access.silent && access.kind == AccessKind::Store {
-                        access.kind = AccessKind::Load;
-                    }
-                }
+                Rule::SkipSilent => access.kind = compared(access, access.kind),
                 Rule::Reuse { code } => {
                     let state = (*number, access.cpu);
                     match access.kind {
@@ -372,6 +372,15 @@ impl Variant {
             }
         }
         true
+    }
+}
+
+/// What an access is if the code compares before it stores: of a store that changes nothing, that
+/// load remains.
+fn compared(access: &Access, kind: AccessKind) -> AccessKind {
+    match kind {
+        AccessKind::Store if access.silent => AccessKind::Load,
+        kind => kind,
     }
 }
 
@@ -450,6 +459,7 @@ mod tests {
                 .collect(),
             copies: FxHashMap::default(),
             gone: FxHashSet::default(),
+            skip_silent: false,
             rules: at.iter().cloned().collect(),
         };
         Variant {
@@ -573,6 +583,11 @@ mod tests {
         };
         let steps = [silent(Store), step(1, 8, 8, Store), silent(Rmw)];
         assert_eq!(kinds(&steps), [Load, Store, Rmw]);
+        // The same of all that has a name.
+        let mut variant = super::tests::variant(Vec::new(), &[]);
+        variant.edit(1).skip_silent = true;
+        let kinds: Vec<_> = emitted(&variant, &steps).iter().map(|e| e.2).collect();
+        assert_eq!(kinds, [Load, Store, Rmw]);
     }
 
     #[test]

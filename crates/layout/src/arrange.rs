@@ -249,7 +249,8 @@ impl<'a> Arrangement<'a> {
             | Edit::Percpu(_)
             | Edit::AllocatePercpu(_)
             | Edit::BaseAlign { .. }
-            | Edit::PadRanges { .. } => Ok(()),
+            | Edit::PadRanges { .. }
+            | Edit::SkipSilentIn(_) => Ok(()),
         }
     }
 

@@ -114,6 +114,8 @@ pub enum Edit {
     },
     /// `skip silent stores of F`: stores that would leave F unchanged are not made.
     SkipSilent(String),
+    /// `skip silent stores in N`: the same of a program's variable or blocks.
+    SkipSilentIn(String),
     /// `skip array of F`: the array that F points to is not accessed; its contents are known by
     /// other means.
     SkipArray(String),
@@ -145,6 +147,7 @@ impl Edit {
                 | Edit::AllocatePercpu(_)
                 | Edit::BaseAlign { .. }
                 | Edit::PadRanges { .. }
+                | Edit::SkipSilentIn(_)
         )
     }
 }
@@ -311,6 +314,7 @@ impl fmt::Display for Edit {
                 write!(f, "reuse RMW of {} in {}", word(field), word(function))
             }
             Edit::SkipSilent(field) => write!(f, "skip silent stores of {}", word(field)),
+            Edit::SkipSilentIn(name) => write!(f, "skip silent stores in {}", word(name)),
             Edit::SkipArray(field) => write!(f, "skip array of {}", word(field)),
             Edit::LayoutFrom(image) => write!(f, "layout-from {}", word(image)),
             Edit::Colocate(a, b) => write!(f, "colocate {} {}", word(a), word(b)),

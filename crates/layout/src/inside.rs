@@ -212,7 +212,8 @@ fn names(edit: &Edit) -> Vec<&str> {
         | Edit::Percpu(_)
         | Edit::AllocatePercpu(_)
         | Edit::BaseAlign { .. }
-        | Edit::PadRanges { .. } => (&[], None),
+        | Edit::PadRanges { .. }
+        | Edit::SkipSilentIn(_) => (&[], None),
     };
     let place = match target {
         Some(Target::After(name) | Target::Before(name)) => Some(name),

@@ -84,6 +84,7 @@ struct Parser {
 const FIELD: &str = "a field's name";
 const TYPE: &str = "a type's name";
 const BYTES: &str = "a number of bytes";
+const MEMORY: &str = "a variable or an allocation";
 
 impl Parser {
     /// A `type` header or a statement, up to the end of its line.
@@ -166,11 +167,12 @@ impl Parser {
                 Ok(Edit::SkipArray(self.words.name(FIELD)?))
             }
             "skip" => {
-                self.words.keywords(&[
-                    ("silent", "`silent` or `array`"),
-                    ("stores", "`stores`"),
-                    ("of", "`of`"),
-                ])?;
+                self.words
+                    .keywords(&[("silent", "`silent` or `array`"), ("stores", "`stores`")])?;
+                if self.words.accept("in") {
+                    return Ok(Edit::SkipSilentIn(self.words.name(MEMORY)?));
+                }
+                self.words.keywords(&[("of", "`of` or `in`")])?;
                 Ok(Edit::SkipSilent(self.words.name(FIELD)?))
             }
             "layout-from" => Ok(Edit::LayoutFrom(self.words.name("a kernel image")?)),
@@ -226,7 +228,7 @@ impl Parser {
         }
         if self.words.accept("ranges") {
             if self.words.accept("of") {
-                let name = self.words.name("a variable or an allocation")?;
+                let name = self.words.name(MEMORY)?;
                 self.words.keywords(&[("to", "`to`")])?;
                 let alignment = self.alignment()?;
                 return Ok(Edit::PadRanges { name, alignment });

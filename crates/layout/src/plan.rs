@@ -49,6 +49,8 @@ pub enum ObjectRule {
     BaseAlign(Vec<TypeId>, ByteAlign),
     /// What each CPU alone writes of what has that name starts at multiples of that many bytes.
     PadRanges(String, ByteAlign),
+    /// Stores that leave what has that name unchanged become the loads that find this out.
+    SkipSilentIn(String),
 }
 
 /// A checked file of edits.
@@ -102,10 +104,12 @@ impl<'m> Plan<'m> {
         Ok(plan)
     }
 
-    /// The variables and allocations of programs that edits pad, by name, and to what.
-    pub fn memory(&self) -> impl Iterator<Item = (&str, ByteAlign)> {
+    /// The variables and allocations of programs that edits are about, by name, and what they are
+    /// padded to.
+    pub fn memory(&self) -> impl Iterator<Item = (&str, Option<ByteAlign>)> {
         self.objects.iter().filter_map(|rule| match rule {
-            ObjectRule::PadRanges(name, align) => Some((name.as_str(), *align)),
+            ObjectRule::PadRanges(name, align) => Some((name.as_str(), Some(*align))),
+            ObjectRule::SkipSilentIn(name) => Some((name.as_str(), None)),
             _ => None,
         })
     }
@@ -167,6 +171,7 @@ impl<'m> Plan<'m> {
                 })?;
                 ObjectRule::PadRanges(name.clone(), align)
             }
+            Edit::SkipSilentIn(name) => ObjectRule::SkipSilentIn(name.clone()),
             _ => return Ok(()),
         };
         self.objects.push(rule);

@@ -47,6 +47,7 @@ fn every_statement_is_read() {
         remove f
         reuse RMW of load_avg in update_tg_load_avg
         skip silent stores of overloaded
+        skip silent stores in \"has_pinned (flags)\"
         skip array of se
         colocate cfs_rq sched_entity
         percpu counter
@@ -116,6 +117,7 @@ fn every_statement_is_read() {
             function: "update_tg_load_avg".into(),
         },
         Edit::SkipSilent("overloaded".into()),
+        Edit::SkipSilentIn("has_pinned (flags)".into()),
         Edit::SkipArray("se".into()),
         Edit::Colocate("cfs_rq".into(), "sched_entity".into()),
         Edit::Percpu("counter".into()),

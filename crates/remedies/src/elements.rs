@@ -2,7 +2,7 @@
 //! each belong to one CPU, with several on a line.
 //!
 //! Counts are by offset in a type, over all its objects: an offset is an element only if one object
-//! is accessed.
+//! is accessed, or if no CPU that writes it in any block writes the next in any.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use linemate_answers::{Remedy, RemedyKind, Trial};
 use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::tally::{CpuSet, Key};
 use linemate_attribution::{Bucket, Subject, SubjectId};
-use linemate_experiment::ranges::{self, owners};
+use linemate_experiment::ranges::{self, Parts, are_apart, own_writers, owners};
 use linemate_layout::Edit;
 use linemate_layout::edit::Alignment;
 use linemate_recording::AccessKind;
@@ -77,14 +77,16 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
         });
         counts.sum::<usize>()
     };
-    arrays.retain(|id, array| match id.outer {
-        Some(ty) => objects.get(&ty) == Some(&1),
-        None => blocks(array) <= 1,
+    let found = arrays.iter().filter_map(|(id, array)| {
+        let parts = match id.outer {
+            // Of objects with a type, an edit pads the array in each.
+            Some(ty) => Some(Parts::OfOne).filter(|_| objects.get(&ty) == Some(&1))?,
+            None if blocks(array) <= 1 => Parts::OfOne,
+            None => Parts::OfEach,
+        };
+        one(context, *id, array, parts)
     });
-    arrays
-        .iter()
-        .filter_map(|(id, array)| one(context, *id, array))
-        .collect()
+    found.collect()
 }
 
 /// The array that an access goes to, and the element's number.
@@ -118,15 +120,14 @@ fn element<'f>(field: &'f Field, key: &Key) -> Option<(ArrayId<'f>, u64)> {
     Some((array, number))
 }
 
-fn one(context: &Context<'_>, id: ArrayId<'_>, array: &ArrayUse) -> Option<Remedy> {
+fn one(context: &Context<'_>, id: ArrayId<'_>, array: &ArrayUse, parts: Parts) -> Option<Remedy> {
     let ArrayId {
         outer: ty,
         name: path,
         stride,
     } = id;
     let line = context.options.machine.line.bytes();
-    let owners = owners(&array.writers);
-    let pairs = apart_on_a_line(stride, &owners, line);
+    let pairs = apart_on_a_line(stride, &array.writers, line, parts);
     let ids: Vec<FieldId> = array.fields.iter().copied().collect();
     let mut cost = Cost::default();
     for id in &ids {
@@ -137,10 +138,18 @@ fn one(context: &Context<'_>, id: ArrayId<'_>, array: &ArrayUse) -> Option<Remed
     }
     let owner = context.fields.get(*ids.first()?).owner.clone();
     let mut reasons = context.reasons(&ids, |_| true);
-    reasons.notes.push(format!(
-        "elements are {stride} bytes apart: {pairs} are written by one CPU and share a line with the next, which another one writes"
-    ));
-    let ranges = ranges_of(&owners);
+    let by_one = "written by one CPU and share a line with the next, which another one writes";
+    let in_each = "in each block on a line with the next, and no CPU writes both";
+    let how = match parts {
+        Parts::OfOne => by_one,
+        Parts::OfEach => in_each,
+    };
+    let note = format!("elements are {stride} bytes apart: {pairs} are {how}");
+    reasons.notes.push(note);
+    let ranges = match parts {
+        Parts::OfOne => ranges_of(&owners(&array.writers)),
+        Parts::OfEach => Vec::new(),
+    };
     reasons.notes.extend(ranges_note(&ranges));
     let (model, schema) = (context.analysis.model(), context.analysis.schema());
     let outer = ty.and_then(|ty| schema.get(ty)).map(|about| about.id);
@@ -242,16 +251,19 @@ fn ranges_note(ranges: &[Range]) -> Option<String> {
     (!named.is_empty()).then(|| format!("elements are written: {}{more}", named.join(", ")))
 }
 
-/// How many elements share a line with the next and belong to one CPU each, not the same.
-fn apart_on_a_line(stride: u64, owners: &[(u64, Option<u16>)], line: u64) -> usize {
+/// How many elements share a line with the next and belong to one CPU each, not the same; in each
+/// of several objects, to CPUs of which none writes both.
+fn apart_on_a_line(stride: u64, writers: &BTreeMap<u64, CpuSet>, line: u64, parts: Parts) -> usize {
     if stride == 0 || stride % line == 0 {
         return 0;
     }
-    let differ = |pair: &&[(u64, Option<u16>)]| {
-        let [(a, one), (b, other)] = [pair[0], pair[1]];
-        a + 1 == b && one.is_some() && other.is_some() && one != other
+    let own = own_writers(writers);
+    let differ = |pair: &&[(u64, BTreeSet<u16>)]| {
+        let [(a, one), (b, other)] = [&pair[0], &pair[1]];
+        let belong = parts == Parts::OfEach || one.len() == 1 && other.len() == 1;
+        a + 1 == *b && belong && are_apart(one, other)
     };
-    owners.windows(2).filter(differ).count()
+    own.windows(2).filter(differ).count()
 }
 
 #[cfg(test)]
@@ -262,14 +274,18 @@ mod tests {
     use super::*;
     use crate::fields::UseCounts;
 
-    fn pairs(stride: u64, writers: &[&[u16]]) -> usize {
+    fn pairs_of(parts: Parts, stride: u64, writers: &[&[u16]]) -> usize {
         let set = |cpus: &&[u16]| {
             let mut set = CpuSet::default();
             cpus.iter().for_each(|cpu| set.insert(*cpu));
             set
         };
         let writers = (0..).zip(writers.iter().map(set)).collect();
-        apart_on_a_line(stride, &owners(&writers), 64)
+        apart_on_a_line(stride, &writers, 64, parts)
+    }
+
+    fn pairs(stride: u64, writers: &[&[u16]]) -> usize {
+        pairs_of(Parts::OfOne, stride, writers)
     }
 
     #[test]
@@ -302,6 +318,17 @@ mod tests {
         // Set up by CPU 0, which has one of its own, too.
         assert_eq!(pairs(16, &[&[0], &[0, 1], &[0, 2], &[0, 3]]), 3);
         assert_eq!(pairs(96, &[&[0], &[1]]), 1);
+    }
+
+    #[test]
+    fn in_several_objects_elements_belong_to_cpus_that_write_one_alone() {
+        // CPU 9 sets up two blocks; of each, one CPU writes the first word and another the second.
+        let pairs = |writers: &[&[u16]]| pairs_of(Parts::OfEach, 8, writers);
+        assert_eq!(pairs(&[&[9, 0, 2], &[9, 1, 3]]), 1);
+        // CPUs 2 and 3 write both of a pair.
+        assert_eq!(pairs(&[&[0, 2], &[1, 2, 3], &[3, 0]]), 0);
+        assert_eq!(pairs(&[&[0, 2], &[], &[1, 3]]), 0);
+        assert_eq!(pairs_of(Parts::OfOne, 8, &[&[0, 2], &[1, 3]]), 0);
     }
 
     #[test]

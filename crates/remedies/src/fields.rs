@@ -267,13 +267,21 @@ pub(crate) fn home(model: &TypeModel, outer: TypeId, path: &str, larger_than: u6
 
 /// Whether a path from a type leads into or to one of these types.
 pub(crate) fn is_inside(model: &TypeModel, outer: TypeId, path: &str, ids: &[TypeId]) -> bool {
+    types_on(model, outer, path).any(|id| ids.contains(&id))
+}
+
+/// The types of the members that a path from a type leads through, elements for arrays; as far as
+/// the names are known.
+pub(crate) fn types_on<'m>(
+    model: &'m TypeModel,
+    outer: TypeId,
+    path: &'m str,
+) -> impl Iterator<Item = TypeId> + 'm {
     let mut at = model.strip(outer);
-    path.split('.').any(|name| {
-        let Some(member) = member_of(model, at, name.trim_end_matches("[]"), 0) else {
-            return false;
-        };
+    path.split('.').map_while(move |name| {
+        let member = member_of(model, at, name.trim_end_matches("[]"), 0)?;
         at = element_of(model, member);
-        ids.contains(&at)
+        Some(at)
     })
 }
 

@@ -2,18 +2,90 @@
 
 use std::collections::BTreeMap;
 
-use linemate_answers::{Remedy, RemedyKind};
-use linemate_layout::Edit;
+use linemate_answers::{Remedy, RemedyKind, Trial};
+use linemate_attribution::tally::Key;
+use linemate_layout::{Edit, EditSubject};
 use linemate_recording::AccessKind;
+use linemate_types::Language;
 
+use super::apart::language;
 use super::context::{Context, is_named, percent, stake, trial};
 use super::costs::Act;
-use super::fields::{FieldId, Home};
+use super::fields::{Field, FieldId, Home};
+
+/// Where what a store changes is declared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Declared<'f> {
+    /// As a member.
+    Member(&'f Home),
+    /// As a program's variable or block without a struct.
+    Memory(&'f str),
+}
+
+impl<'f> Declared<'f> {
+    fn of(field: &'f Field) -> Option<Declared<'f>> {
+        let home = field.home.as_ref().map(Declared::Member);
+        let memory = || Declared::Memory(&field.name);
+        home.or_else(|| (field.outer.is_none() && !field.owned).then(memory))
+    }
+
+    /// Where an access goes. The kernel's variables have no edit.
+    fn at(context: &'f Context<'_>, key: &Key) -> Option<(FieldId, Declared<'f>)> {
+        let id = context.fields.at(key.field())?;
+        let declared = Declared::of(context.fields.get(id))?;
+        let by_program = key.pc.0 >> 63 == 0;
+        let has_edit = by_program || matches!(declared, Declared::Member(_));
+        has_edit.then_some((id, declared))
+    }
+
+    /// What the code calls it: `x` if it is within an atomic of a library, or in a block.
+    fn name(self) -> &'f str {
+        match self {
+            Declared::Member(home) => match &home.subject {
+                EditSubject::Named(name) if is_atomic(name) => "x",
+                _ => &home.member,
+            },
+            // `NAME (FILE)` or `FUNCTION: NAME (FILE)`; `TYPE[] allocated at PLACE`.
+            Declared::Memory(name) => match name.split_once(" (") {
+                Some((name, _)) if !name.contains(" allocated at ") => {
+                    name.rsplit(": ").next().unwrap_or(name)
+                }
+                _ => "x",
+            },
+        }
+    }
+
+    fn trial(self) -> Trial {
+        match self {
+            Declared::Member(home) => {
+                let edit = Edit::SkipSilent(home.member.clone());
+                trial(Some(&home.subject), vec![edit])
+            }
+            Declared::Memory(name) => trial(None, vec![Edit::SkipSilentIn(name.to_owned())]),
+        }
+    }
+}
 
 /// An instruction belongs to a field if at least this share of its accesses go to the field's
 /// declaration. Code that serves many fields (clearing, copying, list helpers) cannot be changed
 /// for one of them.
 const OWN: (u64, u64) = (9, 10);
+
+/// Whether a type of that name is an atomic of the standard library of C++ or Rust.
+fn is_atomic(name: &str) -> bool {
+    let prefixes = ["std::atomic", "std::__atomic", "core::sync::atomic::"];
+    prefixes.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// How a language compares before it stores.
+fn advice(language: Option<Language>, name: &str) -> String {
+    match language {
+        Some(Language::Rust) => {
+            format!("test before the store: if {name}.load(Relaxed) != v {{ {name}.store(v, …) }}")
+        }
+        _ => format!("test before the store: if ({name} != v) {name} = v;"),
+    }
+}
 
 /// By field: silent stores by instructions of its own, and by all.
 type Silent = BTreeMap<FieldId, (u64, u64)>;
@@ -32,7 +104,7 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
 
 fn one(context: &Context<'_>, id: FieldId) -> Option<Remedy> {
     let field = context.fields.get(id);
-    let home = field.home.as_ref().filter(|_| is_named(field))?;
+    let declared = Declared::of(field).filter(|_| is_named(field))?;
     let silent = context.costs.sum(id, |act| act == Act::SilentStore);
     if silent.sharing_misses() == 0 {
         return None;
@@ -46,26 +118,28 @@ fn one(context: &Context<'_>, id: FieldId) -> Option<Remedy> {
     Some(Remedy {
         kind: RemedyKind::SkipSilentStores,
         subject: field.name.clone(),
-        advice: format!("test before the store: if ({0} != v) {0} = v;", home.member),
+        advice: advice(language_of(context, field), declared.name()),
         concerns: vec![field.owner.clone()],
         stake: stake(&silent),
         reasons,
-        trials: vec![trial(
-            Some(&home.subject),
-            vec![Edit::SkipSilent(home.member.clone())],
-        )],
+        trials: vec![declared.trial()],
     })
+}
+
+/// The language of the type around a field.
+fn language_of(context: &Context<'_>, field: &Field) -> Option<Language> {
+    let about = context.analysis.schema().get(field.outer?)?;
+    language(context.analysis.model(), about.id)
 }
 
 fn own_silent_stores(context: &Context<'_>) -> Silent {
     let rows = context.tally.rows();
-    let mut by_instruction: BTreeMap<u64, (u64, BTreeMap<&Home, u64>)> = BTreeMap::new();
+    let mut by_instruction: BTreeMap<u64, (u64, BTreeMap<Declared<'_>, u64>)> = BTreeMap::new();
     for (key, count) in rows.iter().filter(|(key, _)| key.kind == AccessKind::Store) {
         let entry = by_instruction.entry(key.pc.0).or_default();
         entry.0 += count.count;
-        let field = context.fields.at(key.field());
-        if let Some(home) = field.and_then(|id| context.fields.get(id).home.as_ref()) {
-            *entry.1.entry(home).or_default() += count.count;
+        if let Some((_, declared)) = Declared::at(context, key) {
+            *entry.1.entry(declared).or_default() += count.count;
         }
     }
     let mut silent = Silent::new();
@@ -73,21 +147,53 @@ fn own_silent_stores(context: &Context<'_>) -> Silent {
         if key.kind != AccessKind::Store || count.silent == 0 {
             continue;
         }
-        let Some(id) = context.fields.at(key.field()) else {
+        let Some((id, declared)) = Declared::at(context, &key) else {
             continue;
         };
-        let Some(home) = context.fields.get(id).home.as_ref() else {
-            continue;
-        };
-        let (all, homes) = &by_instruction[&key.pc.0];
-        let to_home = homes.get(home).copied().unwrap_or(0);
+        let (all, places) = &by_instruction[&key.pc.0];
+        let to_it = places.get(&declared).copied().unwrap_or(0);
         let entry = silent.entry(id).or_default();
         entry.1 += count.silent;
         // By all stores of the instruction, silent or not: a `memset` of many types belongs to
         // none.
-        if to_home * OWN.1 >= all * OWN.0 {
+        if to_it * OWN.1 >= all * OWN.0 {
             entry.0 += count.silent;
         }
     }
     silent
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_advice_says_what_the_code_says() {
+        let member = |subject: &str| Home {
+            subject: EditSubject::Named(subject.to_owned()),
+            member: "stop".to_owned(),
+        };
+        let (own, atomic) = (member("state"), member("core::sync::atomic::AtomicBool"));
+        let names = [
+            Declared::Member(&own),
+            Declared::Member(&atomic),
+            Declared::Memory("has_pinned (flags-c)"),
+            Declared::Memory("main: stop (flags-c)"),
+            Declared::Memory("int[] allocated at a.c:7 main"),
+            Declared::Memory("int[] allocated at a.c:7 main (inlined)"),
+        ];
+        let names = names.map(Declared::name);
+        assert_eq!(names, ["stop", "x", "has_pinned", "stop", "x", "x"]);
+        assert_eq!(
+            advice(None, "stop"),
+            "test before the store: if (stop != v) stop = v;"
+        );
+        let rust = advice(Some(Language::Rust), "x");
+        assert_eq!(
+            rust,
+            "test before the store: if x.load(Relaxed) != v { x.store(v, …) }"
+        );
+        let edits = Declared::Memory("has_pinned (flags-c)").trial().edits;
+        assert_eq!(edits, "skip silent stores in \"has_pinned (flags-c)\"\n");
+    }
 }

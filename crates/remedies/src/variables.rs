@@ -76,46 +76,60 @@ fn lines(context: &Context<'_>, variables: &Variables) -> BTreeMap<u64, Vec<Subj
     lines
 }
 
-fn one(context: &Context<'_>, together: &[SubjectId], variables: &Variables) -> Option<Remedy> {
-    let of = |subject: &SubjectId| variables.get(subject);
-    let ids: BTreeSet<FieldId> = together
-        .iter()
-        .filter_map(of)
-        .flat_map(|v| &v.fields)
+/// The variables by who writes them; those that are hardly used next to the others take the line
+/// from nobody.
+fn by_writers(together: &[SubjectId], variables: &Variables) -> BTreeMap<Vec<u16>, Vec<SubjectId>> {
+    let used = |subject: &SubjectId| variables.get(subject).map(|variable| &variable.used);
+    let most = together.iter().filter_map(used).map(|used| used.accesses);
+    let most = most.max().unwrap_or(0);
+    let mut sets: BTreeMap<Vec<u16>, Vec<SubjectId>> = BTreeMap::new();
+    for subject in together {
+        let often = used(subject).filter(|used| used.accesses.saturating_mul(RARE_PART) >= most);
+        let writers = often.map(MemberUse::writers).unwrap_or_default();
+        sets.entry(writers).or_default().push(*subject);
+    }
+    sets
+}
+
+/// The fields of some variables, and what they cost.
+fn fields(
+    context: &Context<'_>,
+    variables: &Variables,
+    wanted: impl Iterator<Item = SubjectId>,
+) -> (Vec<FieldId>, Cost) {
+    let fields = wanted.filter_map(|subject| variables.get(&subject));
+    let ids: BTreeSet<FieldId> = fields
+        .flat_map(|variable| &variable.fields)
         .copied()
         .collect();
-    let ids: Vec<FieldId> = ids.into_iter().collect();
     let mut cost = Cost::default();
     for id in &ids {
         cost.add(&context.costs.sum(*id, |_| true));
     }
-    let enough = cost.false_cycles.saturating_mul(STAKE_SHARE) >= cost.cycles;
-    let most = together.iter().filter_map(of).map(|v| v.used.accesses);
-    let most = most.max().unwrap_or(0);
-    let mut sets: BTreeMap<Vec<u16>, Vec<&str>> = BTreeMap::new();
-    for subject in together {
-        let label = context.analysis.subjects()[subject.index()].label.as_str();
-        let used = &of(subject)?.used;
-        // What is hardly used next to the others takes the line from nobody.
-        let often = used.accesses.saturating_mul(RARE_PART) >= most;
-        let writers = if often {
-            used.writers()
-        } else {
-            Default::default()
-        };
-        sets.entry(writers).or_default().push(label);
-    }
-    if cost.false_sharing_misses == 0 || !enough || !(2..=SETS_MAX).contains(&sets.len()) {
+    (ids.into_iter().collect(), cost)
+}
+
+fn one(context: &Context<'_>, together: &[SubjectId], variables: &Variables) -> Option<Remedy> {
+    let (ids, cost) = fields(context, variables, together.iter().copied());
+    let sets = by_writers(together, variables);
+    let written = sets.iter().filter(|(writers, _)| !writers.is_empty());
+    let written: Vec<SubjectId> = written.flat_map(|(_, them)| them).copied().collect();
+    // The only one that is written loses no line to writes of the others: what it loses to its own
+    // members, no other place ends.
+    let loses = |subject: &SubjectId| written.len() > 1 || !written.contains(subject);
+    let (_, lost) = fields(context, variables, together.iter().copied().filter(loses));
+    let enough = lost.false_cycles.saturating_mul(STAKE_SHARE) >= cost.cycles;
+    if lost.false_sharing_misses == 0 || !enough || !(2..=SETS_MAX).contains(&sets.len()) {
         return None;
     }
-    let written = sets.iter().filter(|(writers, _)| !writers.is_empty());
-    let written: Vec<&str> = written.flat_map(|(_, names)| names).copied().collect();
+    let label = |subject: &SubjectId| context.analysis.subjects()[subject.index()].label.as_str();
+    let written: Vec<&str> = written.iter().map(label).collect();
     let line = context.options.machine.line.bytes();
     let mut reasons = context.reasons(&ids, |_| true);
-    reasons.notes.extend(
-        sets.iter()
-            .map(|(writers, names)| format!("{} CPUs write {}", writers.len(), names.join(", "))),
-    );
+    reasons.notes.extend(sets.iter().map(|(writers, them)| {
+        let names: Vec<&str> = them.iter().map(label).collect();
+        format!("{} CPUs write {}", writers.len(), names.join(", "))
+    }));
     Some(Remedy {
         kind: RemedyKind::OwnLine,
         subject: (*written.first()?).to_owned(),
@@ -124,7 +138,7 @@ fn one(context: &Context<'_>, together: &[SubjectId], variables: &Variables) -> 
             written.join("; ")
         ),
         concerns: written.iter().map(|name| (*name).to_owned()).collect(),
-        stake: stake(&cost),
+        stake: stake(&lost),
         reasons,
         trials: vec![own_ranges(&written)],
     })

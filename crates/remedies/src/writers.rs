@@ -11,12 +11,13 @@ use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::tally::{Count, CpuSet, Key, RARE_PART};
 use linemate_layout::Edit;
 use linemate_recording::{AccessKind, GuestAddr};
-use linemate_types::Language;
+use linemate_types::{Language, TypeId, TypeModel};
 
 use super::apart::neighbours::What;
 use super::apart::{language, stake};
 use super::context::{Context, trial};
 use super::fields::{FieldId, home};
+use super::locks::is_in_lock;
 
 /// The share of the type's cost that has to be false sharing: a tenth, as `advise` demands of each
 /// line that a layout adds.
@@ -46,7 +47,7 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
 }
 
 /// Who uses a member, or a variable.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct MemberUse {
     pub(super) accesses: u64,
     /// By instruction: how often it writes, on which CPUs.
@@ -73,11 +74,15 @@ impl MemberUse {
         }
     }
 
+    fn writes(&self) -> u64 {
+        self.writes.values().map(|(count, _)| *count).sum()
+    }
+
     /// Those who do not only set it up.
     pub(super) fn writers(&self) -> Vec<u16> {
         let counts = || self.writes.values().map(|(count, _)| *count);
         let mut cpus = CpuSet::default();
-        if counts().sum::<u64>().saturating_mul(RARE_PART) >= self.accesses {
+        if self.writes().saturating_mul(RARE_PART) >= self.accesses {
             let most = counts().max().unwrap_or(0);
             let often = |count: u64| count.saturating_mul(RARE_PART) >= most;
             let writers = self.writes.values().filter(|(count, _)| often(*count));
@@ -133,6 +138,25 @@ fn contended(leaves: &Leaves) -> String {
     }
 }
 
+/// How often the locks at the paths that begin with `prefix` are written: at least once for each
+/// time that one is taken.
+fn lock_writes(model: &TypeModel, outer: TypeId, leaves: &Leaves, prefix: &str) -> u64 {
+    let inside = leaves.iter().filter(|(path, _)| path.starts_with(prefix));
+    let locks = inside.filter(|(path, _)| is_in_lock(model, outer, path));
+    locks.map(|(_, used)| used.writes()).sum()
+}
+
+/// Whether those who use the members have taken a lock among them, which is written that often: the
+/// same CPUs write all that is written, and what nobody writes is not read without the lock. The
+/// line comes to the holder with the lock. What takes it from him before he is done are the
+/// attempts of others, and those of a replay are not real ones: its sections overlap.
+fn is_guarded(members: &BTreeMap<&str, MemberUse>, sets: &Sets<'_>, lock_writes: u64) -> bool {
+    let written = sets.keys().filter(|writers| !writers.is_empty());
+    let unwritten = sets.get(&Vec::new()).into_iter().flatten();
+    let mut reads = unwritten.filter_map(|name| members.get(name));
+    lock_writes > 0 && written.count() == 1 && reads.all(|used| used.accesses <= lock_writes)
+}
+
 fn one(context: &Context<'_>, ty: TypeIndex, leaves: &Leaves) -> Option<Remedy> {
     let (model, about) = (context.analysis.model(), context.analysis.schema().get(ty)?);
     let line = context.options.machine.line.bytes();
@@ -148,6 +172,10 @@ fn one(context: &Context<'_>, ty: TypeIndex, leaves: &Leaves) -> Option<Remedy> 
     let sets = by_writers(leaves, &prefix);
     let enough = cost.false_cycles.saturating_mul(STAKE_SHARE) >= cost.cycles;
     if cost.false_sharing_misses == 0 || !enough || !(2..=SETS_MAX).contains(&sets.len()) {
+        return None;
+    }
+    let taken = lock_writes(model, about.id, leaves, &prefix);
+    if is_guarded(&members(leaves, &prefix), &sets, taken) {
         return None;
     }
     let written: Vec<&Vec<&str>> = sets
@@ -261,6 +289,34 @@ mod tests {
         ];
         assert_eq!(sets.into_iter().collect::<Vec<_>>(), expected);
         assert_eq!(contended(&leaves), "");
+    }
+
+    #[test]
+    fn what_is_under_a_lock_stays_with_it() {
+        let leaves = |reads: u64, counts: u16| -> Leaves {
+            [
+                ("lock", used(400, &[(100, 0), (100, 1)])),
+                ("total", used(400, &[(100, 0), (100, 1)])),
+                ("counts", used(400, &[(200, counts)])),
+                ("poisoned", used(reads, &[(1, 0)])),
+            ]
+            .map(|(path, used)| (path.to_owned(), used))
+            .into()
+        };
+        let guarded = |leaves: Leaves, taken| {
+            is_guarded(&members(&leaves, ""), &by_writers(&leaves, ""), taken)
+        };
+        let mut all = leaves(200, 2);
+        assert!(
+            !guarded(all.clone(), 200),
+            "one CPU writes without the lock"
+        );
+        all.remove("counts");
+        assert!(guarded(all.clone(), 200));
+        assert!(!guarded(all, 0), "no lock");
+        let mut polled = leaves(1000, 2);
+        polled.remove("counts");
+        assert!(!guarded(polled, 200), "read without the lock, too");
     }
 
     #[test]

@@ -102,7 +102,8 @@ pub fn check(file: &EditFile) -> Result<(), WantedError> {
             | Edit::Colocate(..)
             | Edit::Percpu(_)
             | Edit::AllocatePercpu(_)
-            | Edit::PadRanges { .. } => {
+            | Edit::PadRanges { .. }
+            | Edit::SkipSilentIn(_) => {
                 return Err(WantedError::Code {
                     at,
                     statement: text,

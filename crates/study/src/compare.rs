@@ -135,7 +135,7 @@ impl<'m> Edited<'m> {
                 ObjectRule::Percpu(ids)
                 | ObjectRule::AllocatePercpu(ids)
                 | ObjectRule::BaseAlign(ids, _) => moved.extend(ids),
-                ObjectRule::PadRanges(..) => ranges = true,
+                ObjectRule::PadRanges(..) | ObjectRule::SkipSilentIn(_) => ranges = true,
             }
         }
         let named = self.plan.types.iter().flat_map(|(_, ids)| ids).copied();

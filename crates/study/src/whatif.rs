@@ -368,8 +368,12 @@ impl<'a> Study<'a> {
         let mut sizes: Vec<ByteSize> = sizes.collect();
         sizes.extend(self.memory.iter().map(|name| {
             // As in the replay, the last statement counts.
-            let padded = plan.memory().filter(|(padded, _)| padded == name).last();
-            ranges::size(self.session, name, padded.map(|(_, align)| align))
+            let padded = plan.memory().filter(|(padded, _)| padded == name);
+            ranges::size(
+                self.session,
+                name,
+                padded.filter_map(|(_, align)| align).last(),
+            )
         }));
         Ok((variant, sizes))
     }

@@ -92,11 +92,7 @@ fn functions_of_a_program_add_up_to_the_whole() {
 fn an_edit_of_memory_that_is_not_there_is_refused() {
     let recording = recording();
     let session = Session::new(&recording).unwrap();
-    let (edits, images) = (
-        parse("pad ranges of count to line").unwrap(),
-        BTreeMap::new(),
-    );
-    let study = Study::new(&session, &edits, &images, &[]).unwrap();
+    let images = BTreeMap::new();
     let run = Run {
         machine: find("westmere-4s-80").unwrap(),
         conditions: conditions(),
@@ -105,6 +101,13 @@ fn an_edit_of_memory_that_is_not_there_is_refused() {
         all_interleavings: false,
         ablate: false,
     };
-    let refused = study.run(&run).unwrap_err().to_string();
-    assert!(refused.contains("count to pad"), "{refused}");
+    for (edits, why) in [
+        ("pad ranges of count to line", "count to pad"),
+        ("skip silent stores in count", "count to store in"),
+    ] {
+        let edits = parse(edits).unwrap();
+        let study = Study::new(&session, &edits, &images, &[]).unwrap();
+        let refused = study.run(&run).unwrap_err().to_string();
+        assert!(refused.contains(why), "{refused}");
+    }
 }

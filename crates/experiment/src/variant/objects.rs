@@ -42,6 +42,7 @@ impl Variant {
                     }
                     self.relocate(scene, &ids, moved);
                 }
+                ObjectRule::SkipSilentIn(name) => self.skip_silent(&name, scene)?,
                 ObjectRule::PadRanges(name, align) => self.pad_ranges(&name, align, scene, area)?,
                 ObjectRule::Colocate(first, second) => {
                     self.colocate(&TypePair { first, second }, plan, scene, area)?;
@@ -68,8 +69,8 @@ impl Variant {
         }
     }
 
-    /// What each CPU alone writes of an array starts at a multiple of `align`; of several blocks,
-    /// each block does.
+    /// What each CPU alone writes of an array starts at a multiple of `align`; each of several blocks
+    /// does, and in them what no CPU writes that writes what is before.
     fn pad_ranges(
         &mut self,
         name: &str,
@@ -82,12 +83,9 @@ impl Variant {
         for subject in ranges::named(session, name) {
             let written = Written::new(session, subject);
             let bases = ranges::bases(session, subject);
-            let (old, mut new) = (written.size, written.size.align_up(align));
-            if ranges::is_one(session, subject, old) {
-                let (map, size) = written.apart(align);
-                self.edit(subject).map = Some(Arc::new(map));
-                new = size;
-            }
+            let old = written.size;
+            let (map, new) = written.apart(align, ranges::parts(session, subject, old));
+            self.edit(subject).map = Some(Arc::new(map));
             for (base, to) in relocate(&bases, Resize { old, new, align }, area) {
                 self.edit(subject).moved.insert(base, to);
                 self.relocated += 1;
@@ -96,6 +94,18 @@ impl Variant {
         match self.relocated > before {
             true => Ok(()),
             false => Err(VariantError::NoObjects(format!("{name} to pad"))),
+        }
+    }
+
+    /// Stores that change nothing of what has that name are not made.
+    fn skip_silent(&mut self, name: &str, scene: &Scene<'_>) -> Result<(), VariantError> {
+        let named = ranges::named(scene.session, name);
+        for subject in &named {
+            self.edit(*subject).skip_silent = true;
+        }
+        match named.is_empty() {
+            false => Ok(()),
+            true => Err(VariantError::NoObjects(format!("{name} to store in"))),
         }
     }
 
