@@ -326,6 +326,7 @@ fn object_edit() -> impl Strategy<Value = Edit> {
             alignment
         }),
         (name(), alignment()).prop_map(|(name, alignment)| Edit::PadRanges { name, alignment }),
+        name().prop_map(Edit::SkipSilentIn),
     ]
 }
 

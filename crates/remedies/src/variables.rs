@@ -91,6 +91,13 @@ fn by_writers(together: &[SubjectId], variables: &Variables) -> BTreeMap<Vec<u16
     sets
 }
 
+/// Those that lose the line to others of them: the only one that is written does not. What it loses
+/// to its own members, no other place ends.
+fn losers(together: &[SubjectId], written: &[SubjectId]) -> impl Iterator<Item = SubjectId> {
+    let loses = |subject: &SubjectId| written.len() > 1 || !written.contains(subject);
+    together.iter().copied().filter(loses)
+}
+
 /// The fields of some variables, and what they cost.
 fn fields(
     context: &Context<'_>,
@@ -114,10 +121,7 @@ fn one(context: &Context<'_>, together: &[SubjectId], variables: &Variables) -> 
     let sets = by_writers(together, variables);
     let written = sets.iter().filter(|(writers, _)| !writers.is_empty());
     let written: Vec<SubjectId> = written.flat_map(|(_, them)| them).copied().collect();
-    // The only one that is written loses no line to writes of the others: what it loses to its own
-    // members, no other place ends.
-    let loses = |subject: &SubjectId| written.len() > 1 || !written.contains(subject);
-    let (_, lost) = fields(context, variables, together.iter().copied().filter(loses));
+    let (_, lost) = fields(context, variables, losers(together, &written));
     let enough = lost.false_cycles.saturating_mul(STAKE_SHARE) >= cost.cycles;
     if lost.false_sharing_misses == 0 || !enough || !(2..=SETS_MAX).contains(&sets.len()) {
         return None;
@@ -142,4 +146,61 @@ fn one(context: &Context<'_>, together: &[SubjectId], variables: &Variables) -> 
         reasons,
         trials: vec![own_ranges(&written)],
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use linemate_attribution::tally::{Count, Key};
+    use linemate_recording::{AccessKind, GuestAddr};
+
+    use super::*;
+
+    /// A variable that those CPUs write that often.
+    fn variable(subject: u32, accesses: u64, writers: &[u16]) -> (SubjectId, VariableUse) {
+        let (subject, mut used) = (SubjectId(subject), MemberUse::default());
+        let mut add = |kind, count, cpus: &[u16]| {
+            let key = Key {
+                subject,
+                offset: 0,
+                pc: GuestAddr(0x40_1000 + kind as u64),
+                kind,
+                size: 8,
+            };
+            let mut count = Count {
+                count,
+                ..Count::default()
+            };
+            cpus.iter().for_each(|cpu| count.cpus.insert(*cpu));
+            used.add(&key, &count);
+        };
+        add(AccessKind::Load, accesses / 2, &[0, 1]);
+        if !writers.is_empty() {
+            add(AccessKind::Store, accesses / 2, writers);
+        }
+        let fields = BTreeSet::new();
+        (subject, VariableUse { used, fields })
+    }
+
+    #[test]
+    fn the_only_one_that_is_written_loses_to_none() {
+        let all = [
+            variable(0, 1000, &[0, 1]),
+            variable(1, 1000, &[]),
+            variable(2, 1000, &[2]),
+            // Hardly used.
+            variable(3, 10, &[3]),
+        ];
+        let variables = Variables::from(all);
+        let ids = [0, 1, 2, 3].map(SubjectId);
+        let sets = by_writers(&ids, &variables);
+        let expected = [
+            (vec![], vec![ids[1], ids[3]]),
+            (vec![0, 1], vec![ids[0]]),
+            (vec![2], vec![ids[2]]),
+        ];
+        assert_eq!(sets, expected.into());
+        let losers = |written: &[SubjectId]| losers(&ids, written).collect::<Vec<_>>();
+        assert_eq!(losers(&[ids[0], ids[2]]), ids);
+        assert_eq!(losers(&[ids[0]]), ids[1..]);
+    }
 }
