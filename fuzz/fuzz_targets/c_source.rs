@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use libfuzzer_sys::fuzz_target;
 use linemate_source::definition::{Sought, find, in_macros};
 use linemate_source::lex::{TokenKind, lex};
-use linemate_source::{Align, Group, Idiom, Recorded, Wanted, body, check, rewrite};
+use linemate_source::{Align, Dialect, Group, Idiom, Recorded, Wanted, body, check, rewrite};
 use linemate_types::LineSize;
 
 fuzz_target!(|data: &[u8]| {
@@ -46,6 +46,7 @@ fn reorder(text: &str, seed: u8) {
                     align: None,
                     group: None,
                     unit,
+                    is_inherited: false,
                 });
             }
         }
@@ -64,7 +65,7 @@ fn reorder(text: &str, seed: u8) {
         groups,
         line: LineSize::B64,
     };
-    let idiom = Idiom::of(seed & 2 == 2, text, text, 64);
+    let idiom = Idiom::of(seed & 2 == 2, Dialect::C, text, text, 64);
     match rewrite(text, &definition, &wanted, &idiom, &["together".to_owned()]) {
         Ok(new) => {
             // An attribute with another alignment may go; everything else stays, and more may come.

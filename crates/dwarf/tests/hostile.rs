@@ -5,13 +5,14 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use linemate_dwarf::{
-    Companions, DwarfError, ElfAddr, ProgramCode, ProgramFiles, ProgramTypes, Register, skeletons,
-    split_ids,
+    Companions, DwarfError, ElfAddr, ProgramCode, ProgramFiles, ProgramTypes, Register, relocated,
+    skeletons, split_ids,
 };
 use linemate_testkit::numbers::Numbers;
 use linemate_types::{FlatType, Layout, LineSize, Type, pahole};
@@ -122,6 +123,37 @@ fn what_is_not_read_is_reported() {
     let mut object = seed("c-dwarf5");
     object[16] = 1; // e_type: ET_REL
     assert!(text(read(&object)).contains("not linked"));
+}
+
+#[test]
+fn the_holes_of_an_object_are_filled() {
+    let folder = std::env::temp_dir();
+    let object = folder.join(format!("linemate-relocated-{}.o", std::process::id()));
+    let mut cc = Command::new("cc");
+    cc.args(["-g", "-c", "-x", "c", "-", "-o"]).arg(&object);
+    let mut child = cc.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let source = b"struct first { int a; } x; struct second { struct first b; } y;";
+    child.stdin.take().unwrap().write_all(source).unwrap();
+    assert!(child.wait().unwrap().success());
+    let bytes = std::fs::read(&object).unwrap();
+    std::fs::remove_file(&object).unwrap();
+    assert!(read(&bytes).unwrap_err().to_string().contains("not linked"));
+    let filled = relocated(bytes.clone()).unwrap();
+    let types = ProgramTypes::read(&ProgramFiles::new(&filled, None, None).unwrap()).unwrap();
+    let names: Vec<bool> = ["first", "second"]
+        .map(|name| types.model().struct_named(name).is_some())
+        .to_vec();
+    assert_eq!(names, [true, true], "the names are in another section");
+    for end in (0..bytes.len()).step_by(61) {
+        let _ = relocated(bytes[..end].to_vec()).map(|cut| read(&cut).is_ok());
+    }
+    for at in (0..bytes.len()).step_by(7) {
+        let mut broken = bytes.clone();
+        broken[at] ^= 0xff;
+        let _ = relocated(broken).map(|broken| read(&broken).is_ok());
+    }
+    let program = seed("c-dwarf5");
+    assert_eq!(relocated(program.clone()).unwrap(), program);
 }
 
 #[test]

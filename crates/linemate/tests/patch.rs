@@ -303,7 +303,7 @@ fn a_linux_tree_has_its_own_words() {
     let refused = refusal(&tree, &tree.patch(edit, &types, &["--build", other]));
     assert_eq!(
         refused,
-        "linemate: kernel/q/queue.h: the unpatched tree is not the recorded kernel's, or its config is another: member 3 is `head` in the compiled unit, not `seen`"
+        "linemate: kernel/q/queue.h: the unpatched tree is not what was recorded, or its config is another: member 3 is `head` in the compiled unit, not `seen`"
     );
     let failing = refusal(
         &tree,
@@ -532,7 +532,7 @@ fn bad_input_gets_one_line() {
         (
             vec![("a.h", QUEUE), ("b.h", QUEUE)],
             move_tail,
-            "linemate: struct queue is defined in several places that all fit the recorded kernel: a.h:5, b.h:5; name the file (--file)",
+            "linemate: struct queue is defined in several places that all fit the recording: a.h:5, b.h:5; name the file (--file)",
         ),
         (
             vec![("a.h", in_macro.as_str())],
@@ -542,17 +542,17 @@ fn bad_input_gets_one_line() {
         (
             vec![("a.h", &changed)],
             move_tail,
-            "linemate: a.h:12: `middle` is not a member in the recorded kernel: the tree is not that kernel's",
+            "linemate: a.h:12: `middle` is not a recorded member: the tree is of another version",
         ),
         (
             vec![("a.h", &swapped)],
             move_tail,
-            "linemate: a.h:12: `head` is after `tail` here, but before it in the recorded kernel: the tree is not that kernel's",
+            "linemate: a.h:12: `head` is after `tail` here, but before it in the recording: the tree is of another version",
         ),
         (
             vec![("a.h", &wider)],
             move_tail,
-            "linemate: a.h: the unpatched tree is not the recorded kernel's, or its config is another: `lock` has 8 bytes in the compiled unit, not 4 bytes",
+            "linemate: a.h: the unpatched tree is not what was recorded, or its config is another: `lock` has 8 bytes in the compiled unit, not 4 bytes",
         ),
         (
             vec![("a.h", &torn)],

@@ -365,7 +365,7 @@ fn what_cannot_be_patched_gets_one_line() {
     }
     // The sources of one version, the kernel of the other.
     let mixed = ("6.1", "6.12");
-    let message = "linemate: kernel/sched/sched.h:835: `overload` is not a member in the recorded kernel: the tree is not that kernel's";
+    let message = "linemate: kernel/sched/sched.h:835: `overload` is not a recorded member: the tree is of another version";
     assert_eq!(
         refused_of(mixed, "type root_domain\nmove rto_mask first\n", &[]),
         (Some(2), message.to_owned())

@@ -24,6 +24,8 @@ pub(crate) struct Change {
     pub(crate) id: TypeId,
     pub(crate) wanted: Wanted,
     pub(crate) path: String,
+    /// Source files of C++ that mention it.
+    pub(crate) users: Vec<String>,
     pub(crate) recorded: Arc<Layout>,
     pub(crate) planned: Arc<Layout>,
 }

@@ -5,8 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
+use linemate_dwarf::{DwarfError, ProgramFiles, ProgramTypes};
 use linemate_source::tree::SourceTree;
-use linemate_source::{Sought, proof};
+use linemate_source::{Dialect, Sought, proof};
 use linemate_types::btf::BtfError;
 use linemate_types::kernel_image::ImageError;
 use linemate_types::{KernelImage, TypeModel};
@@ -66,6 +67,8 @@ pub enum CompileError {
     NoDebugInformation(#[source] ImageError),
     #[error("{}", object.display())]
     Types { object: PathBuf, source: BtfError },
+    #[error("the compiled program")]
+    Program(#[from] DwarfError),
     #[error(transparent)]
     Folder(#[from] FolderError),
 }
@@ -149,10 +152,8 @@ impl Toolchain {
     }
 
     fn command(&self, unit: &CompileUnit<'_>, place: &CompileFolder) -> Command {
-        let mut cc = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
-        cc.args(["-g", "-gdwarf-4", "-c", "-o"])
-            .arg(&place.object)
-            .arg(&place.unit);
+        let mut cc = compiler(unit.sought.dialect());
+        cc.arg("-o").arg(&place.object).arg(&place.unit);
         if matches!(unit.sought, Sought::Members(_)) {
             cc.arg("-fno-eliminate-unused-debug-types");
         }
@@ -164,6 +165,10 @@ impl Toolchain {
                     .env("LINEMATE_TREE", unit.tree)
                     .env("LINEMATE_UNIT", &place.unit)
                     .env("LINEMATE_OBJECT", &place.object);
+                if unit.sought.dialect() == Dialect::Rust {
+                    // What cargo builds for both trees would get in each other's way.
+                    shell.env("CARGO_TARGET_DIR", place.folder.path().join("target"));
+                }
                 return shell;
             }
             Toolchain::Kernel { folder, arch } => {
@@ -173,6 +178,7 @@ impl Toolchain {
                 );
                 cc.args(proof::kernel_flags(&tree, &folder, arch));
             }
+            Toolchain::System if unit.sought.dialect() == Dialect::Rust => {}
             Toolchain::System => {
                 cc.arg("-w").arg("-I").arg(unit.tree);
                 cc.arg("-I").arg(unit.tree.join("include"));
@@ -199,25 +205,32 @@ impl Compiler for Toolchain {
     }
 
     fn types(&self, unit: &CompileUnit<'_>) -> Result<TypeModel, CompileError> {
-        let place = CompileFolder::new()?;
-        let compile = |text: String| {
-            fs::write(&place.unit, text)
-                .map_err(cannot(|| format!("write {}", place.unit.display())))?;
+        let place = CompileFolder::new(unit)?;
+        let compile = |text: Option<String>| {
+            if let Some(text) = text {
+                fs::write(&place.unit, text)
+                    .map_err(cannot(|| format!("write {}", place.unit.display())))?;
+            }
             // Leftovers of a failed attempt must not be taken for this one's.
             let _ = fs::remove_file(&place.object);
             run(&mut self.command(unit, &place))
         };
         let file = unit.file.display().to_string();
-        match (compile(proof::unit(&file, unit.sought)), self) {
+        let dialect = unit.sought.dialect();
+        let named = (dialect != Dialect::Rust).then(|| proof::unit(&file, unit.sought));
+        match (compile(named), self, dialect) {
             // The error to show is what the header itself lacks.
-            (Err(alone), Toolchain::Kernel { .. }) => {
-                compile(proof::unit_after_basics(&file, unit.sought)).map_err(|_| alone)?;
+            (Err(alone), Toolchain::Kernel { .. }, _) => {
+                compile(Some(proof::unit_after_basics(&file, unit.sought))).map_err(|_| alone)?;
             }
-            (first, _) => first?,
+            // Nothing outside can name what is private, or local to a function.
+            (Err(_), _, Dialect::Cpp) => compile(Some(proof::include(&file)))?,
+            (first, ..) => first?,
         }
-        match place.object.is_file() {
-            true => read(&place),
-            false => Err(CompileError::NoObject),
+        match (place.object.is_file(), dialect) {
+            (true, Dialect::C) => read(&place),
+            (true, _) => read_program(&place),
+            (false, _) => Err(CompileError::NoObject),
         }
     }
 }
@@ -230,15 +243,47 @@ struct CompileFolder {
 }
 
 impl CompileFolder {
-    fn new() -> Result<CompileFolder, FolderError> {
+    fn new(unit: &CompileUnit<'_>) -> Result<CompileFolder, FolderError> {
         let folder = tempfile::tempdir();
         let folder = folder.map_err(cannot(|| "make a temporary folder".to_owned()))?;
         Ok(CompileFolder {
-            unit: folder.path().join("unit.c"),
+            unit: match unit.sought.dialect() {
+                Dialect::C => folder.path().join("unit.c"),
+                Dialect::Cpp => folder.path().join("unit.cpp"),
+                Dialect::Rust => crate_root(unit.tree, unit.file),
+            },
             object: folder.path().join("unit.o"),
             folder,
         })
     }
+}
+
+/// The system's compiler of a language.
+fn compiler(dialect: Dialect) -> Command {
+    let named = |variable: &str, program: &str| {
+        Command::new(std::env::var_os(variable).unwrap_or_else(|| program.into()))
+    };
+    let mut command = match dialect {
+        Dialect::C => named("CC", "cc"),
+        Dialect::Cpp => named("CXX", "c++"),
+        Dialect::Rust => named("RUSTC", "rustc"),
+    };
+    match dialect {
+        Dialect::Rust => command.args(["-g", "--edition", "2024", "-A", "warnings"]),
+        _ => command.args(["-g", "-gdwarf-4", "-c"]),
+    };
+    command
+}
+
+/// The file to give to rustc for a module: the next `main.rs` or `lib.rs` around it, else itself.
+fn crate_root(tree: &Path, file: &Path) -> PathBuf {
+    let folders = file
+        .ancestors()
+        .skip(1)
+        .take_while(|folder| folder.starts_with(tree));
+    let roots = folders.flat_map(|folder| ["main.rs", "lib.rs"].map(|name| folder.join(name)));
+    let mut roots = roots.filter(|root| root.is_file());
+    roots.next().unwrap_or_else(|| file.to_owned())
 }
 
 /// Runs a command; if it fails, its first line of output is the error.
@@ -249,6 +294,7 @@ fn run(command: &mut Command) -> Result<(), CompileError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let remedy = match program.as_str() {
                 "pahole" => "install Debian's package dwarves",
+                "rustc" => "install Rust, or set RUSTC to its compiler",
                 _ => "install a C compiler (Debian's package gcc), or set CC to one",
             };
             return Err(CompileError::MissingTool { program, remedy });
@@ -268,6 +314,15 @@ fn run(command: &mut Command) -> Result<(), CompileError> {
         status: output.status,
         complaint: complaint.unwrap_or("no output").trim().to_owned(),
     })
+}
+
+/// The types of a program, or of an object file of a language that BTF does not describe.
+fn read_program(place: &CompileFolder) -> Result<TypeModel, CompileError> {
+    let bytes =
+        fs::read(&place.object).map_err(cannot(|| format!("read {}", place.object.display())))?;
+    let program = linemate_dwarf::relocated(bytes)?;
+    let files = ProgramFiles::new(&program, None, None)?;
+    Ok(ProgramTypes::read(&files)?.into_model())
 }
 
 /// The types of an object file: its BTF, else what pahole makes of its DWARF.

@@ -3,13 +3,18 @@
 use linemate_layout::plan::subject_name;
 use linemate_layout::{EditFile, EditSubject, Layouts, Plan};
 use linemate_source::tree::FoundDefinition;
-use linemate_source::{Definition, Idiom, Sought, definition, message, rewrite};
+use linemate_source::{
+    Definition, Dialect, Idiom, Sought, definition, initialised, message, rewrite,
+};
 
 use crate::change::{Change, ChangedFiles, FileText};
 use crate::comments;
 use crate::error::{PatchError, rewriting};
 use crate::request::{EditedType, Request, subjects};
 use crate::settle;
+
+/// The most source files that are compiled in search of a type.
+const USERS_MAX: usize = 8;
 
 /// A patch that is not proven yet.
 pub struct Draft<'r> {
@@ -36,7 +41,11 @@ impl<'r> Draft<'r> {
         let (mut changes, mut files) = (Vec::new(), ChangedFiles::new());
         for subject in subjects(&edits) {
             if let Some(target) = request.target(&mut plan, &edits, subject)? {
-                changes.extend(change(&request, &mut plan, subject, target, &mut files)?);
+                let change = change(&request, &mut plan, subject, target, &mut files)?;
+                if let Some(change) = &change {
+                    initialised(&request, change, &files, note)?;
+                }
+                changes.extend(change);
             }
         }
         // A file that one edit changed and the next one changed back.
@@ -81,7 +90,8 @@ fn change(
         .unwrap_or(definition);
     let body = &text.new[definition.body.clone()];
     let bytes = request.line.bytes();
-    let idiom = Idiom::of(request.tree.is_kernel(), body, &text.new, bytes);
+    let dialect = definition.dialect;
+    let idiom = Idiom::of(request.tree.is_kernel(), dialect, body, &text.new, bytes);
     let intents = message::intents(request.evidence, &wanted);
     let new =
         rewrite(&text.new, &definition, &wanted, &idiom, &intents).map_err(rewriting(&path))?;
@@ -93,6 +103,7 @@ fn change(
         name: name(&sought, &definition, subject),
         recorded: Layouts::new(request.model, request.line).of(id)?,
         planned: plan.layouts.of(id)?,
+        users: request.tree.users(&sought, USERS_MAX)?,
         sought,
         id,
         wanted,
@@ -100,11 +111,42 @@ fn change(
     }))
 }
 
+/// Refuses an order of a C++ class's members that its initialisers contradict; notes what else
+/// depends on it.
+fn initialised(
+    request: &Request<'_>,
+    change: &Change,
+    files: &ChangedFiles,
+    note: &mut dyn FnMut(&str),
+) -> Result<(), PatchError> {
+    let Sought::Item(item) = &change.sought else {
+        return Ok(());
+    };
+    if item.dialect != Dialect::Cpp || !initialised::is_reordered(&change.wanted) {
+        return Ok(());
+    }
+    let old = &files[&change.path].old;
+    let found = definition::find(old, &change.sought);
+    let fits = |d: &&Definition| linemate_source::check(old, d, &change.wanted).is_ok();
+    let mut notes = Vec::new();
+    for definition in found.iter().filter(fits) {
+        let own = initialised::check_definition(old, definition, item, &change.wanted);
+        notes.extend(own.map_err(rewriting(&change.path))?);
+    }
+    for (path, text) in request.tree.texts(Dialect::Cpp, &item.name)? {
+        let outside = initialised::check_file(&text, item, &change.wanted);
+        notes.extend(outside.map_err(rewriting(&path))?);
+    }
+    notes.iter().for_each(|text| note(text));
+    Ok(())
+}
+
 /// The name of a type in the message.
 fn name(sought: &Sought, definition: &Definition, subject: &EditSubject) -> String {
     match sought {
         Sought::Tag(tag) => format!("struct {tag}"),
         Sought::Typedef(name) => name.clone(),
+        Sought::Item(item) => item.full_name.clone(),
         // The variable or member after the brace, past its attributes.
         Sought::Members(_) => definition
             .after

@@ -35,7 +35,7 @@ pub use folder::FolderError;
 pub use input::{read_edits, read_evidence};
 pub use linemate_source::tree::SourceTree;
 pub use mail::{Letter, date, subject};
-pub use program::{NotC, is_patched, not_c, program_source, takes};
+pub use program::{program_source, takes};
 pub use prove::{Proof, Proven};
 pub use request::Request;
 pub use together::{Fault, OtherConfig, Parted};

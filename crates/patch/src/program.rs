@@ -1,12 +1,9 @@
-//! Types of programs: those in C are rewritten like a kernel's, others are not.
+//! Types of programs: their language and place, and which edits can be a patch.
 
 use linemate_answers::ProgramSource;
 use linemate_layout::EditFile;
-use linemate_layout::plan::{resolve, subject_name};
 use linemate_source::wanted;
-use linemate_types::{Language, TypeId, TypeModel};
-
-use crate::request::subjects;
+use linemate_types::{TypeId, TypeModel};
 
 /// The language and place of a program's type; none for a kernel's.
 #[must_use]
@@ -19,37 +16,10 @@ pub fn program_source(model: &TypeModel, id: TypeId) -> Option<ProgramSource> {
     })
 }
 
-/// Whether `linemate patch` rewrites it.
+/// Whether a patch can make the edits: they concern only layouts.
 #[must_use]
-pub fn is_patched(source: &ProgramSource) -> bool {
-    source.language == Language::C.name()
-}
-
-/// A type in the edits that is not written in C.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotC {
-    /// Its name in the edits.
-    pub subject: String,
-    pub source: ProgramSource,
-}
-
-/// The first type of the edits that no patch is written for.
-#[must_use]
-pub fn not_c(model: &TypeModel, edits: &EditFile) -> Option<NotC> {
-    subjects(edits).into_iter().find_map(|subject| {
-        let ids = resolve(model, subject).unwrap_or_default();
-        let source = ids.first().and_then(|id| program_source(model, *id))?;
-        (!is_patched(&source)).then(|| NotC {
-            subject: subject_name(subject),
-            source,
-        })
-    })
-}
-
-/// Whether a patch can make the edits: they concern only layouts, and types of a kernel or in C.
-#[must_use]
-pub fn takes(model: &TypeModel, edits: &EditFile) -> bool {
-    wanted::check(edits).is_ok() && not_c(model, edits).is_none()
+pub fn takes(edits: &EditFile) -> bool {
+    wanted::check(edits).is_ok()
 }
 
 #[cfg(test)]
@@ -57,7 +27,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
     use linemate_layout::parse;
-    use linemate_types::{Composite, CompositeKind, Name, SourceLine, Type};
+    use linemate_types::{Composite, CompositeKind, Language, Name, SourceLine, Type};
 
     use super::*;
 
@@ -74,18 +44,13 @@ mod tests {
     }
 
     #[test]
-    fn types_of_kernels_and_of_c_are_patched() {
-        let edits = parse("type conn\nmove a first\n").unwrap();
+    fn a_type_of_a_program_has_a_place() {
         assert_eq!(program_source(&model(None), TypeId(1)), None);
-        assert_eq!(not_c(&model(None), &edits), None);
-        assert!(takes(&model(Some(Language::C)), &edits));
+        let cpp = program_source(&model(Some(Language::Cpp)), TypeId(1)).unwrap();
+        assert_eq!(cpp.language, "C++");
+        assert_eq!(cpp.declared.as_deref(), Some("server.x:7"));
+        assert!(takes(&parse("type conn\nmove a first\n").unwrap()));
         let removed = parse("type conn\nremove a\n").unwrap();
-        assert!(!takes(&model(None), &removed), "more than a layout");
-        for language in [Language::Cpp, Language::Rust] {
-            let refused = not_c(&model(Some(language)), &edits).unwrap();
-            assert!(!takes(&model(Some(language)), &edits));
-            assert_eq!(refused.subject, "conn");
-            assert_eq!(refused.source.declared.as_deref(), Some("server.x:7"));
-        }
+        assert!(!takes(&removed), "more than a layout");
     }
 }

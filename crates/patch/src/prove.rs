@@ -146,8 +146,33 @@ fn compiled<C: Compiler>(
         file: &tree.join(&change.path),
         sought: &change.sought,
     })?;
-    let id = proof::compiled_type(&model, &change.sought)?;
-    Ok((model, id))
+    match proof::compiled_type(&model, &change.sought) {
+        Ok(id) => Ok((model, id)),
+        Err(missing) => in_its_users(tree, change, compiler)?.ok_or(ProofError::Mismatch(missing)),
+    }
+}
+
+/// Likewise, with a file that uses a class of C++: g++ describes one with virtual functions only
+/// where it emits them.
+fn in_its_users<C: Compiler>(
+    tree: &Path,
+    change: &Change,
+    compiler: &C,
+) -> Result<Option<(TypeModel, TypeId)>, ProofError> {
+    for user in &change.users {
+        let unit = CompileUnit {
+            tree,
+            file: &tree.join(user),
+            sought: &change.sought,
+        };
+        let Ok(model) = compiler.types(&unit) else {
+            continue;
+        };
+        if let Ok(id) = proof::compiled_type(&model, &change.sought) {
+            return Ok(Some((model, id)));
+        }
+    }
+    Ok(None)
 }
 
 /// The unpatched tree, and the patched one: a folder of links to it, with the changed files in

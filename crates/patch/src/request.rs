@@ -7,7 +7,7 @@ use linemate_answers::PatchEvidence;
 use linemate_layout::plan::{resolve, subject_name};
 use linemate_layout::{EditFile, EditSubject, Plan};
 use linemate_source::tree::SourceTree;
-use linemate_source::{Sought, Wanted};
+use linemate_source::{Dialect, Item, Sought, Wanted};
 use linemate_types::{LineSize, TypeId, TypeModel};
 
 use crate::error::PatchError;
@@ -63,9 +63,14 @@ pub(crate) struct EditedType {
 }
 
 fn sought(model: &TypeModel, id: TypeId, subject: &EditSubject) -> Sought {
-    let name = model.composite(id).map_or("", |c| &*c.name);
-    let tag = tag(name).to_owned();
+    let composite = model.composite(id);
+    let tag = tag(composite.map_or("", |c| &*c.name)).to_owned();
+    let dialect = Dialect::of(composite.and_then(|c| c.language));
     match subject {
+        _ if !tag.is_empty() && dialect != Dialect::C => {
+            let declared = composite.and_then(|c| c.declared.clone());
+            Sought::Item(Item::new(dialect, &tag, declared))
+        }
         _ if !tag.is_empty() => Sought::Tag(tag),
         EditSubject::Named(name) => Sought::Typedef(name.clone()),
         EditSubject::With(members) => Sought::Members(members.clone()),

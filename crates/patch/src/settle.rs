@@ -3,7 +3,7 @@
 
 use linemate_layout::plan::subject_name;
 use linemate_layout::{Edit, EditFile, EditSubject, LineStart, Position, Section, Statement};
-use linemate_source::{Carriers, carriers};
+use linemate_source::{Carriers, Dialect, carriers};
 use linemate_types::TypeId;
 
 use crate::change::lines;
@@ -23,7 +23,9 @@ pub(crate) fn settle(
             continue;
         };
         let starts = plan.layouts.line_starts(target.id)?;
-        if target.wanted.groups.is_empty() && starts.is_empty() {
+        // Rust aligns the type, whatever its fields.
+        let is_rust = target.sought.dialect() == Dialect::Rust;
+        if is_rust || (target.wanted.groups.is_empty() && starts.is_empty()) {
             continue;
         }
         let found = request

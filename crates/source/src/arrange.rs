@@ -142,6 +142,7 @@ impl Flattener<'_> {
             conditions,
             number,
             apart: false,
+            access: String::new(),
         }));
         Ok(())
     }

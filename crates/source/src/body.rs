@@ -8,6 +8,7 @@ mod reader;
 
 use crate::condition::Condition;
 use crate::declaration::Declaration;
+use crate::dialect::Dialect;
 use reader::Reader;
 
 /// How deep conditions and braces may nest.
@@ -99,7 +100,18 @@ pub enum BodyReason {
 /// # Errors
 /// If conditions or declarations do not end.
 pub fn read(text: &str, depth: usize) -> Result<Body, BodyError> {
-    let nodes = Reader::new(text, depth).all()?;
+    let masked = Dialect::C.masked(text);
+    let nodes = Reader::new(text, &masked, Dialect::C, depth).all()?;
+    Ok(Body { nodes })
+}
+
+/// Likewise, of a definition in that language.
+///
+/// # Errors
+/// If conditions or declarations do not end.
+pub fn read_as(dialect: Dialect, text: &str) -> Result<Body, BodyError> {
+    let masked = dialect.masked(text);
+    let nodes = Reader::new(text, &masked, dialect, 0).all()?;
     Ok(Body { nodes })
 }
 

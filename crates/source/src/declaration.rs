@@ -12,6 +12,7 @@ mod words;
 use std::ops::Range;
 
 use crate::body::{self, Body, BodyError};
+use crate::dialect::{Dialect, rust};
 use crate::lex::{Token, TokenKind, lex};
 use declarator::declarators;
 use deep::{Deep, close, deepen};
@@ -41,6 +42,7 @@ pub struct Declaration {
     /// Whether the specifiers define a type in braces, or what is between commas is not understood:
     /// then it cannot be split.
     pub defines_type: bool,
+    pub dialect: Dialect,
 }
 
 /// What requests a start on a line of the machine.
@@ -52,6 +54,33 @@ pub const LINE_ALIGNMENTS: [&str; 4] = [
 ];
 
 impl Declaration {
+    /// Reads the text of a member in a language.
+    ///
+    /// # Errors
+    /// If braces in it contain something other than a list of members.
+    pub(crate) fn of(dialect: Dialect, text: &str, depth: usize) -> Result<Declaration, BodyError> {
+        match dialect {
+            Dialect::C => Declaration::read(text, depth),
+            Dialect::Cpp => {
+                let masked = dialect.masked(text).text;
+                let mut declaration = Declaration::read(&masked, depth)?;
+                with_initialisers(&mut declaration, text, &masked);
+                declaration.dialect = dialect;
+                Ok(declaration)
+            }
+            Dialect::Rust => Ok(Declaration {
+                shape: DeclarationShape::Plain(vec![Declarator {
+                    name: rust::field_name(text),
+                    range: 0..text.len(),
+                    bits: false,
+                }]),
+                specifier: 0,
+                defines_type: true,
+                dialect,
+            }),
+        }
+    }
+
     /// Reads the text of a declaration, from its first word to its `;`.
     ///
     /// # Errors
@@ -96,6 +125,7 @@ impl Declaration {
                     shape,
                     specifier,
                     defines_type: true,
+                    dialect: Dialect::C,
                 });
             }
         }
@@ -103,6 +133,7 @@ impl Declaration {
             shape: DeclarationShape::Plain(declarators.found),
             specifier,
             defines_type: open.is_some() || declarators.unread,
+            dialect: Dialect::C,
         })
     }
 
@@ -111,6 +142,7 @@ impl Declaration {
             shape,
             specifier: 0,
             defines_type: false,
+            dialect: Dialect::C,
         }
     }
 
@@ -145,6 +177,20 @@ impl Declaration {
             }
             _ => false,
         }
+    }
+}
+
+/// Extends declarators to their initialisers, which the reader of C has not seen.
+fn with_initialisers(declaration: &mut Declaration, text: &str, masked: &str) {
+    let DeclarationShape::Plain(declarators) = &mut declaration.shape else {
+        return;
+    };
+    for declarator in declarators {
+        let from = declarator.range.end;
+        let rest = masked.get(from..).unwrap_or("");
+        let blank = rest.len() - rest.trim_start_matches(' ').len();
+        let initialiser = text.get(from..from + blank);
+        declarator.range.end = from + initialiser.map_or(0, |text| text.trim_end().len());
     }
 }
 
@@ -378,6 +424,17 @@ mod tests {
             (specifier.as_str(), pieces.join("|")),
             ("unsigned", "a:1|:0|b:2".to_owned())
         );
+    }
+
+    #[test]
+    fn declarators_have_their_initialisers() {
+        let text = "std::atomic<int> a{ 0 }, b = 1, c;";
+        let read = Declaration::of(Dialect::Cpp, text, 0).unwrap();
+        let DeclarationShape::Plain(declarators) = read.shape else {
+            panic!("{read:?}")
+        };
+        let texts: Vec<&str> = declarators.iter().map(|d| &text[d.range.clone()]).collect();
+        assert_eq!(texts, ["a{ 0 }", "b = 1", "c"]);
     }
 
     #[test]

@@ -2,6 +2,9 @@
 
 use std::ops::Range;
 
+use linemate_types::SourceLine;
+
+use crate::dialect::{Dialect, Place};
 use crate::lex::{Token, TokenKind, lex};
 
 /// The definition to search for.
@@ -13,6 +16,60 @@ pub enum Sought {
     Typedef(String),
     /// A struct without a tag whose text has all these words.
     Members(Vec<String>),
+    /// A class of C++ or a struct of Rust.
+    Item(Item),
+}
+
+/// A type of a program in a language with namespaces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    pub dialect: Dialect,
+    /// As the debug information has it: `ns::Ring<int, 8>`.
+    pub full_name: String,
+    /// As its definition has it: `Ring`.
+    pub name: String,
+    /// Where it is declared, if the debug information says so.
+    pub declared: Option<SourceLine>,
+}
+
+impl Item {
+    #[must_use]
+    pub fn new(dialect: Dialect, full_name: &str, declared: Option<SourceLine>) -> Item {
+        let (mut depth, mut plain) = (0_usize, String::new());
+        for c in full_name.chars() {
+            match c {
+                '<' => depth += 1,
+                '>' => depth = depth.saturating_sub(1),
+                c if depth == 0 => plain.push(c),
+                _ => {}
+            }
+        }
+        let name = plain.rsplit("::").next().unwrap_or("").to_owned();
+        Item {
+            dialect,
+            full_name: full_name.to_owned(),
+            name,
+            declared,
+        }
+    }
+
+    fn at(&self, text: &str, place: Place) -> Definition {
+        Definition {
+            tag: Some(self.name.clone()),
+            body: place.body,
+            after: Vec::new(),
+            is_typedef: false,
+            line: line_of(text, place.keyword),
+            dialect: self.dialect,
+        }
+    }
+
+    /// Whether the debug information says that it is declared at that place.
+    pub(crate) fn is_declared_at(&self, path: &str, line: u32) -> bool {
+        let file = |path: &str| path.rsplit('/').next().map(str::to_owned);
+        let declared = self.declared.as_ref();
+        declared.is_some_and(|at| at.line == line && file(&at.file) == file(path))
+    }
 }
 
 impl Sought {
@@ -21,6 +78,14 @@ impl Sought {
         match self {
             Sought::Tag(name) | Sought::Typedef(name) => name,
             Sought::Members(names) => names.first().map_or("", String::as_str),
+            Sought::Item(item) => &item.name,
+        }
+    }
+
+    pub fn dialect(&self) -> Dialect {
+        match self {
+            Sought::Item(item) => item.dialect,
+            _ => Dialect::C,
         }
     }
 }
@@ -37,6 +102,7 @@ pub struct Definition {
     pub is_typedef: bool,
     /// The line of `struct`, counted from 1.
     pub line: u32,
+    pub dialect: Dialect,
 }
 
 /// The line of byte `at`, counted from 1.
@@ -47,6 +113,10 @@ pub fn line_of(text: &str, at: usize) -> u32 {
 
 /// All matching definitions in `text`, in order.
 pub fn find(text: &str, sought: &Sought) -> Vec<Definition> {
+    if let Sought::Item(item) = sought {
+        let places = item.dialect.find(text, &item.name).into_iter();
+        return places.map(|place| item.at(text, place)).collect();
+    }
     let tokens: Vec<Token<'_>> = lex(text)
         .into_iter()
         .filter(Token::is_significant)
@@ -67,6 +137,7 @@ fn matches(text: &str, definition: &Definition, sought: &Sought) -> bool {
             let has = |name: &String| words.iter().any(|t| t.is_word() && t.text == name);
             definition.tag.is_none() && names.iter().all(has)
         }
+        Sought::Item(_) => false,
     }
 }
 
@@ -108,6 +179,7 @@ fn definition(text: &str, tokens: &[Token<'_>], at: usize) -> Option<Definition>
         after,
         is_typedef,
         line: line_of(text, tokens[at].start),
+        dialect: Dialect::C,
     })
 }
 

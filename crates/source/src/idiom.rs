@@ -2,6 +2,7 @@
 
 use crate::body::DeclaredMember;
 use crate::declaration::{DeclarationShape, alignments, starts_line};
+use crate::dialect::Dialect;
 use crate::wanted::Align;
 
 /// The longest line that passes the kernel's coding style checks.
@@ -19,8 +20,8 @@ pub enum Idiom {
     Alignas {
         /// `alignas` or `_Alignas`.
         keyword: String,
-        /// Bytes of a line.
-        line: u64,
+        /// The bytes of a line, as the file writes them.
+        line: String,
     },
     /// GNU C: `__attribute__((aligned(64)))` after.
     Attribute {
@@ -31,7 +32,7 @@ pub enum Idiom {
 
 impl Idiom {
     /// The idiom of a definition: `body` is its text, `file` that of its file.
-    pub fn of(is_kernel: bool, body: &str, file: &str, line: u64) -> Idiom {
+    pub fn of(is_kernel: bool, dialect: Dialect, body: &str, file: &str, line: u64) -> Idiom {
         let used = |text: &str, word: &str| {
             crate::lex::lex(text)
                 .iter()
@@ -48,13 +49,22 @@ impl Idiom {
             .to_owned();
             return Idiom::Kernel { line };
         }
+        if dialect == Dialect::Cpp {
+            let constant = "hardware_destructive_interference_size";
+            let line = match used(file, constant) {
+                true => format!("std::{constant}"),
+                false => line.to_string(),
+            };
+            let keyword = "alignas".to_owned();
+            return Idiom::Alignas { keyword, line };
+        }
         match ["alignas", "_Alignas"]
             .into_iter()
             .find(|word| used(file, word))
         {
             Some(keyword) => Idiom::Alignas {
                 keyword: keyword.to_owned(),
-                line,
+                line: line.to_string(),
             },
             None => Idiom::Attribute { line },
         }
@@ -86,9 +96,7 @@ impl Idiom {
             text.replace_range(range.start..end, "");
         }
         let specifier = match self {
-            Idiom::Alignas { keyword, line } => {
-                Some(format!("{keyword}({}) ", bytes(align, *line)))
-            }
+            Idiom::Alignas { keyword, line } => Some(format!("{keyword}({}) ", bytes(align, line))),
             _ if in_braces => Some(self.before(align)),
             _ => None,
         };
@@ -109,9 +117,8 @@ impl Idiom {
     fn before(&self, align: Align) -> String {
         match (self, align) {
             (Idiom::Kernel { .. }, Align::Line) => "_Alignas(SMP_CACHE_BYTES) ".to_owned(),
-            (Idiom::Alignas { line, .. } | Idiom::Attribute { line }, Align::Line) => {
-                format!("_Alignas({line}) ")
-            }
+            (Idiom::Alignas { line, .. }, Align::Line) => format!("_Alignas({line}) "),
+            (Idiom::Attribute { line }, Align::Line) => format!("_Alignas({line}) "),
             (_, Align::Bytes(bytes) | Align::Own(bytes)) => format!("_Alignas({bytes}) "),
         }
     }
@@ -122,8 +129,14 @@ impl Idiom {
             (Idiom::Kernel { .. }, Align::Bytes(bytes) | Align::Own(bytes)) => {
                 format!("__aligned({bytes})")
             }
-            (Idiom::Alignas { line, .. } | Idiom::Attribute { line }, align) => {
-                format!("__attribute__((aligned({})))", bytes(align, *line))
+            (Idiom::Alignas { line, .. }, align) => {
+                format!("__attribute__((aligned({})))", bytes(align, line))
+            }
+            (Idiom::Attribute { line }, align) => {
+                format!(
+                    "__attribute__((aligned({})))",
+                    bytes(align, &line.to_string())
+                )
             }
         }
     }
@@ -170,10 +183,10 @@ fn columns(from: usize, text: &str) -> usize {
     })
 }
 
-fn bytes(align: Align, line: u64) -> u64 {
+fn bytes(align: Align, line: &str) -> String {
     match align {
-        Align::Line => line,
-        Align::Bytes(bytes) | Align::Own(bytes) => bytes,
+        Align::Line => line.to_owned(),
+        Align::Bytes(bytes) | Align::Own(bytes) => bytes.to_string(),
     }
 }
 
@@ -193,7 +206,7 @@ mod tests {
 
     #[test]
     fn each_tree_its_way() {
-        let kernel = Idiom::of(true, "", "", 64);
+        let kernel = Idiom::of(true, Dialect::C, "", "", 64);
         assert_eq!(
             apply(&kernel, "int a, b ;", Align::Line),
             "int a, b ____cacheline_aligned ;"
@@ -219,12 +232,18 @@ mod tests {
             ),
             "_Alignas(SMP_CACHE_BYTES) union { int a ____cacheline_aligned; };"
         );
-        let smp = Idiom::of(true, "int x ____cacheline_aligned_in_smp;", "", 64);
+        let smp = Idiom::of(
+            true,
+            Dialect::C,
+            "int x ____cacheline_aligned_in_smp;",
+            "",
+            64,
+        );
         assert_eq!(
             apply(&smp, "int a;", Align::Line),
             "int a ____cacheline_aligned_in_smp;"
         );
-        let c11 = Idiom::of(false, "", "alignas(8) int x;", 64);
+        let c11 = Idiom::of(false, Dialect::C, "", "alignas(8) int x;", 64);
         assert_eq!(apply(&c11, "int a;", Align::Line), "alignas(64) int a;");
         assert_eq!(
             apply(&c11, "alignas(8) int a;", Align::Bytes(128)),
@@ -234,7 +253,7 @@ mod tests {
             apply(&c11, "struct { int a; };", Align::Line),
             "alignas(64) struct { int a; };"
         );
-        let gnu = Idiom::of(false, "", "/* alignas */ int x;", 128);
+        let gnu = Idiom::of(false, Dialect::C, "", "/* alignas */ int x;", 128);
         assert_eq!(
             apply(&gnu, "int a[2];", Align::Line),
             "int a[2] __attribute__((aligned(128)));"
@@ -252,7 +271,7 @@ mod tests {
 
     #[test]
     fn comments_after_keep_their_column() {
-        let kernel = Idiom::of(true, "", "", 64);
+        let kernel = Idiom::of(true, Dialect::C, "", "", 64);
         let print = |text: &str| {
             let mut body = read(text, 0).unwrap();
             let BodyNode::Member(member) = &mut body.nodes[0] else {

@@ -130,6 +130,8 @@ fn number(rest: &str) -> usize {
         let exponent = matches!(bytes[at - 1], b'e' | b'E' | b'p' | b'P');
         match byte {
             b'+' | b'-' if exponent => at += 1,
+            // C23 and C++14 separate digits: C23 6.4.8.
+            b'\'' if bytes.get(at + 1).is_some_and(u8::is_ascii_alphanumeric) => at += 1,
             b'.' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => at += 1,
             _ => break,
         }

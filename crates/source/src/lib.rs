@@ -1,10 +1,12 @@
-//! C struct definitions in real source trees: members move, everything else stays, and a patch says
-//! so.
+//! Struct definitions of C, C++ and Rust in real source trees: members move, everything else stays,
+//! and a patch says so.
 //!
 //! * [`wanted`] turns a checked plan of edits into requirements on members: order, alignments,
 //!   groups;
 //! * [`definition`] finds definitions in a file, [`body`] reads their contents without losing a
 //!   byte;
+//! * [`Dialect`] makes bodies of C++ and Rust readable as C, and [`initialised`] reports what depends
+//!   on the order of a C++ class's members;
 //! * [`tree`] finds the definition of a recorded type in a tree;
 //! * [`proof`] says what to compile, and compares the result with the wanted layout;
 //! * [`diff`], [`message`], [`excerpt`] and [`mail`] make the patch;
@@ -17,15 +19,18 @@
 //!
 //! Nothing here prints, runs a program or writes a file; [`tree`] reads files.
 
+mod access;
 mod arrange;
 pub mod body;
 pub mod condition;
 pub mod conserve;
 pub mod declaration;
 pub mod definition;
+mod dialect;
 pub mod diff;
 pub mod excerpt;
 mod idiom;
+pub mod initialised;
 pub mod lex;
 pub mod mail;
 mod matching;
@@ -34,12 +39,14 @@ pub mod proof;
 pub mod remarks;
 mod rewrite;
 mod row;
+mod rust_struct;
 pub mod summary;
 pub mod tree;
 mod uses;
 pub mod wanted;
 
-pub use definition::{Definition, Sought};
+pub use definition::{Definition, Item, Sought};
+pub use dialect::Dialect;
 pub use idiom::Idiom;
 pub use matching::{MAX_LEAVES, Refusal};
 pub use rewrite::{Carriers, RewriteError, RewriteReason, carriers, check, rewrite};

@@ -7,7 +7,8 @@ use std::collections::HashMap;
 
 use crate::body::{Body, BodyNode, ConditionalBlock, DeclaredMember};
 use crate::condition::Condition;
-use crate::declaration::DeclarationShape;
+use crate::declaration::{Declaration, DeclarationShape};
+use crate::dialect::Dialect;
 use crate::wanted::{Align, Wanted};
 
 /// The maximum number of members of a definition: the largest in Linux has a few hundred.
@@ -44,14 +45,14 @@ pub(crate) enum OpenNode {
 pub enum Refusal {
     /// A recorded member is missing.
     #[error(
-        "the recorded kernel's member `{0}` is not in this definition: the tree is not that kernel's, or a macro hides it"
+        "the recorded member `{0}` is not in this definition: the tree is of another version, or a macro hides it"
     )]
     Missing(String),
     /// A member that the recorded kernel lacks, under no condition.
-    #[error("`{0}` is not a member in the recorded kernel: the tree is not that kernel's")]
+    #[error("`{0}` is not a recorded member: the tree is of another version")]
     Unrecorded(String),
     #[error(
-        "`{later}` is after `{earlier}` here, but before it in the recorded kernel: the tree is not that kernel's"
+        "`{later}` is after `{earlier}` here, but before it in the recording: the tree is of another version"
     )]
     OtherOrder {
         /// The one that precedes the other here.
@@ -86,6 +87,22 @@ pub enum Refusal {
         "`{0}` would have to go between alternatives of one #if/#elif chain, which cannot be split"
     )]
     Tears(String),
+    /// C++ initialises members in the order of their declarations.
+    #[error("`{member}` is initialised from `{from}`, which the edit's order initialises after it")]
+    Initialised { member: String, from: String },
+    /// The source does not order the fields.
+    #[error(
+        "rustc orders the fields of `{0}` itself: give it #[repr(C)], then record and advise again"
+    )]
+    Unordered(String),
+    /// Rust aligns types, not fields.
+    #[error(
+        "Rust aligns types, not fields: give `{0}` a type that is aligned to a line (crossbeam's CachePadded, or a struct with #[repr(align(64))])"
+    )]
+    OwnLine(String),
+    /// Another part of a class.
+    #[error("`{0}` would come under another access specifier: move it there by hand first")]
+    Access(String),
     /// Across a barrier.
     #[error("`{0}` would cross this line, which bounds the members that are laid out at random")]
     Barrier(String),
@@ -111,7 +128,7 @@ pub(crate) fn refuse<T>(line: u32, reason: Refusal) -> Result<T, Refused> {
 pub(crate) fn matched(body: &Body, wanted: &Wanted) -> Result<Vec<OpenNode>, Refused> {
     let mut by_name = HashMap::new();
     for (index, member) in wanted.members.iter().enumerate() {
-        for name in &member.names {
+        for name in member.names.iter().filter(|_| !member.is_inherited) {
             by_name.insert(name.as_str(), index);
         }
     }
@@ -204,7 +221,8 @@ impl Matcher<'_> {
         let members = self.members(member);
         let line = member.line;
         if let DeclarationShape::Plain(_) = member.declaration.shape {
-            if !conditional {
+            // Rust removes fields by attributes, which its own check reads.
+            if !conditional && member.declaration.dialect != Dialect::Rust {
                 let names = member.declaration.names();
                 if let Some(name) = names
                     .iter()
@@ -322,8 +340,14 @@ impl Matcher<'_> {
                 return refuse(*line, Refusal::Twice { name, other });
             }
         }
-        if let Some(missing) =
-            (0..self.wanted.members.len()).find(|m| found.iter().all(|(f, _)| f != m))
+        let members = &self.wanted.members;
+        if let Some(base) = members.iter().find(|m| m.is_inherited && m.align.is_some()) {
+            return refuse(0, Refusal::NoPlace(base.first_name()));
+        }
+        let declared = (0..members.len()).filter(|m| !members[*m].is_inherited);
+        if let Some(missing) = declared
+            .into_iter()
+            .find(|m| found.iter().all(|(f, _)| f != m))
         {
             return refuse(0, Refusal::Missing(self.name(missing)));
         }
@@ -408,7 +432,7 @@ fn split(
     let mut members = Vec::new();
     for (i, (from, to)) in pieces.into_iter().enumerate() {
         let piece = crate::declaration::joined(&text[..first], &text[from..to]);
-        let Ok(declaration) = crate::declaration::Declaration::read(&piece, 0) else {
+        let Ok(declaration) = Declaration::of(member.declaration.dialect, &piece, 0) else {
             continue;
         };
         let (lead, trail) = match i {

@@ -3,9 +3,10 @@
 //! Builds texts and compares types; the caller compiles.
 
 use linemate_layout::Layout;
-use linemate_types::{BitOffset, ByteSize, Composite, Member, Type, TypeId, TypeModel};
+use linemate_types::{BitOffset, ByteSize, Member, Type, TypeId, TypeModel};
 
-use crate::definition::Sought;
+use crate::definition::{Item, Sought};
+use crate::dialect::Dialect;
 use crate::wanted::inner_names;
 
 /// The name of the variable that keeps the type in the object file.
@@ -44,8 +45,18 @@ pub fn unit(path: &str, sought: &Sought) -> String {
         Sought::Typedef(name) => format!("{name} *{VARIABLE};\n"),
         // Nothing can name it: an option makes the compiler describe unused types.
         Sought::Members(_) => String::new(),
+        // Its size makes the compiler build it, its pointer has it in the debug information.
+        Sought::Item(item) => format!(
+            "static const unsigned long {VARIABLE}_size = sizeof({0});\n{0} *{VARIABLE};\n",
+            item.full_name
+        ),
     };
-    format!("#include \"{path}\"\n{variable}")
+    include(path) + &variable
+}
+
+/// A unit that has the types that the file itself uses.
+pub fn include(path: &str) -> String {
+    format!("#include \"{path}\"\n")
 }
 
 /// The compiler's flags for a unit of a Linux tree, as its own Makefiles set them if they matter
@@ -149,6 +160,7 @@ pub fn compiled_type(model: &TypeModel, sought: &Sought) -> Result<TypeId, Misma
     let id = match sought {
         Sought::Tag(tag) => model.struct_named(tag),
         Sought::Typedef(name) => model.typedef_named(name).map(|id| model.strip(id)),
+        Sought::Item(item) => item_named(model, item),
         Sought::Members(names) => model
             .iter()
             .find(|(_, t)| match t {
@@ -165,6 +177,21 @@ pub fn compiled_type(model: &TypeModel, sought: &Sought) -> Result<TypeId, Misma
     let what = || format!("type with `{}`", sought.needle());
     id.filter(|id| model.composite(*id).is_some())
         .ok_or_else(|| Mismatch::NoType(what()))
+}
+
+/// A class or struct by its full name; of Rust without the crate's, which a compiler that is called
+/// by hand makes of the file's.
+fn item_named(model: &TypeModel, item: &Item) -> Option<TypeId> {
+    let inside = |name: &str| name.split_once("::").map(|(_, rest)| rest.to_owned());
+    let in_crate = || {
+        let wanted = inside(&item.full_name).filter(|_| item.dialect == Dialect::Rust)?;
+        let mut named = model.iter().filter(|(_, t)| match t {
+            Type::Composite(c) => inside(&c.name).as_ref() == Some(&wanted),
+            _ => false,
+        });
+        named.next().map(|(id, _)| id)
+    };
+    model.struct_named(&item.full_name).or_else(in_crate)
 }
 
 /// Where a member of a compiled type is, in bytes.
@@ -212,13 +239,18 @@ pub fn compare(
     else {
         return Err(Mismatch::NoType(wanted.id.to_string()));
     };
-    for index in 0..order.len().max(compiled.members.len()) {
-        let there = compiled.members.get(index);
+    // A base class is described before the pointer to the virtual table that precedes it.
+    let mut places: Vec<&Member> = compiled.members.iter().collect();
+    places.sort_by_key(|member| member.offset);
+    let mut order = order.to_vec();
+    order.sort_by_key(|member| wanted.offsets.get(*member).copied().flatten());
+    for index in 0..order.len().max(places.len()) {
+        let there = places.get(index).copied();
         let asked = order.get(index).and_then(|m| original.members.get(*m));
         let (Some(there), Some(asked)) = (there, asked) else {
             return Err(Mismatch::Member {
                 index,
-                compiled: name(model, compiled, index),
+                compiled: there.map_or_else(String::new, |member| name(model, member)),
                 wanted: asked.map_or("", |m| &*m.name).to_owned(),
             });
         };
@@ -256,10 +288,7 @@ struct OneMember<'m> {
 
 impl OneMember<'_> {
     fn name(&self) -> String {
-        match self.member.name.is_empty() {
-            true => inner_names(self.model, self.member.type_id).join(", "),
-            false => self.member.name.to_string(),
-        }
+        name(self.model, self.member)
     }
 
     fn bytes(&self) -> Option<u64> {
@@ -311,14 +340,11 @@ fn width(bits: Option<u32>, bytes: Option<u64>) -> String {
     }
 }
 
-fn name(model: &TypeModel, composite: &Composite, index: usize) -> String {
-    composite
-        .members
-        .get(index)
-        .map_or_else(String::new, |m| match m.name.is_empty() {
-            true => inner_names(model, m.type_id).join(", "),
-            false => m.name.to_string(),
-        })
+fn name(model: &TypeModel, member: &Member) -> String {
+    match member.name.is_empty() {
+        true => inner_names(model, member.type_id).join(", "),
+        false => member.name.to_string(),
+    }
 }
 
 fn byte(place: Option<BitOffset>) -> String {

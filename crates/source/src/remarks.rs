@@ -290,6 +290,7 @@ mod tests {
             align: None,
             group: None,
             unit: 0,
+            is_inherited: false,
         };
         let wanted = Wanted {
             members: ["a", "b", "c", "d", "e"].map(member).to_vec(),

@@ -3,15 +3,18 @@
 
 use std::collections::BTreeSet;
 
+use crate::access::access;
 use crate::arrange::arrange;
 use crate::body::{self, BodyError, BodyNode, DeclaredMember};
 use crate::conserve::{Inventory, lost_token};
 use crate::declaration::{DeclarationShape, alignments};
 use crate::definition::Definition;
+use crate::dialect::Dialect;
 use crate::idiom::Idiom;
 use crate::lex::{TokenKind, lex};
 use crate::matching::{OpenNode, Refusal, Refused, matched};
 use crate::row::{PieceRow, TextPiece};
+use crate::rust_struct;
 use crate::wanted::Wanted;
 
 /// Why a definition cannot be rewritten, with the line in its file.
@@ -39,6 +42,9 @@ pub enum RewriteReason {
 /// # Errors
 /// The first disagreement.
 pub fn check(file: &str, definition: &Definition, wanted: &Wanted) -> Result<(), RewriteError> {
+    if definition.dialect == Dialect::Rust {
+        return rust_struct::check(file, definition, wanted);
+    }
     let parts = Parts::new(file, definition)?;
     matched(&parts.body, wanted).map_err(|e| parts.at(e))?;
     Ok(())
@@ -50,6 +56,20 @@ pub fn check(file: &str, definition: &Definition, wanted: &Wanted) -> Result<(),
 /// # Errors
 /// If the definition does not match the recorded kernel, or the change cannot be made safely.
 pub fn rewrite(
+    file: &str,
+    definition: &Definition,
+    wanted: &Wanted,
+    idiom: &Idiom,
+    intents: &[String],
+) -> Result<String, RewriteError> {
+    if definition.dialect == Dialect::Rust {
+        return rust_struct::rewrite(file, definition, wanted);
+    }
+    rewrite_body(file, definition, wanted, idiom, intents)
+}
+
+/// [`rewrite()`] for what is written in the body alone.
+pub(crate) fn rewrite_body(
     file: &str,
     definition: &Definition,
     wanted: &Wanted,
@@ -77,10 +97,19 @@ pub fn rewrite(
         new.truncate(new.trim_end().len());
         new.push('\n');
     }
-    let after = body::read(&new, 0).map_err(|e| parts.at_body(&e))?;
+    let after = body::read_as(definition.dialect, &new).map_err(|e| parts.at_body(&e))?;
+    let (mine, theirs) = (access(&parts.body), access(&after));
+    if let Some((moved, _)) = mine.iter().find(|one| !theirs.contains(one)) {
+        return Err(parts.at(Refused {
+            line: 0,
+            reason: Refusal::Access(moved.clone()),
+        }));
+    }
     let lost = Inventory::of(&parts.body).difference(&Inventory::of(&after), &comments);
     let whole = format!("{}{new}", parts.head);
-    if let Some(lost) = lost.or_else(|| lost_token(old, &whole)) {
+    // C's tokens are not Rust's: a lifetime begins a character there.
+    let lost_token = || lost_token(old, &whole).filter(|_| definition.dialect != Dialect::Rust);
+    if let Some(lost) = lost.or_else(lost_token) {
         return Err(parts.at(Refused {
             line: 0,
             reason: Refusal::Lost(lost),
@@ -156,7 +185,7 @@ pub(crate) struct Parts<'f> {
     head: &'f str,
     pub(crate) body: body::Body,
     /// The line of the file that the body starts on, counted from 1.
-    line: u32,
+    pub(crate) line: u32,
 }
 
 impl<'f> Parts<'f> {
@@ -178,7 +207,7 @@ impl<'f> Parts<'f> {
             line: line + e.line,
             reason: e.reason.into(),
         };
-        let body = body::read(&text[head..], 0).map_err(error)?;
+        let body = body::read_as(definition.dialect, &text[head..]).map_err(error)?;
         Ok(Parts {
             head: &text[..head],
             body,

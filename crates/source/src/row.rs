@@ -8,6 +8,7 @@ mod merge;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::access::access_specifier;
 use crate::body::{self, BodyNode};
 use crate::condition::Condition;
 use crate::matching::{Leaf, Refusal, Refused, refuse};
@@ -49,6 +50,8 @@ pub(crate) struct PlacedLeaf {
     pub(crate) number: usize,
     /// Whether it was separated from what preceded it in the old text.
     pub(crate) apart: bool,
+    /// The access specifier before it in the old text; empty without one.
+    pub(crate) access: String,
 }
 
 #[derive(Clone, Debug)]
@@ -70,10 +73,16 @@ struct Gap {
 
 impl PieceRow {
     pub(crate) fn new(mut pieces: Vec<TextPiece>) -> PieceRow {
-        let mut apart = false;
+        let (mut apart, mut access) = (false, String::new());
         for piece in &mut pieces {
+            if let TextPiece::Loose(text) = piece {
+                access = access_specifier(text).unwrap_or(access);
+            }
             match piece {
-                TextPiece::Leaf(placed) => (placed.apart, apart) = (apart, false),
+                TextPiece::Leaf(placed) => {
+                    (placed.apart, apart) = (apart, false);
+                    placed.access.clone_from(&access);
+                }
                 TextPiece::Blank(_) => apart = true,
                 TextPiece::Open { .. } | TextPiece::Else { .. } | TextPiece::Close { .. } => {}
                 TextPiece::Loose(_) | TextPiece::Gone(_) => apart = false,
@@ -383,11 +392,12 @@ impl PieceRow {
         }
     }
 
-    /// The place between `from` and `to` where the fewest conditions have to be split, then opened;
-    /// of several the first.
+    /// The place between `from` and `to` under the leaf's access specifier where the fewest
+    /// conditions have to be split, then opened; of several the first.
     fn best_gap(&self, placed: &PlacedLeaf, from: usize, to: usize) -> Option<Gap> {
         let mut open: Vec<(Condition, bool)> = Vec::new();
-        let mut best: Option<((usize, usize), Gap)> = None;
+        let mut best: Option<((bool, usize, usize), Gap)> = None;
+        let mut access = String::new();
         for at in 0..=to {
             if at >= from {
                 let shared = open
@@ -400,6 +410,7 @@ impl PieceRow {
                 // one.
                 let chain = torn.iter().any(|(_, chained)| *chained);
                 let cost = (
+                    access != placed.access,
                     if chain { usize::MAX } else { torn.len() },
                     placed.conditions.len() - shared,
                 );
@@ -422,6 +433,9 @@ impl PieceRow {
                 }
                 Some(TextPiece::Close { .. }) => {
                     open.pop();
+                }
+                Some(TextPiece::Loose(text)) => {
+                    access = access_specifier(text).unwrap_or(access);
                 }
                 _ => {}
             }

@@ -124,6 +124,7 @@ mod tests {
             align,
             group,
             unit: 0,
+            is_inherited: false,
         }
     }
 

@@ -9,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::definition::{self, Definition, Sought};
+use crate::dialect::{Dialect, is_header};
 use crate::rewrite::{self, RewriteError};
 use crate::uses::{self, UsesByName};
 use crate::wanted::Wanted;
@@ -71,7 +72,7 @@ pub enum TreeError {
         what: String,
     },
     #[error(
-        "{what} is defined in several places that all fit the recorded kernel: {places}; name the file (--file)"
+        "{what} is defined in several places that all fit the recording: {places}; name the file (--file)"
     )]
     Several {
         /// The definition sought.
@@ -87,7 +88,7 @@ pub enum TreeError {
         error: RewriteError,
     },
     /// Several, none of which matches.
-    #[error("none of the definitions of {what} fits the recorded kernel: {places}")]
+    #[error("none of the definitions of {what} fits the recording: {places}")]
     NoneFits {
         /// The definition sought.
         what: String,
@@ -127,7 +128,7 @@ impl SourceTree {
                 let name = name.to_str().unwrap_or("");
                 if kind.is_dir() && tree.enters(&folder, name, arch) {
                     folders.push(path);
-                } else if kind.is_file() && (name.ends_with(".h") || name.ends_with(".c")) {
+                } else if kind.is_file() && tree.has(&path) {
                     tree.files.push(path);
                 }
             }
@@ -136,8 +137,14 @@ impl SourceTree {
         Ok(tree)
     }
 
+    fn has(&self, path: &Path) -> bool {
+        let others = || Dialect::Cpp.reads(path) || Dialect::Rust.reads(path);
+        Dialect::C.reads(path) || (!self.kernel && others())
+    }
+
     fn enters(&self, folder: &Path, name: &str, arch: &str) -> bool {
-        if name.starts_with('.') {
+        // What cargo builds is not source.
+        if name.starts_with('.') || folder.join(name).join("CACHEDIR.TAG").is_file() {
             return false;
         }
         let top = folder == self.root;
@@ -173,7 +180,7 @@ impl SourceTree {
         let (mut fitting, mut unfit) = (Vec::new(), Vec::new());
         // Headers first: a matching one in a header is not in a .c file too, or its units could not
         // be compiled.
-        for files in self.order(only) {
+        for files in self.order(sought, only) {
             for path in files {
                 for found in self.search_file(&path, sought)? {
                     match rewrite::check(&found.text, &found.definition, wanted) {
@@ -184,6 +191,12 @@ impl SourceTree {
             }
             if !fitting.is_empty() {
                 break;
+            }
+        }
+        if let (Sought::Item(item), true) = (sought, fitting.len() > 1) {
+            let declared = |f: &FoundDefinition| item.is_declared_at(&f.path, f.definition.line);
+            if fitting.iter().any(declared) {
+                fitting.retain(declared);
             }
         }
         let place = |found: &FoundDefinition| format!("{}:{}", found.path, found.definition.line);
@@ -216,6 +229,40 @@ impl SourceTree {
         }
     }
 
+    /// The texts of the files of a language that contain all these words, by path.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn texts(&self, dialect: Dialect, word: &str) -> Result<Vec<(String, String)>, TreeError> {
+        let mut found = Vec::new();
+        for path in self.files.iter().filter(|path| dialect.reads(path)) {
+            let text = self.text(path, [word])?;
+            found.extend(text.map(|text| (self.relative(path), text)));
+        }
+        Ok(found)
+    }
+
+    /// The first `most` source files of C++ that mention a class.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn users(&self, sought: &Sought, most: usize) -> Result<Vec<String>, TreeError> {
+        let mut found = Vec::new();
+        if sought.dialect() != Dialect::Cpp {
+            return Ok(found);
+        }
+        let sources = self
+            .files
+            .iter()
+            .filter(|path| Dialect::Cpp.reads(path) && !is_header(path));
+        for path in sources {
+            if found.len() < most && self.text(path, [sought.needle()])?.is_some() {
+                found.push(self.relative(path));
+            }
+        }
+        Ok(found)
+    }
+
     /// By member, the functions of the tree that use it, by its name alone.
     ///
     /// # Errors
@@ -231,18 +278,15 @@ impl SourceTree {
     }
 
     /// The files in the order of search.
-    fn order(&self, only: Option<&Path>) -> Vec<Vec<PathBuf>> {
+    fn order(&self, sought: &Sought, only: Option<&Path>) -> Vec<Vec<PathBuf>> {
         match only {
             Some(file) => vec![vec![self.root.join(file)]],
             None => {
-                let header = |path: &&PathBuf| path.extension().is_some_and(|e| e == "h");
-                let headers = self.files.iter().filter(header).cloned().collect();
-                let others = self
+                let read = self
                     .files
                     .iter()
-                    .filter(|path| !header(path))
-                    .cloned()
-                    .collect();
+                    .filter(|path| sought.dialect().reads(path));
+                let (headers, others) = read.cloned().partition(|path| is_header(path));
                 vec![headers, others]
             }
         }
@@ -327,6 +371,7 @@ fn describe(sought: &Sought) -> String {
     match sought {
         Sought::Tag(tag) => format!("struct {tag}"),
         Sought::Typedef(name) => format!("typedef {name}"),
+        Sought::Item(item) => item.full_name.clone(),
         Sought::Members(names) => format!("a struct without a tag with {}", names.join(", ")),
     }
 }

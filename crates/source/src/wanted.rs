@@ -4,7 +4,7 @@
 //! Made from a checked plan of edits; knows nothing about source text.
 
 use linemate_layout::{Edit, EditFile, EditSubject, Plan, Position, Slot, origin::Forced};
-use linemate_types::{Composite, LineSize, TypeId, TypeModel};
+use linemate_types::{Composite, LineSize, MemberRole, TypeId, TypeModel};
 
 /// An alignment that the definition has to request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +29,8 @@ pub struct Recorded {
     pub group: Option<usize>,
     /// Members with the same number, adjacent bit-fields, move as one.
     pub unit: usize,
+    /// Whether no declaration of the type's own makes it: a base class, a virtual table's pointer.
+    pub is_inherited: bool,
 }
 
 impl Recorded {
@@ -208,6 +210,7 @@ fn recorded(model: &TypeModel, composite: &Composite) -> Vec<Recorded> {
         align: None,
         group: None,
         unit: 0,
+        is_inherited: m.role != MemberRole::Field || m.name.starts_with("_vptr"),
     });
     members.collect()
 }
@@ -260,4 +263,26 @@ pub(crate) fn inner_names(model: &TypeModel, id: TypeId) -> Vec<String> {
         }
     }
     names
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Members of these names, in that order now.
+    pub(crate) fn wanted(names: &[&str], order: &[usize]) -> Wanted {
+        let member = |(unit, name): (usize, &&str)| Recorded {
+            names: vec![(*name).to_owned()],
+            align: None,
+            group: None,
+            unit,
+            is_inherited: false,
+        };
+        Wanted {
+            members: names.iter().enumerate().map(member).collect(),
+            order: order.to_vec(),
+            groups: Vec::new(),
+            line: LineSize::B64,
+        }
+    }
 }

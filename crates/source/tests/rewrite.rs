@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use linemate_source::definition::{self, Sought};
-use linemate_source::{Align, Group, Idiom, Recorded, Wanted, check, rewrite};
+use linemate_source::{Align, Dialect, Group, Idiom, Recorded, Wanted, check, rewrite};
 use linemate_types::LineSize;
 use proptest::prelude::*;
 
@@ -22,6 +22,7 @@ fn wanted(recorded: &str, order: &str) -> Wanted {
                 align: None,
                 group: None,
                 unit,
+                is_inherited: false,
             });
         }
     }
@@ -66,7 +67,12 @@ fn moved_with(text: &str, recorded: &str, order: &str, idiom: &Idiom) -> Result<
 }
 
 fn moved(text: &str, recorded: &str, order: &str) -> Result<String, String> {
-    moved_with(text, recorded, order, &Idiom::of(true, text, text, 64))
+    moved_with(
+        text,
+        recorded,
+        order,
+        &Idiom::of(true, Dialect::C, text, text, 64),
+    )
 }
 
 #[track_caller]
@@ -374,19 +380,19 @@ fn refusals_name_the_line() {
             "struct t {\n\tint a;\n};\n",
             "a b",
             "b a",
-            "2: the recorded kernel's member `b` is not in this definition: the tree is not that kernel's, or a macro hides it",
+            "2: the recorded member `b` is not in this definition: the tree is of another version, or a macro hides it",
         ),
         (
             "struct t {\n\tint a;\n\tint n;\n\tint b;\n};\n",
             "a b",
             "b a",
-            "3: `n` is not a member in the recorded kernel: the tree is not that kernel's",
+            "3: `n` is not a recorded member: the tree is of another version",
         ),
         (
             "struct t {\n\tint b;\n\tint a;\n};\n",
             "a b",
             "b a",
-            "3: `a` is after `b` here, but before it in the recorded kernel: the tree is not that kernel's",
+            "3: `a` is after `b` here, but before it in the recording: the tree is of another version",
         ),
         (
             "struct t {\n#ifdef X\n\tint a;\n#endif\n#ifndef X\n\tlong a;\n#endif\n\tint b;\n};\n",
@@ -439,7 +445,7 @@ fn intents_cannot_end_their_comment() {
         text,
         &found[0],
         &wanted,
-        &Idiom::of(false, "", "", 64),
+        &Idiom::of(false, Dialect::C, "", "", 64),
         &[long.to_owned()],
     )
     .unwrap();

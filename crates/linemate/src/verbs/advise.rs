@@ -19,7 +19,7 @@ use linemate_layout::plan::resolve;
 use linemate_layout::{EditSubject, Plan};
 use linemate_machine::Machine;
 use linemate_page::{Answered, Frame};
-use linemate_patch::{is_patched, program_source};
+use linemate_patch::program_source;
 use linemate_recording::Recording;
 use linemate_remedies as remedies;
 use linemate_report::{AdviceText, advice_text, survey_text};
@@ -327,7 +327,6 @@ fn next_step(args: &Args, document: &AdviceDocument) -> Option<String> {
     // One recording has the types of all.
     let first = next::inputs(question.paths().get(..1)?);
     let machines = next::machines(&question.machines);
-    let is_patched = document.source.as_ref().is_none_or(is_patched);
     let Some(edit) = &args.output else {
         let about = question.words(Some(&document.type_name));
         let name = next::quoted(&document.type_name);
@@ -337,14 +336,8 @@ fn next_step(args: &Args, document: &AdviceDocument) -> Option<String> {
         ));
     };
     let edit = next::quoted(&edit.to_string_lossy());
-    Some(match is_patched {
-        false => next::step(
-            "its figures in full",
-            &format!("whatif{first} --edit {edit}{machines}"),
-        ),
-        true => next::step(
-            "a patch of a source tree",
-            &format!("patch{first} --edit {edit} --source TREE"),
-        ),
-    })
+    Some(next::step(
+        "a patch of a source tree",
+        &format!("patch{first} --edit {edit} --source TREE"),
+    ))
 }

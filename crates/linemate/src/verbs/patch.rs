@@ -2,12 +2,11 @@
 
 use std::io::{self, Write};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use linemate_answers::PatchEvidence;
 use linemate_attribution::{Analysis, Directory};
 use linemate_layout::EditFile;
 use linemate_patch::{Draft, Letter, Request, SourceTree, Toolchain};
-use linemate_report::source_advice;
 use linemate_types::{LineSize, TypeModel, btf};
 
 use crate::files::{InFile, OtherPath, OutFile, SourceFolder, evidence_beside};
@@ -15,6 +14,7 @@ use crate::input::{self, Input};
 use crate::named_kernel;
 use crate::outcome::Outcome;
 use crate::output;
+use crate::program;
 
 /// Write an edit as a source patch for `git am`, proven by compiling (docs/guide/patch.md)
 #[derive(clap::Args, Debug)]
@@ -30,6 +30,9 @@ pub(crate) struct Args {
     /// Take the types from this kernel image, ELF file or BTF blob instead of a recording
     #[arg(long, value_name = "IMAGE", conflicts_with_all = ["recording", "input"])]
     kernel: Option<InFile>,
+    /// Take the types from this program's debug information
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["recording", "input", "kernel"])]
+    program: Option<InFile>,
     /// Prove with the config of this kernel build or headers folder (with include/generated). May be repeated; under
     /// further configs only the field groups are checked
     #[arg(long, value_name = "FOLDER")]
@@ -75,7 +78,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let file = args.output.as_ref().map(OutFile::output).transpose()?;
     let edits = linemate_patch::read_edits(&args.edit)?;
     let model = types(args)?;
-    refuse_others(args, &model, &edits)?;
     let request = Request {
         edit: &args.edit.display().to_string(),
         model: &model,
@@ -110,6 +112,9 @@ fn types(args: &Args) -> anyhow::Result<TypeModel> {
         let types = named_kernel::parse(path)?.types();
         return types.with_context(|| path.display().to_string());
     }
+    if let Some(path) = &args.program {
+        return program::model(path);
+    }
     let name = || args.input.path().display().to_string();
     let recording = args.input.open()?;
     if recording.programs().files().is_empty() {
@@ -117,21 +122,6 @@ fn types(args: &Args) -> anyhow::Result<TypeModel> {
     }
     let analysis = Analysis::known(&recording, Directory::default()).with_context(name)?;
     Ok(analysis.model().clone())
-}
-
-/// Refuses edits of types not written in C, after printing the edits.
-fn refuse_others(args: &Args, model: &TypeModel, edits: &EditFile) -> anyhow::Result<()> {
-    let Some(refused) = linemate_patch::not_c(model, edits) else {
-        return Ok(());
-    };
-    let edit = edits.to_string();
-    io::stdout().lock().write_all(edit.as_bytes())?;
-    bail!(
-        "{}: {}: no patch is written, the edit is printed instead. {}",
-        args.edit.display(),
-        refused.subject,
-        source_advice(&refused.source)
-    );
 }
 
 /// The named evidence, else that next to the edit.

@@ -94,7 +94,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         &document,
         || page(args, &session, &machines, document.clone()),
         || whatif_text(&document, &question.place(), args.showing.top),
-        next_step(args, session.analysis().model(), &edits),
+        next_step(args, &edits),
     )?;
     Ok(Outcome::Fine)
 }
@@ -162,11 +162,11 @@ fn page(
 
 /// A file of edits can become a patch, if it concerns only layouts and a type that can be patched;
 /// for other edits there may be a layout that costs less.
-fn next_step(args: &Args, model: &TypeModel, edits: &EditFile) -> Option<String> {
+fn next_step(args: &Args, edits: &EditFile) -> Option<String> {
     let question = &args.question;
     let input = question.words(None);
     let file = args.edits.edit.as_ref();
-    if let Some(file) = file.filter(|_| linemate_patch::takes(model, edits)) {
+    if let Some(file) = file.filter(|_| linemate_patch::takes(edits)) {
         let file = next::quoted(&file.to_string_lossy());
         return Some(next::step(
             "a patch of a source tree",

@@ -6,22 +6,31 @@
 use super::{Arm, BodyError, BodyNode, BodyReason, ConditionalBlock, DeclaredMember, MAX_DEPTH};
 use crate::condition::{self, Condition, ConditionLine};
 use crate::declaration::{Declaration, is_call_word, is_type_word};
-use crate::lex::{Token, TokenKind, lex};
+use crate::dialect::{Dialect, Masked};
+use crate::lex::{Token, TokenKind};
 
 /// A position in the tokens of a body.
 pub(super) struct Reader<'t> {
+    /// As it is written; tokens have the masked text.
     text: &'t str,
     tokens: Vec<Token<'t>>,
+    dialect: Dialect,
     at: usize,
     depth: usize,
 }
 
 impl<'t> Reader<'t> {
     /// At the start of `text`, inside `depth` braces.
-    pub(super) fn new(text: &'t str, depth: usize) -> Reader<'t> {
+    pub(super) fn new(
+        text: &'t str,
+        masked: &'t Masked,
+        dialect: Dialect,
+        depth: usize,
+    ) -> Reader<'t> {
         Reader {
             text,
-            tokens: lex(text),
+            tokens: masked.tokens(),
+            dialect,
             at: 0,
             depth,
         }
@@ -52,6 +61,11 @@ impl<'t> Reader<'t> {
         self.tokens.get(self.at).copied()
     }
 
+    /// A token as it is written.
+    fn written(&self, token: Token<'_>) -> &'t str {
+        &self.text[token.start..token.end()]
+    }
+
     fn slice(&self, from: usize, to: usize) -> String {
         let start = self.tokens.get(from).map_or(self.text.len(), |t| t.start);
         let end = self.tokens.get(to).map_or(self.text.len(), |t| t.start);
@@ -75,7 +89,7 @@ impl<'t> Reader<'t> {
                 ConditionLine::If(condition) => nodes.push(self.block(lead, condition, nesting)?),
                 ConditionLine::Other => {
                     self.at += 1;
-                    let line = lead + token.text + &self.rest_of_line();
+                    let line = lead + self.written(token) + &self.rest_of_line();
                     nodes.push(BodyNode::Loose(line));
                 }
                 ConditionLine::Elif(_) | ConditionLine::Else | ConditionLine::Endif => {
@@ -102,7 +116,7 @@ impl<'t> Reader<'t> {
                         pending.push_str(&std::mem::take(&mut line));
                     }
                 }
-                TokenKind::Blank | TokenKind::Comment => line.push_str(token.text),
+                TokenKind::Blank | TokenKind::Comment => line.push_str(self.written(token)),
                 _ => break,
             }
             self.at += 1;
@@ -201,10 +215,11 @@ impl<'t> Reader<'t> {
         }
         let text = self.slice(from, after);
         let line = self.line(start);
-        let declaration = Declaration::read(&text, self.depth).map_err(|inner| BodyError {
-            line: line + inner.line + newlines_to_brace(&text),
-            reason: inner.reason,
-        })?;
+        let declaration =
+            Declaration::of(self.dialect, &text, self.depth).map_err(|inner| BodyError {
+                line: line + inner.line + newlines_to_brace(&text),
+                reason: inner.reason,
+            })?;
         self.at = after;
         let trail = self.trail();
         Ok(BodyNode::Member(Box::new(DeclaredMember {
@@ -245,7 +260,7 @@ impl<'t> Reader<'t> {
     /// One past a macro that replaces a declaration but has no `;`: alone on its line, and not
     /// continued by what follows.
     fn bare_macro(&self) -> Option<usize> {
-        let first = self.peek()?;
+        let first = self.peek().filter(|_| self.dialect == Dialect::C)?;
         if !first.is_word() || is_type_word(first.text) || is_call_word(first.text) {
             return None;
         }

@@ -1,0 +1,258 @@
+//! The order in which a C++ class initialises its members is the order of their declarations: which
+//! initialisers a new order would break.
+//!
+//! Constructors are found by their name, and uses by the names of members, so a parameter that is
+//! called like a member counts as one: then the move is refused where it was possible.
+
+use crate::declaration::DeclarationShape;
+use crate::definition::{Definition, Item, line_of};
+use crate::dialect::cpp::{closing, is_colon, is_pair};
+use crate::lex::{Token, lex};
+use crate::matching::Refusal;
+use crate::rewrite::{Parts, RewriteError};
+use crate::wanted::Wanted;
+
+/// A member's initialiser.
+struct Initialiser {
+    member: usize,
+    /// The other members in it.
+    uses: Vec<usize>,
+    line: u32,
+}
+
+/// The order of the members before and after.
+struct Orders<'w> {
+    wanted: &'w Wanted,
+    ranks: Vec<usize>,
+}
+
+impl<'w> Orders<'w> {
+    fn new(wanted: &'w Wanted) -> Orders<'w> {
+        let mut ranks = vec![0; wanted.members.len()];
+        for (rank, member) in wanted.order.iter().enumerate() {
+            ranks[*member] = rank;
+        }
+        Orders { wanted, ranks }
+    }
+
+    fn member(&self, name: &str) -> Option<usize> {
+        let named = |m: &crate::wanted::Recorded| m.names.iter().any(|n| n == name);
+        self.wanted.members.iter().position(named)
+    }
+
+    fn initialiser(&self, member: usize, tokens: &[Token<'_>], line: u32) -> Initialiser {
+        let words = tokens.iter().filter(|token| token.is_word());
+        let used = words.filter_map(|token| self.member(token.text));
+        Initialiser {
+            member,
+            uses: used.filter(|other| *other != member).collect(),
+            line,
+        }
+    }
+
+    /// Refuses if an initialiser would use a member that is initialised after it now.
+    fn check(&self, initialisers: &[Initialiser]) -> Result<(), RewriteError> {
+        for one in initialisers {
+            let name = |member: usize| self.wanted.members[member].first_name();
+            let broken = |other: &&usize| {
+                **other < one.member && self.ranks[**other] > self.ranks[one.member]
+            };
+            if let Some(other) = one.uses.iter().find(broken) {
+                let (member, from) = (name(one.member), name(*other));
+                return Err(RewriteError {
+                    line: one.line,
+                    reason: Refusal::Initialised { member, from }.into(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a constructor's list has the old order of members whose order changes.
+    fn is_reordered(&self, list: &[Initialiser]) -> bool {
+        let mut pairs = list.windows(2);
+        pairs.any(|pair| self.ranks[pair[0].member] > self.ranks[pair[1].member])
+    }
+}
+
+/// Whether members change places.
+#[must_use]
+pub fn is_reordered(wanted: &Wanted) -> bool {
+    wanted.order.windows(2).any(|pair| pair[0] > pair[1])
+}
+
+/// Checks the initialisers in the definition of a class; returns what its user has to look at.
+///
+/// # Errors
+/// If a member would be initialised before another that its initialiser uses.
+pub fn check_definition(
+    file: &str,
+    definition: &Definition,
+    item: &Item,
+    wanted: &Wanted,
+) -> Result<Vec<String>, RewriteError> {
+    let orders = Orders::new(wanted);
+    let parts = Parts::new(file, definition)?;
+    let mut defaults = Vec::new();
+    for (_, member) in parts.body.members() {
+        let DeclarationShape::Plain(declarators) = &member.declaration.shape else {
+            continue;
+        };
+        for declarator in declarators {
+            let known = declarator
+                .name
+                .as_deref()
+                .and_then(|name| orders.member(name));
+            let tokens = lex(&member.text[declarator.range.clone()]);
+            let line = parts.line + member.line;
+            defaults.extend(known.map(|known| orders.initialiser(known, &tokens, line)));
+        }
+    }
+    orders.check(&defaults)?;
+    let body = &file[definition.body.clone()];
+    let first = line_of(file, definition.body.start) - 1;
+    let (notes, constructs) = constructors(body, first, item, false, &orders)?;
+    Ok(match constructs {
+        true => notes,
+        false => vec![format!(
+            "note: {} has no constructor: check where it is initialised by position, `{}{{1, 2}}`",
+            item.full_name, item.name
+        )],
+    })
+}
+
+/// Checks the constructors of a class that are outside its definition.
+///
+/// # Errors
+/// As [`check_definition`].
+pub fn check_file(file: &str, item: &Item, wanted: &Wanted) -> Result<Vec<String>, RewriteError> {
+    Ok(constructors(file, 0, item, true, &Orders::new(wanted))?.0)
+}
+
+/// Checks the constructors in a text whose first line follows `first`; whether there are any.
+fn constructors(
+    text: &str,
+    first: u32,
+    item: &Item,
+    qualified: bool,
+    orders: &Orders<'_>,
+) -> Result<(Vec<String>, bool), RewriteError> {
+    let tokens: Vec<Token<'_>> = lex(text)
+        .into_iter()
+        .filter(Token::is_significant)
+        .collect();
+    let (mut notes, mut any) = (Vec::new(), false);
+    for at in 0..tokens.len() {
+        let is_call = tokens[at].is(&item.name) && tokens.get(at + 1).is_some_and(|t| t.is("("));
+        let is_member = at >= 2 && is_pair(&tokens, at - 2);
+        let is_destructor = at > 0 && tokens[at - 1].is("~");
+        if !is_call || is_member != qualified || is_destructor {
+            continue;
+        }
+        any = true;
+        let line = first + line_of(text, tokens[at].start);
+        let list = initialisers(&tokens, at + 1, line, orders);
+        orders.check(&list)?;
+        if orders.is_reordered(&list) {
+            notes.push(format!(
+                "note: line {line}: the constructor's initialisers are in another order than the members now (-Wreorder)"
+            ));
+        }
+    }
+    Ok((notes, any))
+}
+
+/// The initialisers after the parameters that open at `open`.
+fn initialisers(
+    tokens: &[Token<'_>],
+    open: usize,
+    line: u32,
+    orders: &Orders<'_>,
+) -> Vec<Initialiser> {
+    let mut found = Vec::new();
+    let mut next = closing(tokens, open).map_or(tokens.len(), |close| close + 1);
+    while tokens.get(next).is_some_and(|t| t.is("noexcept")) {
+        next += 1;
+    }
+    if next >= tokens.len() || !is_colon(tokens, next) {
+        return found;
+    }
+    next += 1;
+    while let Some(token) = tokens.get(next) {
+        let opens = |at: usize| tokens.get(at).is_some_and(|t| t.is("(") || t.is("{"));
+        if !token.is_word() || !opens(next + 1) {
+            // Bases with template arguments, and `...` after them; another brace ends it.
+            match token.text {
+                "<" | ">" | ":" | "," | "." => next += 1,
+                "(" | "{" if tokens[next - 1].is(">") => match closing(tokens, next) {
+                    Some(close) => next = close + 1,
+                    None => break,
+                },
+                _ if token.is_word() => next += 1,
+                _ => break,
+            }
+            continue;
+        }
+        let Some(close) = closing(tokens, next + 1) else {
+            break;
+        };
+        let inside = &tokens[next + 2..close];
+        let known = orders.member(token.text);
+        found.extend(known.map(|member| orders.initialiser(member, inside, line)));
+        next = close + 1;
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::definition::{Sought, find};
+    use crate::dialect::Dialect;
+    use crate::wanted::tests::wanted;
+
+    /// What is said about the order `c a b` of a class.
+    fn said(body: &str, outside: &str) -> Result<Vec<String>, String> {
+        let text = format!("class Q {{\n{body}\n\tint a, b, c;\n}};\n");
+        let item = Item::new(Dialect::Cpp, "n::Q", None);
+        let wanted = wanted(&["a", "b", "c"], &[2, 0, 1]);
+        let definition = find(&text, &Sought::Item(item.clone())).remove(0);
+        let inside = check_definition(&text, &definition, &item, &wanted);
+        let outside = check_file(outside, &item, &wanted);
+        let mut notes = inside.map_err(|e| e.to_string())?;
+        notes.extend(outside.map_err(|e| e.to_string())?);
+        Ok(notes)
+    }
+
+    #[test]
+    fn initialisers_that_use_what_comes_later_now() {
+        let refused = "2: `c` is initialised from `a`, which the edit's order initialises after it";
+        assert_eq!(
+            said("Q(int x) : a(x), c(a) {}", ""),
+            Err(refused.to_owned())
+        );
+        assert_eq!(
+            said("Q(int x) noexcept : a{x}, B<T>(1), c{a + 1} {}", ""),
+            Err(refused.to_owned())
+        );
+        let outside = "\nQ<T>::Q() : a(1), c(a)\n{ }";
+        assert!(said("Q();", outside).unwrap_err().starts_with("2: `c`"));
+        assert_eq!(
+            said(
+                "Q(int x) : b(x), c(1) { a = c; }",
+                "int f() { return a ? Q(c) : Q(b, a); }"
+            )
+            .unwrap()
+            .len(),
+            1
+        );
+        assert_eq!(said("Q(int x) : c(x), a(c), b(c) {}", ""), Ok(vec![]));
+        assert!(said("Q(int x) : a(x), c(2) {}", "").unwrap()[0].ends_with("(-Wreorder)"));
+    }
+
+    #[test]
+    fn without_a_constructor_positions_matter() {
+        assert!(said("~Q();", "").unwrap()[0].contains("by position"));
+        assert_eq!(said("Q() = default;", ""), Ok(vec![]));
+    }
+}
