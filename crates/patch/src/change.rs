@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use linemate_layout::Layout;
-use linemate_source::{Sought, Wanted};
+use linemate_source::{Dialect, Sought, Wanted};
 use linemate_types::{LineSize, TypeId};
 
 /// A file's text before and after.
@@ -28,6 +28,13 @@ pub(crate) struct Change {
     pub(crate) users: Vec<String>,
     pub(crate) recorded: Arc<Layout>,
     pub(crate) planned: Arc<Layout>,
+}
+
+impl Change {
+    /// Whether fields are wrapped, so that the compiler orders the lines.
+    pub(crate) fn is_wrapped(&self) -> bool {
+        self.sought.dialect() == Dialect::Rust && !self.wanted.groups.is_empty()
+    }
 }
 
 /// By member, the line it starts on; `None` for one without a place.

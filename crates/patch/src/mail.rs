@@ -132,8 +132,13 @@ fn type_change(
 /// What was compiled, in a sentence or two.
 fn proven(change: &Change, proof: &Proof) -> String {
     let mut text = format!(
-        "Compiled with {}: {} has exactly the layout that was predicted.",
-        proof.compiler, change.name
+        "Compiled with {}: {} has {}.",
+        proof.compiler,
+        change.name,
+        match change.is_wrapped() {
+            true => "the same members on each line as predicted; rustc orders the lines",
+            false => "exactly the layout that was predicted",
+        }
     );
     for other in &proof.others {
         text.push_str(&format!(" Compiled with {}", other.compiler));

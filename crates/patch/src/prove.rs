@@ -109,7 +109,11 @@ impl Draft<'_> {
         order: &[usize],
     ) -> Result<Proof, ProofError> {
         let (model, id) = compiled(tree, change, compiler)?;
-        proof::compare(&model, id, self.request.model, layout, order)?;
+        let recorded = self.request.model;
+        match change.is_wrapped() && layout == &*change.planned {
+            true => proof::compare_lines(&model, id, recorded, layout, self.request.line)?,
+            false => proof::compare(&model, id, recorded, layout, order)?,
+        }
         Ok(Proof {
             model,
             id,

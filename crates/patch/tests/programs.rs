@@ -259,8 +259,27 @@ fn structs_of_rust_are_ordered_and_aligned() {
         refused("type Worker\nmove done first\n"),
         "pool.rs:17: rustc orders the fields of `Worker` itself: give it #[repr(C)], then record and advise again"
     );
+    let own_line = "pool.rs:17: Rust aligns types, not fields: give `done` a type";
+    assert!(refused("type Worker\nalign done line\n").starts_with(own_line));
+}
+
+#[test]
+fn fields_of_rust_are_wrapped_if_their_uses_allow_it() {
+    let program = Program::new(RUST, &[("pool.rs", POOL)]);
+    let (_, diff) = program
+        .patch("type Ring\nisolate head\nisolate tail\n")
+        .unwrap();
+    for line in [
+        "+        pub head: CacheLine<AtomicU64>, // written\n",
+        "+        pub(crate) tail: CacheLine<AtomicU64>\n",
+        "+#[repr(align(64))]\n",
+    ] {
+        assert!(diff.contains(line), "{line}{diff}");
+    }
+    let refused = program.patch("type Worker\nisolate done\n").unwrap_err();
     assert!(
-        refused("type Ring\nisolate tail\n")
-            .starts_with("pool.rs:7: Rust aligns types, not fields: give `tail`")
+        refused.starts_with("pool.rs: the patched pool::Worker does not have the edit's layout; nothing is written: sh failed")
+            && refused.contains("error[E0277]"),
+        "{refused}"
     );
 }

@@ -44,6 +44,7 @@ pub mod summary;
 pub mod tree;
 mod uses;
 pub mod wanted;
+mod wrapped;
 
 pub use definition::{Definition, Item, Sought};
 pub use dialect::Dialect;

@@ -2,8 +2,10 @@
 //!
 //! Builds texts and compares types; the caller compiles.
 
+use std::ops::RangeInclusive;
+
 use linemate_layout::Layout;
-use linemate_types::{BitOffset, ByteSize, Member, Type, TypeId, TypeModel};
+use linemate_types::{BitOffset, ByteSize, LineSize, Member, Type, TypeId, TypeModel};
 
 use crate::definition::{Item, Sought};
 use crate::dialect::Dialect;
@@ -144,6 +146,10 @@ pub enum Mismatch {
         /// The expected value.
         wanted: String,
     },
+    #[error("the compiled unit has no member `{0}`")]
+    NoMember(String),
+    #[error("whether `{name}` and `{other}` share a line is not as in the edit")]
+    Lines { name: String, other: String },
     #[error("the struct has {compiled} bytes in the compiled unit, not {wanted}")]
     Size {
         compiled: u64,
@@ -277,6 +283,54 @@ pub fn compare(
         });
     }
     Ok(())
+}
+
+/// Checks that the same members share lines as in a layout, whatever the order of the lines, and
+/// that the size is the same: rustc orders fields itself.
+///
+/// # Errors
+/// The first member that shares a line with another one than it should.
+pub fn compare_lines(
+    model: &TypeModel,
+    compiled: TypeId,
+    recorded: &TypeModel,
+    wanted: &Layout,
+    line: LineSize,
+) -> Result<(), Mismatch> {
+    let (Some(there), Some(original)) = (model.composite(compiled), recorded.composite(wanted.id))
+    else {
+        return Err(Mismatch::NoType(wanted.id.to_string()));
+    };
+    let lines =
+        |start: u64, bytes: u64| start / line.bytes()..=(start + bytes.max(1) - 1) / line.bytes();
+    let mut places = Vec::new();
+    for (member, offset) in original.members.iter().zip(&wanted.offsets) {
+        let bytes = recorded.size_of(member.type_id).unwrap_or(0);
+        let asked = lines(offset.map_or(0, |bit| bit.0 / 8), bytes);
+        let found = there.members.iter().find(|m| m.name == member.name);
+        let found = found.ok_or_else(|| Mismatch::NoMember(member.name.to_string()))?;
+        // A wrapper fills its lines: what it holds is at its start.
+        places.push((&member.name, asked, lines(found.offset.0 / 8, bytes)));
+    }
+    let share = |a: &RangeInclusive<u64>, b: &RangeInclusive<u64>| {
+        a.start() <= b.end() && b.start() <= a.end()
+    };
+    for (at, (name, asked, found)) in places.iter().enumerate() {
+        let wrong = |(_, a, f): &&(_, RangeInclusive<u64>, RangeInclusive<u64>)| {
+            share(asked, a) != share(found, f)
+        };
+        if let Some((other, ..)) = places[..at].iter().find(wrong) {
+            let (name, other) = (name.to_string(), other.to_string());
+            return Err(Mismatch::Lines { name, other });
+        }
+    }
+    match ByteSize(there.size.into()) == wanted.size {
+        true => Ok(()),
+        false => Err(Mismatch::Size {
+            compiled: there.size.into(),
+            wanted: wanted.size.0,
+        }),
+    }
 }
 
 /// A member that is compared.

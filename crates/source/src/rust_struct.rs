@@ -1,4 +1,5 @@
-//! Structs of Rust: the order of fields where the source has one, and the alignment of the type.
+//! Structs of Rust: the order of fields where the source has one, the alignment of the type, and
+//! fields on lines of their own.
 //!
 //! rustc orders the fields of a type without `repr(C)` itself, so the source says nothing about
 //! their order there.
@@ -12,6 +13,7 @@ use crate::initialised::is_reordered;
 use crate::matching::Refusal;
 use crate::rewrite::{RewriteError, rewrite_body};
 use crate::wanted::{Align, Recorded, Wanted};
+use crate::wrapped::wrapped;
 
 fn refuse<T>(line: u32, reason: Refusal) -> Result<T, RewriteError> {
     let reason = reason.into();
@@ -57,6 +59,9 @@ pub(crate) fn rewrite(
     definition: &Definition,
     wanted: &Wanted,
 ) -> Result<String, RewriteError> {
+    if !wanted.groups.is_empty() {
+        return isolated(file, definition, wanted);
+    }
     let item = item(file, definition)?;
     let line = definition.line;
     let asks = |member: &usize| match wanted.members[*member].align {
@@ -85,6 +90,21 @@ pub(crate) fn rewrite(
         true => text,
         false => item.aligned(&text, bytes),
     })
+}
+
+/// The file's text with each field of a group on lines of its own.
+fn isolated(file: &str, definition: &Definition, wanted: &Wanted) -> Result<String, RewriteError> {
+    let item = item(file, definition)?;
+    let mut names: Vec<String> = Vec::new();
+    for number in 0..wanted.groups.len() {
+        let mut group = wanted.members.iter().filter(|m| m.group == Some(number));
+        let first = group.next().map(Recorded::first_name).unwrap_or_default();
+        if item.is_tuple || group.next().is_some() {
+            return refuse(definition.line, Refusal::OwnLine(first));
+        }
+        names.push(first);
+    }
+    Ok(wrapped(file, &item, &names, wanted.line.bytes()))
 }
 
 /// The file's text with the fields in the wanted order.

@@ -11,6 +11,7 @@ use super::{Masked, Place};
 
 /// A struct in the text of a file.
 pub(crate) struct Item {
+    pub(crate) name: String,
     pub(crate) place: Place,
     /// What is in the parentheses of `#[repr(…)]`.
     repr: Option<Range<usize>>,
@@ -30,6 +31,7 @@ pub(crate) struct Field {
     has_comma: bool,
     /// Whether `#[cfg(…)]` can remove it.
     pub(crate) is_conditional: bool,
+    pub(crate) type_range: Range<usize>,
 }
 
 /// The structs called `name`, in the order of the text; none if the text is not Rust.
@@ -54,11 +56,11 @@ pub(crate) fn find(text: &str, name: &str) -> Vec<Place> {
     items.map(|item| item.place).collect()
 }
 
-fn is_word(tree: Option<&TokenTree>, word: &str) -> bool {
+pub(crate) fn is_word(tree: Option<&TokenTree>, word: &str) -> bool {
     matches!(tree, Some(TokenTree::Ident(ident)) if ident == word)
 }
 
-fn is_sign(tree: Option<&TokenTree>, sign: char) -> bool {
+pub(crate) fn is_sign(tree: Option<&TokenTree>, sign: char) -> bool {
     matches!(tree, Some(TokenTree::Punct(punct)) if punct.as_char() == sign)
 }
 
@@ -86,6 +88,7 @@ fn item(text: &str, trees: &[TokenTree], at: usize, name: &str) -> Option<Item> 
             &body.stream().into_iter().collect::<Vec<_>>(),
             is_tuple,
         ),
+        name: name.to_owned(),
         place: Place {
             start,
             keyword: trees[at].span().byte_range().start,
@@ -197,6 +200,8 @@ fn field(
     let is_attribute = |at: &usize| is_sign(trees.get(*at), '#');
     let from = (0..trees.len()).step_by(2).find(|at| !is_attribute(at))?;
     let named = trees[from..].iter().position(|tree| !is_visibility(tree))? + from;
+    // After the name and its colon.
+    let typed = trees.get(if number.is_some() { named } else { named + 2 });
     let place = |tree: &TokenTree| tree.span().byte_range();
     let (start, end) = (place(trees.get(from)?).start, place(trees.last()?).end);
     let is_comment = |at: usize| !text[place(&trees[at]).start..].starts_with('#');
@@ -213,6 +218,7 @@ fn field(
             .collect(),
         is_conditional: own.iter().any(|at| is_cfg(&trees[*at + 1])),
         has_comma: comma.is_some(),
+        type_range: typed.map_or(start, |tree| place(tree).start)..end,
     })
 }
 

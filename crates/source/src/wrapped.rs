@@ -1,0 +1,142 @@
+//! Fields of Rust on cache lines of their own: their types wrapped in one that is aligned to a line.
+//!
+//! The wrapper dereferences to what it holds, and values in literals of the struct are wrapped, so
+//! most uses stay as they are. The compiler says where they do not.
+
+use std::ops::Range;
+use std::str::FromStr;
+
+use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
+
+use crate::dialect::rust::{Item, is_sign, is_word};
+
+const WRAPPER: &str = "CacheLine";
+/// Words before a name and a brace that are not a literal's.
+const NOT_LITERALS: [&str; 6] = ["struct", "impl", "for", "enum", "union", "trait"];
+
+/// The wrapper's definition.
+fn definition(bytes: u64) -> String {
+    format!(
+        "\n\n/// A value on cache lines of its own.\n#[repr(align({bytes}))]\n#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]\n\
+         pub(crate) struct {WRAPPER}<T>(pub(crate) T);\n\n\
+         impl<T> core::ops::Deref for {WRAPPER}<T> {{\n    type Target = T;\n\n    \
+         fn deref(&self) -> &T {{\n        &self.0\n    }}\n}}\n\n\
+         impl<T> core::ops::DerefMut for {WRAPPER}<T> {{\n    \
+         fn deref_mut(&mut self) -> &mut T {{\n        &mut self.0\n    }}\n}}"
+    )
+}
+
+/// Text to put in place of other text.
+struct Change {
+    place: Range<usize>,
+    text: String,
+}
+
+/// The text of the file with these fields of the struct wrapped.
+pub(crate) fn wrapped(text: &str, item: &Item, fields: &[String], bytes: u64) -> String {
+    let mut changes = Vec::new();
+    for field in item.fields.iter().filter(|f| fields.contains(&f.name)) {
+        wrap(&field.type_range, &format!("{WRAPPER}<"), ">", &mut changes);
+    }
+    literals(text, &item.name, fields, &mut changes);
+    if !text.contains(&format!("struct {WRAPPER}<")) {
+        let end = item.place.body.end + 1;
+        let text = definition(bytes);
+        changes.push(Change {
+            place: end..end,
+            text,
+        });
+    }
+    changes.sort_by_key(|change| change.place.start);
+    let mut text = text.to_owned();
+    for change in changes.into_iter().rev() {
+        text.replace_range(change.place, &change.text);
+    }
+    text
+}
+
+fn wrap(place: &Range<usize>, before: &str, after: &str, changes: &mut Vec<Change>) {
+    for (at, text) in [(place.start, before), (place.end, after)] {
+        changes.push(Change {
+            place: at..at,
+            text: text.to_owned(),
+        });
+    }
+}
+
+/// Wraps the fields' values where the struct is written out.
+fn literals(text: &str, name: &str, fields: &[String], changes: &mut Vec<Change>) {
+    let mut streams: Vec<TokenStream> = TokenStream::from_str(text).into_iter().collect();
+    while let Some(stream) = streams.pop() {
+        let trees: Vec<TokenTree> = stream.into_iter().collect();
+        for (at, tree) in trees.iter().enumerate() {
+            let TokenTree::Group(group) = tree else {
+                continue;
+            };
+            if group.delimiter() == Delimiter::Brace && is_literal(&trees[..at], name) {
+                values(group, fields, changes);
+            }
+            streams.push(group.stream());
+        }
+    }
+}
+
+/// Whether braces after these trees are a literal of the struct.
+fn is_literal(before: &[TokenTree], name: &str) -> bool {
+    let [rest @ .., last] = before else {
+        return false;
+    };
+    let is_name = is_word(Some(last), name) || is_word(Some(last), "Self");
+    // After `->` it is a function's body.
+    let is_other = NOT_LITERALS.iter().any(|word| is_word(rest.last(), word));
+    is_name && !is_other && !is_sign(rest.last(), '>')
+}
+
+/// Wraps the values of these fields in a literal.
+fn values(literal: &Group, fields: &[String], changes: &mut Vec<Change>) {
+    let trees: Vec<TokenTree> = literal.stream().into_iter().collect();
+    for part in trees.split(|tree| is_sign(Some(tree), ',')) {
+        let [TokenTree::Ident(field), value @ ..] = part else {
+            continue;
+        };
+        let name = field.to_string();
+        if !fields.contains(&name) {
+            continue;
+        }
+        match value {
+            [] => changes.push(Change {
+                place: field.span().byte_range(),
+                text: format!("{name}: {WRAPPER}({name})"),
+            }),
+            [colon, first, ..] if is_sign(Some(colon), ':') => {
+                let end = part[part.len() - 1].span().byte_range().end;
+                let place = first.span().byte_range().start..end;
+                wrap(&place, &format!("{WRAPPER}("), ")", changes);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::rust::items;
+
+    #[test]
+    fn types_and_values_are_wrapped() {
+        let text = "struct Q { pub head: A<u8, u8>, tail: A, rest: u8 }\nimpl Q {\n    fn new(tail: A) -> Self {\n        \
+                    Self { head: A::new(1, 2), tail, rest: 0 }\n    }\n}\nfn f() -> Q { Q { head: x, ..old } }\n";
+        let fields = ["head".to_owned(), "tail".to_owned()];
+        let new = wrapped(text, &items(text, "Q")[0], &fields, 64);
+        for part in [
+            "struct Q { pub head: CacheLine<A<u8, u8>>, tail: CacheLine<A>, rest: u8 }\n\n/// A value on",
+            "#[repr(align(64))]",
+            "-> Self {\n        Self { head: CacheLine(A::new(1, 2)), tail: CacheLine(tail), rest: 0 }\n",
+            "fn f() -> Q { Q { head: CacheLine(x), ..old } }",
+        ] {
+            assert!(new.contains(part), "{part}: {new}");
+        }
+        assert_eq!(new.matches("struct CacheLine").count(), 1);
+    }
+}
