@@ -14,15 +14,38 @@ const WRAPPER: &str = "CacheLine";
 /// Words before a name and a brace that are not a literal's.
 const NOT_LITERALS: [&str; 6] = ["struct", "impl", "for", "enum", "union", "trait"];
 
-/// The wrapper's definition.
+/// The wrapper's definition. Its field has a name, so that `.0` finds that of what it holds.
 fn definition(bytes: u64) -> String {
     format!(
-        "\n\n/// A value on cache lines of its own.\n#[repr(align({bytes}))]\n#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]\n\
-         pub(crate) struct {WRAPPER}<T>(pub(crate) T);\n\n\
-         impl<T> core::ops::Deref for {WRAPPER}<T> {{\n    type Target = T;\n\n    \
-         fn deref(&self) -> &T {{\n        &self.0\n    }}\n}}\n\n\
-         impl<T> core::ops::DerefMut for {WRAPPER}<T> {{\n    \
-         fn deref_mut(&mut self) -> &mut T {{\n        &mut self.0\n    }}\n}}"
+        "
+
+/// A value on cache lines of its own.
+#[repr(align({bytes}))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct {WRAPPER}<T> {{
+    value: T,
+}}
+
+impl<T> {WRAPPER}<T> {{
+    #[allow(dead_code)]
+    pub(crate) const fn new(value: T) -> Self {{
+        Self {{ value }}
+    }}
+}}
+
+impl<T> core::ops::Deref for {WRAPPER}<T> {{
+    type Target = T;
+
+    fn deref(&self) -> &T {{
+        &self.value
+    }}
+}}
+
+impl<T> core::ops::DerefMut for {WRAPPER}<T> {{
+    fn deref_mut(&mut self) -> &mut T {{
+        &mut self.value
+    }}
+}}"
     )
 }
 
@@ -106,12 +129,12 @@ fn values(literal: &Group, fields: &[String], changes: &mut Vec<Change>) {
         match value {
             [] => changes.push(Change {
                 place: field.span().byte_range(),
-                text: format!("{name}: {WRAPPER}({name})"),
+                text: format!("{name}: {WRAPPER}::new({name})"),
             }),
             [colon, first, ..] if is_sign(Some(colon), ':') => {
                 let end = part[part.len() - 1].span().byte_range().end;
                 let place = first.span().byte_range().start..end;
-                wrap(&place, &format!("{WRAPPER}("), ")", changes);
+                wrap(&place, &format!("{WRAPPER}::new("), ")", changes);
             }
             _ => {}
         }
@@ -132,8 +155,8 @@ mod tests {
         for part in [
             "struct Q { pub head: CacheLine<A<u8, u8>>, tail: CacheLine<A>, rest: u8 }\n\n/// A value on",
             "#[repr(align(64))]",
-            "-> Self {\n        Self { head: CacheLine(A::new(1, 2)), tail: CacheLine(tail), rest: 0 }\n",
-            "fn f() -> Q { Q { head: CacheLine(x), ..old } }",
+            "-> Self {\n        Self { head: CacheLine::new(A::new(1, 2)), tail: CacheLine::new(tail), rest: 0 }\n",
+            "fn f() -> Q { Q { head: CacheLine::new(x), ..old } }",
         ] {
             assert!(new.contains(part), "{part}: {new}");
         }
