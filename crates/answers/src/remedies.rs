@@ -28,8 +28,8 @@ pub struct RemedyList {
     pub remedies: Vec<Remedy>,
     /// How many more were found than are listed, by kind.
     pub left_out: Vec<(RemedyKind, usize)>,
-    /// Cycles that a remedy must have at stake to be listed: 0.05 % of `whole`, or of the cost of
-    /// the type given with `--type`.
+    /// Cycles that a remedy must have at stake to be listed, and gain if it gains at all: 0.05 % of
+    /// `whole`, or of the cost of the type given with `--type`.
     #[serde(default)]
     pub floor: u64,
     /// How many have less.

@@ -111,9 +111,12 @@ pub fn find(session: &Session<'_>, options: &RemedyOptions) -> Result<RemedyList
         mut remedies,
         left_out,
         floor,
-        below_floor,
+        mut below_floor,
     } = candidates(&context);
     try_best(&mut remedies, &scene, options)?;
+    let before = remedies.len();
+    remedies.retain(|remedy| is_worth_listing(remedy, floor));
+    below_floor += before - remedies.len();
     rank(&mut remedies);
     Ok(RemedyList {
         machine: options.machine.name.clone(),
@@ -234,6 +237,11 @@ fn try_best(
     Ok(())
 }
 
+/// Not if replay shows a gain of fewer cycles than have to be at stake.
+fn is_worth_listing(remedy: &Remedy, floor: u64) -> bool {
+    remedy.gain().is_none_or(|gain| gain >= floor as f64)
+}
+
 /// The largest gain first, then by what is at stake; what replay tried without a gain comes last.
 fn rank(remedies: &mut [Remedy]) {
     let tried = |r: &Remedy| {
@@ -282,6 +290,14 @@ mod tests {
             whole: types,
             skipped: 0,
         })
+    }
+
+    #[test]
+    fn a_gain_below_the_floor_is_not_listed() {
+        let listed = |effect| is_worth_listing(&remedy("it", 900, effect), 20);
+        assert!(listed(tried(-20.0)) && !listed(tried(-19.0)));
+        // What was not tried may gain what is at stake; what gains nothing is said so.
+        assert!(listed(RemedyEffect::NotTried) && listed(tried(5.0)));
     }
 
     #[test]

@@ -57,7 +57,7 @@ impl Display for Advice<'_> {
         if found.below_floor > 0 {
             writeln!(
                 f,
-                "\nNot listed: {} with fewer than {} cycles at stake, 0.05 % of the cost in question.",
+                "\nNot listed: {} with fewer than {} cycles at stake or gained, 0.05 % of the cost in question.",
                 found.below_floor, found.floor
             )?;
         }
