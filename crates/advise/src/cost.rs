@@ -9,6 +9,7 @@
 
 mod bench;
 mod class;
+mod copies;
 mod numbers;
 
 use std::sync::RwLock;
@@ -25,6 +26,7 @@ use crate::shape::{Metrics, StructShape, UnitLayout};
 use crate::trace::{Kind, Trace, Use};
 use bench::{Bench, Costs};
 use class::{AtomOnLine, Class};
+use copies::{Copies, FewCopies, ManyCopies};
 
 /// How many times longer a slice takes than its instructions, because of other stalls: replay's
 /// duration over the sum of its rounds' longest slices is 1.6 to 2.6 on the recordings of
@@ -209,7 +211,15 @@ impl<'t> CostModel<'t> {
 
     /// Replays the events of some atoms that share a block.
     fn work_out(&self, class: usize, entries: &[AtomOnLine]) -> Cycles {
-        let mut bench = Bench::new(&self.costs, self.trace.cpus);
+        if self.costs.few_cores() {
+            self.run::<FewCopies>(class, entries)
+        } else {
+            self.run::<ManyCopies>(class, entries)
+        }
+    }
+
+    fn run<C: Copies>(&self, class: usize, entries: &[AtomOnLine]) -> Cycles {
+        let mut bench: Bench<'_, C> = Bench::new(&self.costs, self.trace.cpus);
         self.classes[class].run(self.trace, entries, &mut bench)
     }
 }

@@ -4,8 +4,9 @@ use linemate_machine::{Distance, Machine};
 use linemate_recording::Cycles;
 
 use super::STRETCH;
+use super::copies::{Copies, Core, FEW_CORES};
 use crate::error::AdviseError;
-use crate::trace::{Event, Kind};
+use crate::trace::{Kind, Moment, Touch};
 
 /// A machine as the model needs it, for the CPUs of a recording.
 #[derive(Clone, Debug)]
@@ -22,28 +23,13 @@ pub(super) struct Costs {
     latency: linemate_machine::Latencies,
 }
 
-/// The number of a core among those in use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Core(u16);
-
-impl Core {
-    #[inline]
-    fn index(self) -> usize {
-        usize::from(self.0)
-    }
-}
-
 /// A line while a block is costed.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug)]
 // No forwarder: nothing is evicted, so every domain that has a copy has one in its LLC, which
 // answers from the same distance.
-struct Line {
-    /// How often a write took it from all other cores. A core has the line if its copy in
-    /// [`Bench::copies`] is of that age.
-    age: u32,
-    /// How many cores have it.
-    holders: u32,
-    /// The core that may write it.
+struct Line<C> {
+    copies: C,
+    /// The core that may write it. It has the only copy.
     owner: Option<Core>,
     dirty: bool,
     /// Domains whose LLC has it: those of all cores that have it are among them, because nothing is
@@ -51,6 +37,27 @@ struct Line {
     llc: u64,
     /// In the current round.
     busy_until: Cycles,
+}
+
+impl<C: Copies> Line<C> {
+    fn new(cores: usize) -> Line<C> {
+        Line {
+            copies: C::none(cores),
+            owner: None,
+            dirty: false,
+            llc: 0,
+            busy_until: Cycles::ZERO,
+        }
+    }
+
+    /// Nobody has it any more.
+    fn forget(&mut self) {
+        self.copies.clear();
+        self.owner = None;
+        self.dirty = false;
+        self.llc = 0;
+        self.busy_until = Cycles::ZERO;
+    }
 }
 
 impl Costs {
@@ -91,6 +98,11 @@ impl Costs {
             latency: machine.latency,
         })
     }
+
+    /// Whether a line's copies are few enough for a bit each.
+    pub(super) fn few_cores(&self) -> bool {
+        self.core_domain.len() <= FEW_CORES
+    }
 }
 
 /// Processes the events of one block, object by object and round by round, in the order of the
@@ -99,49 +111,28 @@ impl Costs {
 /// That order is by time before any access stalls. Rejected: the CPU that is due first goes first,
 /// with which a search takes two thirds longer. Its layouts gain more by replay as often as less, 0.2
 /// points more on average (evidence/benchmarks.md).
-pub(super) struct Bench<'c> {
+pub(super) struct Bench<'c, C> {
     costs: &'c Costs,
-    lines: [Line; 2],
-    /// By line, then core: the line's age when the core got its copy. Incrementing the line's age
-    /// invalidates every copy at once, whatever the number of cores.
-    copies: [Vec<u32>; 2],
+    lines: [Line<C>; 2],
     /// The round of the last access that left its core.
     round: Option<u32>,
     /// By CPU: cycles that its accesses have stalled it in that round.
     stalled: Vec<Cycles>,
 }
 
-impl<'c> Bench<'c> {
-    pub(super) fn new(costs: &'c Costs, cpus: usize) -> Bench<'c> {
+impl<'c, C: Copies> Bench<'c, C> {
+    pub(super) fn new(costs: &'c Costs, cpus: usize) -> Bench<'c, C> {
         Bench {
             costs,
-            // Not 0, which is the age of the copies.
-            lines: [Line {
-                age: 1,
-                ..Line::default()
-            }; 2],
-            copies: [(); 2].map(|()| vec![0; costs.core_domain.len()]),
+            lines: [(); 2].map(|()| Line::new(costs.core_domain.len())),
             round: None,
             stalled: vec![Cycles::ZERO; cpus],
         }
     }
 
     pub(super) fn start_object(&mut self) {
-        for line in &mut self.lines {
-            // A trace has fewer events than fit 32 bits, and each is run twice.
-            let age = line.age + 1;
-            *line = Line {
-                age,
-                ..Line::default()
-            };
-        }
+        self.lines.iter_mut().for_each(Line::forget);
         self.round = None;
-    }
-
-    /// Whether the core has the line.
-    #[inline]
-    fn holds(&self, line: usize, core: Core) -> bool {
-        self.copies[line][core.index()] == self.lines[line].age
     }
 
     /// The object's events begin again: rounds that follow are not the last one, whatever their
@@ -150,23 +141,31 @@ impl<'c> Bench<'c> {
         self.round = None;
     }
 
-    /// The cycles of an access beyond a private hit, which an access takes under every layout.
+    /// The cycles of an access beyond a private hit, which an access takes under every layout. When
+    /// it happens is asked only if it leaves its core.
     #[inline]
-    pub(super) fn access(&mut self, event: &Event, line: u8) -> Cycles {
-        let cpu = usize::from(event.act.cpu().0);
+    pub(super) fn access(
+        &mut self,
+        touch: Touch,
+        line: u8,
+        moment: impl FnOnce() -> Moment,
+    ) -> Cycles {
+        let cpu = usize::from(touch.act.cpu().0);
         let core = self.costs.core[cpu];
-        let holds = self.holds(usize::from(line), core);
         let state = &mut self.lines[usize::from(line)];
-        if holds && !event.act.kind().writes() {
+        let holds = state.copies.has(core);
+        if holds && !touch.act.kind().writes() {
             return Cycles::ZERO;
         }
-        if holds && state.owner == Some(core) {
+        // An owner's copy is the only one.
+        if holds && state.owner.is_some() {
             state.dirty = true;
             return Cycles::ZERO;
         }
-        self.start_round(event.round);
-        let now = Cycles::from(event.at) * STRETCH + self.stalled[cpu];
-        let cycles = self.leave_core(event, usize::from(line), now, holds);
+        let moment = moment();
+        self.start_round(moment.round);
+        let now = Cycles::from(moment.at) * STRETCH + self.stalled[cpu];
+        let cycles = self.leave_core(touch, usize::from(line), now, holds);
         self.stalled[cpu] += cycles;
         cycles
     }
@@ -183,10 +182,10 @@ impl<'c> Bench<'c> {
     }
 
     /// The cycles of an access that its core's copy, if it `holds` one, does not serve.
-    fn leave_core(&mut self, event: &Event, line: usize, now: Cycles, holds: bool) -> Cycles {
-        let cpu = usize::from(event.act.cpu().0);
+    fn leave_core(&mut self, touch: Touch, line: usize, now: Cycles, holds: bool) -> Cycles {
+        let cpu = usize::from(touch.act.cpu().0);
         let core = self.costs.core[cpu];
-        let kind = event.act.kind();
+        let kind = touch.act.kind();
         let atomic = if kind == Kind::Rmw {
             Cycles::from(self.costs.latency.atomic)
         } else {
@@ -213,7 +212,7 @@ impl<'c> Bench<'c> {
             // The replay's fetch of the pair's other line: no CPU waits for it, but a modified one
             // changes hands.
             let other = 1 - line;
-            if !self.holds(other, core) {
+            if !self.lines[other].copies.has(core) {
                 let (latency, exclusive) = self.supply(other, cpu);
                 self.share(other, cpu);
                 self.serve(other, now, latency, exclusive);
@@ -266,13 +265,12 @@ impl<'c> Bench<'c> {
         }
         // The rules of `cache::system::share` in linemate_replay: E only if no other copy is left,
         // not even in LLCs.
-        let alone = state.holders == 0 && state.llc & !domain == 0;
+        let alone = state.copies.count() == 0 && state.llc & !domain == 0;
         if alone {
             state.owner = Some(core);
         }
-        state.holders += 1;
+        state.copies.give(core);
         state.llc |= domain;
-        self.copies[line][core.index()] = state.age;
     }
 
     /// How far the farthest copy of another core is, or of another domain's LLC; `holds`: whether
@@ -281,7 +279,7 @@ impl<'c> Bench<'c> {
         let own_domain = self.costs.domain[cpu];
         let row = &self.costs.distance[usize::from(own_domain)];
         let state = &self.lines[line];
-        let near = state.holders > u32::from(holds);
+        let near = state.copies.count() > u32::from(holds);
         let mut farthest = near.then(|| row[usize::from(own_domain)]);
         let mut copies = state.llc & !(1 << own_domain);
         while copies != 0 {
@@ -294,10 +292,9 @@ impl<'c> Bench<'c> {
     fn own(&mut self, line: usize, cpu: usize) {
         let core = self.costs.core[cpu];
         let state = &mut self.lines[line];
-        state.age += 1;
-        state.holders = 1;
+        state.copies.clear();
+        state.copies.give(core);
         state.owner = Some(core);
-        self.copies[line][core.index()] = state.age;
         state.dirty = true;
         // The own domain's LLC has it behind the core's caches, as in the replay.
         state.llc = 1 << self.costs.domain[cpu];

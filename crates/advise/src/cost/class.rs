@@ -5,9 +5,10 @@ use std::ops::Range;
 use linemate_recording::Cycles;
 
 use super::bench::Bench;
+use super::copies::Copies;
 use super::numbers::NumberSet;
 use crate::shape::StructShape;
-use crate::trace::{Event, Trace};
+use crate::trace::{Touch, Trace};
 
 /// An atom of a block, and which line of the block it is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +40,8 @@ impl Class {
         let mut count = 0u32;
         for &object in numbers {
             objects.push((object, count));
-            for event in &trace.objects[object as usize].events {
-                index[usize::from(event.atom)].push(count);
+            for touch in trace.objects[object as usize].events.touches() {
+                index[usize::from(touch.atom)].push(count);
                 count += 1;
             }
         }
@@ -57,11 +58,11 @@ impl Class {
 
     /// The cycles of the events of these atoms. Each object's lines start as its last events leave
     /// them: those are run first, and their cycles dropped.
-    pub(super) fn run(
+    pub(super) fn run<C: Copies>(
         &self,
         trace: &Trace,
         entries: &[AtomOnLine],
-        bench: &mut Bench<'_>,
+        bench: &mut Bench<'_, C>,
     ) -> Cycles {
         let chosen = self.choose(entries);
         let mut cycles = Cycles::ZERO;
@@ -69,20 +70,23 @@ impl Class {
             let next = self.objects.get(number + 1);
             let end = next.map_or(self.events, |(_, start)| *start);
             let events = &trace.objects[object as usize].events;
+            let (touches, moments) = (events.touches(), events.moments());
             let at = |number: u32| {
-                let event = &events[(number - first) as usize];
-                (event, chosen.lines[usize::from(event.atom)])
+                let touch = touches[(number - first) as usize];
+                (touch, chosen.lines[usize::from(touch.atom)])
+            };
+            let access = |bench: &mut Bench<'_, C>, number: u32| {
+                let (touch, line) = at(number);
+                bench.access(touch, line, || moments[(number - first) as usize])
             };
             let from = since_last_writes(&chosen, first..end, at);
             bench.start_object();
             chosen.events.each(from..end, |number| {
-                let (event, line) = at(number);
-                bench.access(event, line);
+                access(bench, number);
             });
             bench.start_again();
             chosen.events.each(first..end, |number| {
-                let (event, line) = at(number);
-                cycles += bench.access(event, line);
+                cycles += access(bench, number);
             });
         }
         cycles
@@ -116,15 +120,11 @@ struct Chosen {
 
 /// The number of the first event from which on each used line is written: of the lines' last
 /// writes the earliest. What precedes a write leaves no trace.
-fn since_last_writes<'t>(
-    chosen: &Chosen,
-    range: Range<u32>,
-    at: impl Fn(u32) -> (&'t Event, u8),
-) -> u32 {
+fn since_last_writes(chosen: &Chosen, range: Range<u32>, at: impl Fn(u32) -> (Touch, u8)) -> u32 {
     let mut missing = chosen.used;
     let earliest = chosen.events.find_last(range.clone(), |number| {
-        let (event, line) = at(number);
-        if event.act.kind().writes() {
+        let (touch, line) = at(number);
+        if touch.act.kind().writes() {
             missing[usize::from(line)] = false;
         }
         missing == [false; 2]
