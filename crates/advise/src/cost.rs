@@ -10,28 +10,23 @@
 mod bench;
 mod class;
 mod copies;
+mod known;
 mod numbers;
-
-use std::sync::RwLock;
 
 use linemate_attribution::tally::{CpuSet, RARE_PART};
 use linemate_layout::origin::BUILT_LINE;
 use linemate_machine::Machine;
 use linemate_recording::{Accesses, Cycles};
-use linemate_replay::mix;
-use rustc_hash::FxHashMap;
 
 use crate::error::AdviseError;
 use crate::shape::{Metrics, StructShape, UnitLayout};
 use crate::trace::{Kind, Trace, Use};
+pub use bench::STRETCH;
 use bench::{Bench, Costs};
-use class::{AtomOnLine, Class};
-use copies::{Copies, FewCopies, ManyCopies};
-
-/// How many times longer a slice takes than its instructions, because of other stalls: replay's
-/// duration over the sum of its rounds' longest slices is 1.6 to 2.6 on the recordings of
-/// evidence/benchmarks.md.
-pub const STRETCH: u64 = 2;
+use class::Class;
+use copies::{FewCopies, ManyCopies};
+use known::{AtomOnLine, KnownSets};
+pub(crate) use known::{Block, Known, Mark, Pieces};
 
 /// The events of one recording, to be costed on one machine.
 #[derive(Debug)]
@@ -40,9 +35,7 @@ pub struct CostModel<'t> {
     costs: Costs,
     metrics: Metrics,
     classes: Vec<Class>,
-    /// By the sum of its entries' marks: the cost of a block. That two sets of atoms have the same
-    /// sum is less likely than a flipped bit.
-    known: RwLock<FxHashMap<u128, Cycles>>,
+    known: KnownSets,
 }
 
 impl<'t> CostModel<'t> {
@@ -74,7 +67,7 @@ impl<'t> CostModel<'t> {
             costs,
             metrics,
             classes: classes.iter().map(class).collect(),
-            known: RwLock::new(FxHashMap::default()),
+            known: KnownSets::default(),
         })
     }
 
@@ -122,54 +115,92 @@ impl<'t> CostModel<'t> {
 
     /// The cost of a layout, in cycles.
     pub fn cost(&self, shape: &StructShape, placed: &UnitLayout) -> Cycles {
-        let mut marks: Vec<u128> = Vec::new();
+        let (known, unknown) = self.split(shape, placed);
+        let unknown = unknown.iter().map(|block| self.compute(block));
+        known + unknown.sum::<Cycles>()
+    }
+
+    /// The cycles of a layout's blocks whose cost is known, and its other blocks.
+    pub(crate) fn split(&self, shape: &StructShape, placed: &UnitLayout) -> (Cycles, Vec<Block>) {
+        let mut marks = Vec::new();
         let mut cycles = Cycles::ZERO;
+        let mut unknown = Vec::new();
         for class in 0..self.classes.len() {
-            marks.clear();
-            for &atom in &self.classes[class].used {
-                let (block, line) = self.place_of(class, shape, placed, atom);
-                if block >= marks.len() {
-                    marks.resize(block + 1, 0);
+            self.marks(class, shape, placed, &mut marks);
+            for (block, mark) in marks.iter().enumerate().filter(|(_, m)| !m.is_empty()) {
+                match self.known.cost(*mark) {
+                    Some(cost) => cycles += cost,
+                    None => unknown.push(self.block(class, shape, placed, block)),
                 }
-                // A sum, which no order of the atoms changes: members in another order on one line
-                // are a look-up.
-                marks[block] = marks[block].wrapping_add(mark(class, atom, line));
-            }
-            for (block, mark) in marks.iter().enumerate().filter(|(_, m)| **m != 0) {
-                cycles += self.block(class, *mark, || {
-                    let used = self.classes[class].used.iter();
-                    let places = used.map(|a| (*a, self.place_of(class, shape, placed, *a)));
-                    let inside = places.filter(|(_, place)| place.0 == block);
-                    let entry = |(atom, place): (u16, (usize, u8))| AtomOnLine {
-                        atom,
-                        line: place.1,
-                    };
-                    inside.map(entry).collect()
-                });
             }
         }
-        cycles
+        (cycles, unknown)
+    }
+
+    /// The blocks of a layout that have atoms.
+    pub(crate) fn blocks(&self, shape: &StructShape, placed: &UnitLayout) -> Vec<Block> {
+        let mut marks = Vec::new();
+        let mut blocks = Vec::new();
+        for class in 0..self.classes.len() {
+            self.marks(class, shape, placed, &mut marks);
+            let used = (0..marks.len()).filter(|block| !marks[*block].is_empty());
+            blocks.extend(used.map(|block| self.block(class, shape, placed, block)));
+        }
+        blocks
+    }
+
+    /// By block of a class's objects: which set of atoms it has.
+    fn marks(&self, class: usize, shape: &StructShape, placed: &UnitLayout, marks: &mut Vec<Mark>) {
+        marks.clear();
+        for &atom in &self.classes[class].used {
+            let (block, line) = self.place_of(class, shape, placed, atom);
+            if block >= marks.len() {
+                marks.resize(block + 1, Mark::default());
+            }
+            marks[block] = marks[block].with(class, AtomOnLine { atom, line });
+        }
+    }
+
+    fn block(
+        &self,
+        class: usize,
+        shape: &StructShape,
+        placed: &UnitLayout,
+        number: usize,
+    ) -> Block {
+        let used = self.classes[class].used.iter();
+        let places = used.map(|atom| (*atom, self.place_of(class, shape, placed, *atom)));
+        let inside = places.filter(|(_, (block, _))| *block == number);
+        let entries = inside.map(|(atom, (_, line))| AtomOnLine { atom, line });
+        Block::new(class, entries.collect())
     }
 
     /// The cost of units that share one line with nothing else.
     pub fn together(&self, shape: &StructShape, units: &[usize]) -> Cycles {
-        let of_units = |class: usize| -> Vec<AtomOnLine> {
+        let of_units = |class: usize| -> Block {
             let used = self.classes[class].used.iter();
             let of =
                 used.filter(|a| units.contains(&usize::from(shape.atoms[usize::from(**a)].unit)));
-            of.map(|atom| AtomOnLine {
+            let entries = of.map(|atom| AtomOnLine {
                 atom: *atom,
                 line: 0,
-            })
-            .collect()
+            });
+            Block::new(class, entries.collect())
         };
-        let cost = |class: usize| {
-            let entries = of_units(class);
-            let marks = entries.iter().map(|e| mark(class, e.atom, e.line));
-            let sum = marks.fold(0u128, u128::wrapping_add);
-            self.block(class, sum, || entries)
+        let blocks = (0..self.classes.len()).map(of_units);
+        blocks.map(|block| self.cost_of(&block)).sum()
+    }
+
+    /// The part of a block that has most of its events in common with one of `others`.
+    pub(crate) fn largest_common(&self, block: &Block, others: &[Block]) -> Block {
+        let uses = |block: &Block| -> usize {
+            let index = &self.classes[block.class].index;
+            let atoms = block.entries.iter().map(|e| usize::from(e.atom));
+            atoms.map(|atom| index[atom].len()).sum()
         };
-        (0..self.classes.len()).map(cost).sum()
+        let common = others.iter().map(|other| block.common(other));
+        let most = common.max_by_key(uses);
+        most.unwrap_or_else(|| Block::new(block.class, Vec::new()))
     }
 
     /// The block of an atom, and its line in it.
@@ -194,39 +225,155 @@ impl<'t> CostModel<'t> {
         }
     }
 
-    fn block(&self, class: usize, mark: u128, entries: impl FnOnce() -> Vec<AtomOnLine>) -> Cycles {
-        // A panic in a worker leaves the map intact: entries are inserted in one step.
-        let known = self.known.read().unwrap_or_else(|e| e.into_inner());
-        if let Some(known) = known.get(&mark) {
-            return *known;
+    /// What is known of a set's cost.
+    pub(crate) fn known(&self, mark: Mark) -> Option<Known> {
+        self.known.get(mark)
+    }
+
+    /// The pieces of a set whose cost is known.
+    pub(crate) fn pieces(&self, mark: Mark) -> Option<Pieces> {
+        match self.known.get(mark)? {
+            Known::Cost { latency, .. } => Some(latency),
+            Known::AtLeast(_) => None,
         }
-        drop(known);
-        // Without the lock: two threads may compute the same block at once, and both get the same
-        // number.
-        let cost = self.work_out(class, &entries());
-        let mut known = self.known.write().unwrap_or_else(|e| e.into_inner());
-        known.insert(mark, cost);
+    }
+
+    /// The cost of a block.
+    fn cost_of(&self, block: &Block) -> Cycles {
+        let known = self.known.cost(block.mark);
+        known.unwrap_or_else(|| self.compute(block))
+    }
+
+    /// Computes the cost of a block, and keeps it. Two threads may do that for one block at once,
+    /// and both get the same number.
+    pub(crate) fn compute(&self, block: &Block) -> Cycles {
+        let known = self.run(block, |_, _| None);
+        let cost = known.least();
+        self.known.insert(block.mark, known);
         cost
     }
 
-    /// Replays the events of some atoms that share a block.
-    fn work_out(&self, class: usize, entries: &[AtomOnLine]) -> Cycles {
-        if self.costs.few_cores() {
-            self.run::<FewCopies>(class, entries)
-        } else {
-            self.run::<ManyCopies>(class, entries)
-        }
+    /// Computes the cost of a block as far as it may be below `limit`, and keeps nothing. Gives up
+    /// when what was run, and what the rest takes at least, reaches the limit. `part`: the pieces of
+    /// a set of some of the block's atoms.
+    pub(crate) fn compute_below(&self, block: &Block, limit: Cycles, part: &[Cycles]) -> Known {
+        self.run(block, |cycles, pieces| {
+            let least = cycles + self.rest_at_least(part, pieces);
+            (least >= limit).then_some(least)
+        })
     }
 
-    fn run<C: Copies>(&self, class: usize, entries: &[AtomOnLine]) -> Cycles {
-        let mut bench: Bench<'_, C> = Bench::new(&self.costs, self.trace.cpus);
-        self.classes[class].run(self.trace, entries, &mut bench)
+    /// What a block takes at least after some pieces, if a part of it takes these: what the part
+    /// takes there, but for what the block's other accesses have fetched before.
+    fn rest_at_least(&self, part: &[Cycles], pieces: usize) -> Cycles {
+        let rest = known::last(part) - part[pieces - 1];
+        rest.saturating_sub(self.costs.spared())
+    }
+
+    /// Keeps what is known of a set's cost.
+    pub(crate) fn keep(&self, mark: Mark, known: Known) {
+        self.known.insert(mark, known);
+    }
+
+    fn run(&self, block: &Block, give_up: impl Fn(Cycles, usize) -> Option<Cycles>) -> Known {
+        let class = &self.classes[block.class];
+        if self.costs.few_cores() {
+            let mut bench: Bench<'_, FewCopies> = Bench::new(&self.costs, self.trace.cpus);
+            class.run(self.trace, &block.entries, &mut bench, give_up)
+        } else {
+            let mut bench: Bench<'_, ManyCopies> = Bench::new(&self.costs, self.trace.cpus);
+            class.run(self.trace, &block.entries, &mut bench, give_up)
+        }
     }
 }
 
-/// A number for an atom on a line; sums of them represent sets.
-#[inline]
-fn mark(class: usize, atom: u16, line: u8) -> u128 {
-    let key = (class as u64) << 32 | u64::from(atom) << 8 | u64::from(line);
-    u128::from(mix(key)) << 64 | u128::from(mix(key ^ 0x5555_5555_5555_5555))
+#[cfg(test)]
+mod tests {
+    use linemate_recording::CpuId;
+    use linemate_replay::mix;
+
+    use super::*;
+    use crate::random::{self, MEMBERS};
+    use crate::trace::{Act, Event, ObjectTrace};
+
+    #[test]
+    fn a_block_takes_at_least_what_a_part_of_it_takes() {
+        let machines = ["turin-2s", "gnr-2s-480", "westmere-4s-80"];
+        for seed in 0..20 {
+            random::with_search(seed, &machines, |search| {
+                for model in search.objective.models {
+                    // Half of the atoms, and all but some of those.
+                    let half: Vec<AtomOnLine> = (0..MEMBERS)
+                        .filter(|atom| mix(*atom ^ mix(seed)) % 2 == 0)
+                        .map(|atom| AtomOnLine {
+                            atom: atom as u16,
+                            line: (model.costs.pairs && mix(seed ^ atom) % 2 == 0).into(),
+                        })
+                        .collect();
+                    let most = half
+                        .iter()
+                        .filter(|e| mix(u64::from(e.atom) ^ seed) % 6 != 0);
+                    let most: Vec<AtomOnLine> = most.copied().collect();
+                    for class in 0..model.classes.len() {
+                        let part = model.run(&Block::new(class, most.clone()), |_, _| None);
+                        let Known::Cost { latency, .. } = part else {
+                            panic!("nothing gives it up");
+                        };
+                        let whole = Block::new(class, half.clone());
+                        let total = model.compute(&whole);
+                        assert!(total >= known::last(&latency), "seed {seed}");
+                        model.run(&whole, |so_far, pieces| {
+                            let least = so_far + model.rest_at_least(&latency, pieces);
+                            assert!(
+                                least <= total,
+                                "seed {seed}, after {pieces}: {least} of {total}"
+                            );
+                            None
+                        });
+                    }
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn a_store_spares_later_accesses_their_waiting_and_an_atomic_its_own_cycles() {
+        let event = |round: u32, at: u32, cpu: u16, atom: u16, kind: Kind| Event {
+            round,
+            at,
+            atom,
+            act: Act::new(CpuId(cpu), kind),
+        };
+        // CPU 0 stores to member 0, or not; long after that, both CPUs write member 1 at once.
+        let round = |round: u32| {
+            [
+                event(round, 0, 0, 0, Kind::Store),
+                event(round, 5_000, 0, 1, Kind::Rmw),
+                event(round, 5_000, 1, 1, Kind::Store),
+            ]
+        };
+        let trace = Trace {
+            objects: vec![ObjectTrace {
+                residue: 0,
+                events: (0..100).flat_map(round).collect(),
+            }],
+            cpus: 2,
+            ..Trace::default()
+        };
+        random::with_search_of(&trace, &["turin-2s"], |search| {
+            let model = &search.objective.models[0];
+            let of = |atoms: &[u16]| {
+                let entry = |atom: &u16| AtomOnLine {
+                    atom: *atom,
+                    line: 0,
+                };
+                Block::new(0, atoms.iter().map(entry).collect())
+            };
+            let part = of(&[1]);
+            let (alone, whole) = (model.compute(&part), model.compute(&of(&[0, 1])));
+            let least = known::last(&model.pieces(part.mark).expect("computed"));
+            assert!(whole < alone, "{whole} {alone}");
+            assert!(least <= whole, "{least} {whole}");
+        });
+    }
 }

@@ -17,6 +17,8 @@ pub mod cost;
 pub mod error;
 pub mod footprint;
 pub mod objective;
+#[cfg(test)]
+mod random;
 pub mod reasons;
 pub mod search;
 pub mod shape;

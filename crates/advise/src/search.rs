@@ -8,8 +8,10 @@
 mod fill;
 mod front;
 mod neighbours;
+mod rating;
 mod starts;
 
+use linemate_recording::Cycles;
 use linemate_types::ByteSize;
 use linemate_units::Millionths;
 use rayon::prelude::*;
@@ -19,6 +21,7 @@ use crate::objective::Objective;
 use crate::shape::{Metrics, StructShape, UnitLayout};
 
 pub use front::{cheapest, fewest};
+use rating::Wanted;
 
 /// What a move has to be worth, of the original's cost: 0.1 %. A reviewer has to
 /// understand every member that moves, so a gain in a table's last digit is not a reason to move
@@ -186,7 +189,12 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
             model.metrics().place(&slots, &mut placed);
             costs.push(model.cost(self.shape, &placed));
         }
-        let cost = self.objective.relative(&costs);
+        self.scored(candidate, &costs)
+    }
+
+    /// A layout that costs that on each model.
+    fn scored(&self, candidate: Candidate, costs: &[Cycles]) -> Scored {
+        let cost = self.objective.relative(costs);
         Scored {
             score: cost + MOVE_WORTH * candidate.moves() as u64,
             cost,
@@ -278,12 +286,19 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
         };
         let mut here = at_price(start);
         for _ in 0..STEPS_MAX {
-            let mut rated: Vec<Scored> = self
-                .neighbours(&here.candidate)
-                .into_par_iter()
-                .map(|n| at_price(self.rate(n)))
-                .filter(|n| n.score < here.score)
-                .collect();
+            let better = |candidate: Candidate| {
+                let price = worth * candidate.moves() as u64;
+                let below = here.score.checked_sub(price)?;
+                Some(Wanted {
+                    candidate,
+                    from: 0,
+                    below,
+                })
+            };
+            let neighbours = self.neighbours(&here.candidate).into_par_iter();
+            let wanted: Vec<Wanted> = neighbours.filter_map(better).collect();
+            let rated = self.rate_below(std::slice::from_ref(&here.candidate), wanted);
+            let mut rated: Vec<Scored> = rated.into_iter().map(at_price).collect();
             // By score, then by layout: the result must not depend on which thread was first.
             rated.par_sort_unstable();
             rated.dedup();

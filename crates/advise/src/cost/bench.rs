@@ -1,12 +1,18 @@
 //! MESIF over the lines of one block.
 
+use std::ops::AddAssign;
+
 use linemate_machine::{Distance, Machine};
 use linemate_recording::Cycles;
 
-use super::STRETCH;
 use super::copies::{Copies, Core, FEW_CORES};
 use crate::error::AdviseError;
 use crate::trace::{Kind, Moment, Touch};
+
+/// How many times longer a slice takes than its instructions, because of other stalls: replay's
+/// duration over the sum of its rounds' longest slices is 1.6 to 2.6 on the recordings of
+/// evidence/benchmarks.md.
+pub const STRETCH: u64 = 2;
 
 /// A machine as the model needs it, for the CPUs of a recording.
 #[derive(Clone, Debug)]
@@ -99,9 +105,38 @@ impl Costs {
         })
     }
 
+    /// What the accesses before some event can spare those after it at most: each core a fetch of each
+    /// line.
+    pub(super) fn spared(&self) -> Cycles {
+        let latency = &self.latency;
+        let distances = [Distance::Domain, Distance::Socket, Distance::Remote];
+        let fetches = distances.map(|distance| latency.hitm(distance));
+        let longest = fetches.into_iter().fold(latency.llc, u32::max);
+        let lines = 1 + u64::from(self.pairs);
+        Cycles::from(longest) * (self.core_domain.len() as u64 * lines)
+    }
+
     /// Whether a line's copies are few enough for a bit each.
     pub(super) fn few_cores(&self) -> bool {
         self.core_domain.len() <= FEW_CORES
+    }
+}
+
+/// What accesses take beyond private hits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Cost {
+    /// In all.
+    pub(super) cycles: Cycles,
+    /// For lines to come and copies to go, without waiting for busy lines and without what an atomic
+    /// instruction takes by itself: a plain store before it spares it that.
+    pub(super) latency: Cycles,
+}
+
+impl AddAssign for Cost {
+    #[inline]
+    fn add_assign(&mut self, other: Cost) {
+        self.cycles += other.cycles;
+        self.latency += other.latency;
     }
 }
 
@@ -141,7 +176,7 @@ impl<'c, C: Copies> Bench<'c, C> {
         self.round = None;
     }
 
-    /// The cycles of an access beyond a private hit, which an access takes under every layout. When
+    /// The cost of an access beyond a private hit, which an access takes under every layout. When
     /// it happens is asked only if it leaves its core.
     #[inline]
     pub(super) fn access(
@@ -149,25 +184,25 @@ impl<'c, C: Copies> Bench<'c, C> {
         touch: Touch,
         line: u8,
         moment: impl FnOnce() -> Moment,
-    ) -> Cycles {
+    ) -> Cost {
         let cpu = usize::from(touch.act.cpu().0);
         let core = self.costs.core[cpu];
         let state = &mut self.lines[usize::from(line)];
         let holds = state.copies.has(core);
         if holds && !touch.act.kind().writes() {
-            return Cycles::ZERO;
+            return Cost::default();
         }
         // An owner's copy is the only one.
         if holds && state.owner.is_some() {
             state.dirty = true;
-            return Cycles::ZERO;
+            return Cost::default();
         }
         let moment = moment();
         self.start_round(moment.round);
         let now = Cycles::from(moment.at) * STRETCH + self.stalled[cpu];
-        let cycles = self.leave_core(touch, usize::from(line), now, holds);
-        self.stalled[cpu] += cycles;
-        cycles
+        let cost = self.leave_core(touch, usize::from(line), now, holds);
+        self.stalled[cpu] += cost.cycles;
+        cost
     }
 
     #[inline]
@@ -182,7 +217,7 @@ impl<'c, C: Copies> Bench<'c, C> {
     }
 
     /// The cycles of an access that its core's copy, if it `holds` one, does not serve.
-    fn leave_core(&mut self, touch: Touch, line: usize, now: Cycles, holds: bool) -> Cycles {
+    fn leave_core(&mut self, touch: Touch, line: usize, now: Cycles, holds: bool) -> Cost {
         let cpu = usize::from(touch.act.cpu().0);
         let core = self.costs.core[cpu];
         let kind = touch.act.kind();
@@ -191,22 +226,22 @@ impl<'c, C: Copies> Bench<'c, C> {
         } else {
             Cycles::ZERO
         };
-        let cycles = if holds {
+        let cost = if holds {
             let farthest = self.farthest_copy(line, cpu, holds);
             let latency = farthest.map_or(self.costs.latency.llc, |d| self.costs.latency.hitm(d));
             self.own(line, cpu);
-            self.serve(line, now, Cycles::from(latency) + atomic, true)
+            self.serve(line, now, latency.into(), atomic, true)
         } else if kind.writes() {
             // Before `own`, which overwrites the owner of the line.
             let (latency, _) = self.supply(line, cpu);
             let farthest = self.farthest_copy(line, cpu, holds);
             let reach = farthest.map_or(Cycles::ZERO, |d| self.costs.latency.hitm(d).into());
             self.own(line, cpu);
-            self.serve(line, now, latency.max(reach) + atomic, true)
+            self.serve(line, now, latency.max(reach), atomic, true)
         } else {
             let (latency, exclusive) = self.supply(line, cpu);
             self.share(line, cpu);
-            self.serve(line, now, latency, exclusive)
+            self.serve(line, now, latency, Cycles::ZERO, exclusive)
         };
         if self.costs.pairs && !holds {
             // The replay's fetch of the pair's other line: no CPU waits for it, but a modified one
@@ -215,10 +250,10 @@ impl<'c, C: Copies> Bench<'c, C> {
             if !self.lines[other].copies.has(core) {
                 let (latency, exclusive) = self.supply(other, cpu);
                 self.share(other, cpu);
-                self.serve(other, now, latency, exclusive);
+                self.serve(other, now, latency, Cycles::ZERO, exclusive);
             }
         }
-        cycles
+        cost
     }
 
     /// The latency of fetching the line, and whether it changes hands as a whole.
@@ -300,16 +335,26 @@ impl<'c, C: Copies> Bench<'c, C> {
         state.llc = 1 << self.costs.domain[cpu];
     }
 
-    /// The line as a server: the wait and the latency.
-    fn serve(&mut self, line: usize, now: Cycles, latency: Cycles, exclusive: bool) -> Cycles {
+    /// The line as a server: an atomic instruction keeps it for longer.
+    fn serve(
+        &mut self,
+        line: usize,
+        now: Cycles,
+        latency: Cycles,
+        atomic: Cycles,
+        exclusive: bool,
+    ) -> Cost {
         let state = &mut self.lines[line];
         let begin = now.max(state.busy_until);
         let kept = if exclusive {
-            latency
+            latency + atomic
         } else {
             self.costs.latency.serve.into()
         };
         state.busy_until = begin + kept;
-        begin - now + latency
+        Cost {
+            cycles: begin - now + latency + atomic,
+            latency,
+        }
     }
 }

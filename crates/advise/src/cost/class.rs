@@ -4,18 +4,16 @@ use std::ops::Range;
 
 use linemate_recording::Cycles;
 
-use super::bench::Bench;
+use super::bench::{Bench, Cost};
 use super::copies::Copies;
+use super::known::{AtomOnLine, Known};
 use super::numbers::NumberSet;
 use crate::shape::StructShape;
 use crate::trace::{Touch, Trace};
 
-/// An atom of a block, and which line of the block it is on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct AtomOnLine {
-    pub(super) atom: u16,
-    pub(super) line: u8,
-}
+/// Into how many pieces of about the same length the events of all objects are cut: how often a run
+/// may be given up. A guess: half a kilobyte for each set whose cost is known.
+pub(super) const PIECES: u32 = 64;
 
 /// Objects with the same start modulo 128.
 #[derive(Debug)]
@@ -26,6 +24,8 @@ pub(super) struct Class {
     objects: Vec<(u32, u32)>,
     /// The number of events of all objects.
     events: u32,
+    /// By piece: the number of the event after it.
+    piece_ends: Vec<u32>,
     /// By atom: the numbers of its events, counted through the objects.
     pub(super) index: Vec<Vec<u32>>,
     /// The atoms that have events.
@@ -51,21 +51,25 @@ impl Class {
             residue,
             objects,
             events: count,
+            piece_ends: (1..=PIECES).map(|piece| piece_end(count, piece)).collect(),
             used: used.map(|(atom, _)| atom).collect(),
             index,
         }
     }
 
-    /// The cycles of the events of these atoms. Each object's lines start as its last events leave
+    /// The cycles of the events of these atoms, unless `give_up` says, of the cycles so far and the
+    /// number of pieces that were run, what they are at least. Each object's lines start as its last events leave
     /// them: those are run first, and their cycles dropped.
     pub(super) fn run<C: Copies>(
         &self,
         trace: &Trace,
         entries: &[AtomOnLine],
         bench: &mut Bench<'_, C>,
-    ) -> Cycles {
+        give_up: impl Fn(Cycles, usize) -> Option<Cycles>,
+    ) -> Known {
         let chosen = self.choose(entries);
-        let mut cycles = Cycles::ZERO;
+        let mut cost = Cost::default();
+        let mut pieces = Vec::with_capacity(self.piece_ends.len());
         for (number, &(object, first)) in self.objects.iter().enumerate() {
             let next = self.objects.get(number + 1);
             let end = next.map_or(self.events, |(_, start)| *start);
@@ -85,11 +89,25 @@ impl Class {
                 access(bench, number);
             });
             bench.start_again();
-            chosen.events.each(first..end, |number| {
-                cycles += access(bench, number);
-            });
+            let mut here = first;
+            while here < end {
+                let until = self.piece_ends[pieces.len()].min(end);
+                chosen.events.each(here..until, |number| {
+                    cost += access(bench, number);
+                });
+                here = until;
+                while self.piece_ends.get(pieces.len()) == Some(&here) {
+                    pieces.push(cost.latency);
+                    if let Some(least) = give_up(cost.cycles, pieces.len()) {
+                        return Known::AtLeast(least);
+                    }
+                }
+            }
         }
-        cycles
+        Known::Cost {
+            cycles: cost.cycles,
+            latency: pieces.into(),
+        }
     }
 
     fn choose(&self, entries: &[AtomOnLine]) -> Chosen {
@@ -105,6 +123,11 @@ impl Class {
         }
         chosen
     }
+}
+
+/// The number of the event after a piece, of `events` in all; pieces count from 1.
+fn piece_end(events: u32, piece: u32) -> u32 {
+    (u64::from(events) * u64::from(piece) / u64::from(PIECES)) as u32
 }
 
 /// The events of a block.

@@ -1,5 +1,5 @@
 //! An object's events, as the cost model reads them: what every event does, and apart from that when
-//! it happens, which only one in five is asked for.
+//! it happens, which the model needs of one in five.
 
 use linemate_recording::{AccessKind, CpuId, MAX_CPUS};
 
