@@ -43,6 +43,8 @@ pub struct CoveredRecording {
     pub recording: BTreeMap<String, String>,
     /// Null if it is truncated.
     pub checksum: Option<String>,
+    /// Whether it uses more objects, fields and CPUs than are told apart: `pairs` count it up to there.
+    pub cut: bool,
     /// What the edits change, one per machine.
     pub results: Vec<CoveredChange>,
 }
@@ -141,7 +143,7 @@ pub struct NewPair {
     pub uses: Vec<PairUses>,
 }
 
-/// Accesses to a pair in a recording.
+/// Accesses to a pair in a recording: those to a line that both fields are on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PairUses {

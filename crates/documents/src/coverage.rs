@@ -14,12 +14,13 @@ use linemate_types::{LeafId, LineSize};
 
 use crate::replayed::checksum;
 
-/// What edits change in the recording in the file `path`, by machine.
+/// What edits change in the recording in the file `path`, by machine; `uses` of each edited type.
 #[must_use]
 pub fn covered_recording(
     path: &str,
     recording: &Recording,
     results: &[WhatIf],
+    uses: &[FieldUses],
 ) -> CoveredRecording {
     let change = |result: &WhatIf| CoveredChange {
         machine: result.machine.clone(),
@@ -31,6 +32,7 @@ pub fn covered_recording(
         path: path.to_owned(),
         recording: recording.metadata().clone(),
         checksum: checksum(recording),
+        cut: uses.iter().any(|of| of.cut),
         results: results.iter().map(change).collect(),
     }
 }

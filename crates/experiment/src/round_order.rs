@@ -83,3 +83,69 @@ impl<T> RoundOrder<T> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use linemate_attribution::SubjectId;
+    use linemate_recording::{Access, AccessKind, GuestAddr, VirtualTime};
+    use linemate_replay::SliceHead;
+
+    use super::*;
+
+    fn step(cpu: u16, at: u32) -> Step {
+        let access = Access {
+            time: VirtualTime(0),
+            cpu: CpuId(cpu),
+            pc: GuestAddr(0),
+            addr: GuestAddr(0),
+            size: 8,
+            kind: AccessKind::Load,
+            silent: false,
+            user_mapping: false,
+        };
+        Step {
+            at,
+            ..Step::new(&access, SubjectId(0), 0)
+        }
+    }
+
+    fn head(cpu: u16, last: Option<u32>) -> SliceHead {
+        SliceHead {
+            last,
+            span: 1000,
+            ..SliceHead::new(CpuId(cpu))
+        }
+    }
+
+    /// Of three rounds of the same slices: when which CPU's access takes effect.
+    fn orders(slices: &[Slice<'_>]) -> Vec<Vec<(u64, u16)>> {
+        let mut order = RoundOrder::new(Seed(42));
+        let mut round = || {
+            order.take(slices, |step| (step.at != 7).then_some(()));
+            order.iter().map(|turn| (turn.at.0, turn.cpu.0)).collect()
+        };
+        vec![round(), round(), round()]
+    }
+
+    /// A slice that has nothing in the round takes no number: the starts of those after it are as if it were not there.
+    #[test]
+    fn a_slice_without_a_part_in_a_round_changes_no_start() {
+        let (a, b) = ([step(0, 0), step(0, 7), step(0, 9)], [step(2, 3)]);
+        let running = [(head(0, Some(900)), &a[..]), (head(2, Some(900)), &b[..])];
+        let [first, last] = running;
+        let with_idle = [first, (head(1, None), &[][..]), last];
+        assert_eq!(orders(&with_idle), orders(&running));
+        // One that runs does take a number, and the same slices start otherwise in each round.
+        let with_running = [first, (head(1, Some(900)), &[][..]), last];
+        assert_ne!(orders(&with_running), orders(&running));
+        let [one, two, _] = &orders(&running)[..] else {
+            panic!("three rounds");
+        };
+        assert_ne!(one, two);
+        // What is not wanted is left out; times are those of the slice's start and the access.
+        assert_eq!(one.len(), 3);
+        let of_first: Vec<u64> = one.iter().filter(|of| of.1 == 0).map(|of| of.0).collect();
+        let apart = Cycles::from(9u32).0;
+        assert_eq!(of_first[1] - of_first[0], apart);
+    }
+}

@@ -1,6 +1,7 @@
 //! Which fields share a line under edits and did not before, and the reverse.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use linemate_types::{ByteOffset, FlatType, FlattenError, LeafId, LineIndex, LineSize, TypeId};
 
@@ -37,6 +38,13 @@ pub struct FieldLines {
     pub last: LineIndex,
 }
 
+impl FieldLines {
+    /// Where a field can have neighbours: what is between is its own, or other members of the same array's elements.
+    fn ends(&self) -> BTreeSet<LineIndex> {
+        BTreeSet::from([self.first, self.last])
+    }
+}
+
 /// What edits do to the neighbourhoods of a type's fields, in objects that start a line. Fields are the first ones
 /// of those with the same bytes; bit-fields of a storage unit are one.
 #[derive(Debug)]
@@ -53,6 +61,9 @@ pub struct NewNeighbours {
     pub lost: BTreeSet<FieldPair>,
     /// Fields to which accesses change.
     pub touched: BTreeSet<LeafId>,
+    /// The type with the edits, and its lines' size.
+    edited: Arc<Layout>,
+    line: LineSize,
 }
 
 impl NewNeighbours {
@@ -64,7 +75,8 @@ impl NewNeighbours {
         let (model, line) = (plan.layouts.model(), plan.layouts.line());
         let flat = FlatType::new(model, id)?;
         let before = lines(&flat, &*Layouts::new(model, line).of(id)?, line);
-        let after = lines(&flat, &*plan.layouts.of(id)?, line);
+        let edited = plan.layouts.of(id)?;
+        let after = lines(&flat, &edited, line);
         let (old, new) = (pairs(&before), pairs(&after));
         let touched = plan.accesses.iter().filter_map(|rule| {
             let field = match rule {
@@ -81,6 +93,8 @@ impl NewNeighbours {
             flat,
             before,
             after,
+            edited,
+            line,
         })
     }
 
@@ -89,6 +103,19 @@ impl NewNeighbours {
         let pairs = self.gained.union(&self.lost);
         let paired = pairs.flat_map(|pair| [pair.first, pair.second]);
         paired.chain(self.touched.iter().copied()).collect()
+    }
+
+    /// The line, with the edits, of the byte at an offset of the recorded layout; `None` of a removed one.
+    pub fn line_after(&self, at: ByteOffset) -> Option<LineIndex> {
+        Some(self.edited.moved(at)?.line(self.line))
+    }
+
+    /// The lines that both fields of a pair are on, with the edits.
+    pub fn shared(&self, pair: FieldPair) -> BTreeSet<LineIndex> {
+        let ends = |leaf| self.after.get(&leaf).map(FieldLines::ends);
+        let both = ends(pair.first).zip(ends(pair.second));
+        both.map(|(first, second)| &first & &second)
+            .unwrap_or_default()
     }
 
     /// Whether a field gets other lines, or accesses to it change.
@@ -122,12 +149,11 @@ fn lines(flat: &FlatType, layout: &Layout, line: LineSize) -> BTreeMap<LeafId, F
     lines
 }
 
-/// All that share a line. Between its first and its last line a field shares with nothing but what is on those, too:
-/// other members of the same array's elements.
+/// All that share a line.
 fn pairs(lines: &BTreeMap<LeafId, FieldLines>) -> BTreeSet<FieldPair> {
     let mut on: BTreeMap<LineIndex, Vec<LeafId>> = BTreeMap::new();
     for (leaf, of) in lines {
-        for line in BTreeSet::from([of.first, of.last]) {
+        for line in of.ends() {
             on.entry(line).or_default().push(*leaf);
         }
     }
@@ -198,6 +224,20 @@ mod tests {
         assert_eq!(gained, ["a d", "many[] c"]);
         assert_eq!(lost, ["a b", "a many[]", "c d"]);
         assert_eq!(moved, ["a", "c"]);
+    }
+
+    #[test]
+    fn a_pair_is_on_the_lines_that_both_fields_are_on() {
+        let (model, id) = model();
+        let edits = parse("type s\nmove a last").unwrap();
+        let mut plan = Plan::new(&model, LineSize::B64, &edits, &BTreeMap::new()).unwrap();
+        let of = NewNeighbours::new(&mut plan, id).unwrap();
+        // `a d` on the third line, `many[] c` on the second, where the array's elements from byte 72 on are.
+        let shared: Vec<_> = of.gained.iter().map(|pair| of.shared(*pair)).collect();
+        let lines = |lines: &[u32]| lines.iter().copied().map(LineIndex).collect();
+        assert_eq!(shared, [lines(&[2]), lines(&[1])]);
+        let line = |at| of.line_after(ByteOffset(at)).unwrap().0;
+        assert_eq!([0, 16, 64, 72, 120, 128].map(line), [2, 0, 0, 1, 1, 1]);
     }
 
     #[test]

@@ -39,6 +39,7 @@ pub fn coverage_text(document: &CoverageDocument, top: usize) -> Text {
         let _ = writeln!(out, "\nnew neighbours, least exercised first");
         out.table(pairs(document, top));
         more(&mut out, document.pairs.len(), top);
+        beginnings(&mut out, document);
         gaps(&mut out, document, top);
     }
     fields(&mut out, document, top);
@@ -279,6 +280,18 @@ fn both(document: &CoverageDocument, pair: &NewPair) -> String {
     )
 }
 
+/// Recordings that are longer than what is counted of pairs.
+fn beginnings(out: &mut Text, document: &CoverageDocument) {
+    for recording in document.recordings.iter().filter(|of| of.cut) {
+        // Writing to a text does not fail.
+        let _ = writeln!(
+            out,
+            "  {}: only the beginning is counted, it has more objects than are told apart",
+            shown(&recording.path)
+        );
+    }
+}
+
 /// By pair, the functions that use it and that no recording has contend for it.
 fn gaps(out: &mut Text, document: &CoverageDocument, top: usize) {
     let open = document.pairs.iter().filter(|pair| !pair.alone.is_empty());
@@ -295,4 +308,39 @@ fn gaps(out: &mut Text, document: &CoverageDocument, top: usize) {
         let _ = writeln!(out, "  {}: {}", shown(&name), names(&pair.alone));
     }
     more(out, open.len(), top);
+}
+
+#[cfg(test)]
+mod tests {
+    use linemate_answers::CoverageDocument;
+
+    use super::*;
+
+    fn recording(path: &str, cut: bool) -> CoveredRecording {
+        CoveredRecording {
+            path: path.to_owned(),
+            recording: BTreeMap::new(),
+            checksum: None,
+            cut,
+            results: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_recording_that_is_not_counted_to_its_end_is_named() {
+        let document = CoverageDocument {
+            schema: CoverageDocument::SCHEMA.into(),
+            tool: String::new(),
+            edits: String::new(),
+            line_bytes: 64,
+            recordings: vec![recording("whole", false), recording("long", true)],
+            fields: Vec::new(),
+            pairs: Vec::new(),
+        };
+        let mut out = Text::default();
+        beginnings(&mut out, &document);
+        let said = out.to_string();
+        assert!(said.contains("  long: only the beginning"), "{said}");
+        assert!(!said.contains("whole:"), "{said}");
+    }
 }

@@ -12,8 +12,11 @@ use linemate_layout::neighbours::{FieldPair, NeighboursError, NewNeighbours};
 use linemate_layout::nesting::{embeds, enclosing};
 use linemate_recording::{AccessKind, CpuId, GuestAddr};
 use linemate_replay::SiteId;
-use linemate_types::{ByteOffset, LeafId, LineSize, TypeId, TypeModel};
+use linemate_types::{ByteOffset, LeafId, LineIndex, LineSize, TypeId, TypeModel};
 use rustc_hash::FxHashMap;
+
+/// The maximum number of (object, field, line, CPU) whose last access is stored: bounds memory.
+const TOUCHES_MAX: usize = 8 << 20;
 
 /// An edited type.
 #[derive(Debug)]
@@ -54,6 +57,8 @@ pub struct FieldUses {
     pub fields: BTreeMap<LeafId, Vec<FieldFunction>>,
     /// Who uses the new neighbours, in the order of [`NewNeighbours::gained`].
     pub pairs: Vec<PairUses>,
+    /// Whether the recording has more objects, fields and CPUs than are told apart: pairs are counted up to there.
+    pub cut: bool,
 }
 
 /// Who uses the fields of each type that edits concern, and after which other CPU's writes of a new neighbour.
@@ -97,11 +102,23 @@ struct Counting<'t> {
     pairs: Pairs,
 }
 
-/// A byte of a type, and the field there.
+/// A byte of a type, the field there, and its line with the edits.
 #[derive(Clone, Copy)]
 struct Hit {
     at: ByteOffset,
     leaf: LeafId,
+    line: Option<LineIndex>,
+}
+
+impl Hit {
+    /// Its field in the object, if that byte is at `addr`.
+    fn place(self, addr: GuestAddr) -> FieldPlace {
+        FieldPlace {
+            object: GuestAddr(addr.0.wrapping_sub(self.at.0)),
+            leaf: self.leaf,
+            line: self.line,
+        }
+    }
 }
 
 /// An access to a field.
@@ -111,11 +128,12 @@ struct FieldTouch {
     site: SiteId,
 }
 
-/// A field of an object, given by the type's address.
+/// A field of an object, given by the type's address. An array has one for each of its lines.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct FieldPlace {
     object: GuestAddr,
     leaf: LeafId,
+    line: Option<LineIndex>,
 }
 
 impl<'t> Counting<'t> {
@@ -130,7 +148,7 @@ impl<'t> Counting<'t> {
             known: FxHashMap::default(),
             concerned: of.neighbours.concerned(),
             order: RoundOrder::new(seed),
-            pairs: Pairs::new(&of.neighbours),
+            pairs: Pairs::new(&of.neighbours, TOUCHES_MAX),
         }
     }
 
@@ -142,10 +160,7 @@ impl<'t> Counting<'t> {
             let find = || find(self.model, self.of, &self.concerned, outer, step);
             let hit = (*finder.entry(key).or_insert_with(find))?;
             Some(FieldTouch {
-                place: FieldPlace {
-                    object: GuestAddr(step.access.addr.0.wrapping_sub(hit.at.0)),
-                    leaf: hit.leaf,
-                },
+                place: hit.place(step.access.addr),
                 kind: step.access.kind,
                 site: step.site,
             })
@@ -167,10 +182,18 @@ fn find(
 ) -> Option<Hit> {
     let byte = ByteOffset(step.offset.into());
     let (_, at) = enclosing(model, outer, byte, &|id| of.ids.contains(&id))?;
-    let hit = of.neighbours.flat.find(at, step.access.size.into())?;
-    concerned
-        .contains(&hit.leaf)
-        .then_some(Hit { at, leaf: hit.leaf })
+    hit_at(of, concerned, at, step.access.size)
+}
+
+/// What an access of `size` bytes at an offset of the type is to.
+fn hit_at(of: &CoveredType, concerned: &BTreeSet<LeafId>, at: ByteOffset, size: u8) -> Option<Hit> {
+    let hit = of.neighbours.flat.find(at, size.into())?;
+    concerned.contains(&hit.leaf).then(|| Hit {
+        at,
+        leaf: hit.leaf,
+        // An access may begin in a hole before the field.
+        line: of.neighbours.line_after(at.max(hit.offset)),
+    })
 }
 
 /// A write.
@@ -192,33 +215,42 @@ struct Partner {
     other: LeafId,
 }
 
-/// Counts accesses to a type's fields and to its pairs of new neighbours, given in their order.
+/// Counts accesses to a type's fields and to its pairs of new neighbours, given in their order. To a pair are those on a
+/// line that both fields are on.
 struct Pairs {
-    partners: FxHashMap<LeafId, Vec<Partner>>,
+    partners: FxHashMap<(LeafId, LineIndex), Vec<Partner>>,
     /// The last write of each.
     writes: FxHashMap<FieldPlace, Written>,
     touches: FxHashMap<(FieldPlace, CpuId), Ordinal>,
+    /// How many of `touches` are stored at most, and so of `writes`.
+    touches_max: usize,
+    cut: bool,
     now: Ordinal,
     by_function: FxHashMap<(LeafId, SiteId), [u64; 3]>,
     counts: Vec<PairCount>,
 }
 
 impl Pairs {
-    fn new(of: &NewNeighbours) -> Pairs {
-        let mut partners: FxHashMap<LeafId, Vec<Partner>> = FxHashMap::default();
-        for (pair, FieldPair { first, second }) in of.gained.iter().enumerate() {
-            for (is_first, one, other) in [(true, *first, *second), (false, *second, *first)] {
-                partners.entry(one).or_default().push(Partner {
-                    pair,
-                    is_first,
-                    other,
-                });
+    fn new(of: &NewNeighbours, touches_max: usize) -> Pairs {
+        let mut partners: FxHashMap<(LeafId, LineIndex), Vec<Partner>> = FxHashMap::default();
+        for (pair, both) in of.gained.iter().enumerate() {
+            let FieldPair { first, second } = *both;
+            for line in of.shared(*both) {
+                for (is_first, one, other) in [(true, first, second), (false, second, first)] {
+                    partners.entry((one, line)).or_default().push(Partner {
+                        pair,
+                        is_first,
+                        other,
+                    });
+                }
             }
         }
         Pairs {
             partners,
             writes: FxHashMap::default(),
             touches: FxHashMap::default(),
+            touches_max,
+            cut: false,
             now: Ordinal::default(),
             by_function: FxHashMap::default(),
             counts: of.gained.iter().map(|_| PairCount::default()).collect(),
@@ -228,9 +260,14 @@ impl Pairs {
     fn add(&mut self, cpu: CpuId, touch: &FieldTouch) {
         let by = self.by_function.entry((touch.place.leaf, touch.site));
         by.or_default()[touch.kind as usize] += 1;
-        let Some(partners) = self.partners.get(&touch.place.leaf) else {
+        let line = touch.place.line.map(|line| (touch.place.leaf, line));
+        let Some(partners) = line.and_then(|line| self.partners.get(&line)) else {
             return;
         };
+        self.cut |= self.touches.len() >= self.touches_max;
+        if self.cut {
+            return;
+        }
         self.now.0 += 1;
         for partner in partners {
             let after = self.after(cpu, touch.place, partner.other);
@@ -280,6 +317,7 @@ impl Pairs {
         FieldUses {
             fields,
             pairs: pairs.map(|pair| pair.named(scene)).collect(),
+            cut: self.cut,
         }
     }
 }
@@ -324,5 +362,107 @@ impl PairCount {
             functions,
             ..self.sum
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use linemate_layout::parse;
+    use linemate_testkit::btf_writer::{TypeList, member};
+
+    use super::*;
+
+    /// `struct s` of a long, an array of 14 and two more longs; `a` is moved to the end, which brings the last elements
+    /// and `c` to the second line, and `a` to `d` on the third.
+    fn model() -> (TypeModel, TypeId) {
+        let mut t = TypeList::default();
+        let long = t.unsigned("long", 8);
+        let many = t.array(long, 14);
+        let members = [
+            member("a", long, 0),
+            member("b", long, 8),
+            member("many", many, 16),
+            member("c", long, 128),
+            member("d", long, 136),
+        ];
+        let id = t.structure("s", 144, &members);
+        (TypeModel::new(t.types, 8).unwrap(), id)
+    }
+
+    fn covered(model: &TypeModel, id: TypeId) -> CoveredType {
+        let edits = parse("type s\nmove a last").unwrap();
+        let mut plan = Plan::new(model, LineSize::B64, &edits, &BTreeMap::new()).unwrap();
+        CoveredType {
+            name: "s".to_owned(),
+            ids: vec![id],
+            neighbours: NewNeighbours::new(&mut plan, id).unwrap(),
+        }
+    }
+
+    /// What an access to 8 bytes at an offset of the object at `object` touches.
+    fn touch(of: &CoveredType, object: u64, at: u64, kind: AccessKind) -> FieldTouch {
+        let at = ByteOffset(at);
+        let hit = hit_at(of, &of.neighbours.concerned(), at, 8).unwrap();
+        FieldTouch {
+            place: hit.place(GuestAddr(object + at.0)),
+            kind,
+            site: SiteId(0),
+        }
+    }
+
+    /// Accesses to each field of the pair `many[] c`, and contended ones.
+    fn uses(pairs: &Pairs) -> (u64, u64, u64) {
+        let PairUses {
+            first,
+            second,
+            contended,
+            ..
+        } = pairs.counts[1].sum;
+        (first, second, contended)
+    }
+
+    const ELEMENTS: [(u64, (u64, u64, u64)); 4] = [
+        // On the first line with the edit, where `c` is not.
+        (16, (0, 8, 0)),
+        (64, (0, 8, 0)),
+        (72, (8, 8, 7)),
+        (120, (8, 8, 7)),
+    ];
+
+    #[test]
+    fn of_an_array_the_elements_on_the_neighbours_line_are_counted() {
+        let (model, id) = model();
+        let of = covered(&model, id);
+        for (element, expected) in ELEMENTS {
+            let mut pairs = Pairs::new(&of.neighbours, TOUCHES_MAX);
+            for _ in 0..8 {
+                pairs.add(CpuId(1), &touch(&of, 0x1000, element, AccessKind::Store));
+                pairs.add(CpuId(0), &touch(&of, 0x1000, 128, AccessKind::Load));
+            }
+            assert_eq!(uses(&pairs), expected, "{element}");
+            // All of them are accesses to the field.
+            assert_eq!(pairs.by_function.values().flatten().sum::<u64>(), 16);
+        }
+    }
+
+    #[test]
+    fn what_is_told_apart_is_bounded_and_said_to_be() {
+        let (model, id) = model();
+        let of = covered(&model, id);
+        let after = |objects: u64| {
+            let mut pairs = Pairs::new(&of.neighbours, 3);
+            for object in 0..objects {
+                pairs.add(CpuId(0), &touch(&of, object << 8, 128, AccessKind::Store));
+            }
+            (
+                pairs.cut,
+                uses(&pairs).1,
+                pairs.touches.len(),
+                pairs.writes.len(),
+            )
+        };
+        assert_eq!(after(3), (false, 3, 3, 3));
+        assert_eq!(after(9), (true, 3, 3, 3));
     }
 }

@@ -637,6 +637,7 @@ class CoveredRecording(TypedDict):
     path: str
     recording: dict[str, str]
     checksum: str | None
+    cut: bool
     results: list[CoveredChange]
 
 

@@ -160,7 +160,7 @@ impl AskedAbout<'_> {
         let seed = Seed(args.question.replaying.seed);
         let uses = field_uses(study.scene(), self.line, seed, &types).with_context(place)?;
         Ok(Answer {
-            recording: covered_recording(&place(), &recording, &results),
+            recording: covered_recording(&place(), &recording, &results, &uses),
             edits,
             types,
             uses,
