@@ -43,7 +43,7 @@ pub struct CoveredRecording {
     pub recording: BTreeMap<String, String>,
     /// Null if it is truncated.
     pub checksum: Option<String>,
-    /// Whether it uses more objects, fields and CPUs than are told apart: `pairs` count it up to there.
+    /// Whether it uses more objects, fields and CPUs than are distinguished: `pairs` count it up to there.
     pub cut: bool,
     /// What the edits change, one per machine.
     pub results: Vec<CoveredChange>,

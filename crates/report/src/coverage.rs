@@ -286,7 +286,7 @@ fn beginnings(out: &mut Text, document: &CoverageDocument) {
         // Writing to a text does not fail.
         let _ = writeln!(
             out,
-            "  {}: only the beginning is counted, it has more objects than are told apart",
+            "  {}: only the beginning is counted, it has more objects than are distinguished",
             shown(&recording.path)
         );
     }

@@ -57,7 +57,7 @@ pub struct FieldUses {
     pub fields: BTreeMap<LeafId, Vec<FieldFunction>>,
     /// Who uses the new neighbours, in the order of [`NewNeighbours::gained`].
     pub pairs: Vec<PairUses>,
-    /// Whether the recording has more objects, fields and CPUs than are told apart: pairs are counted up to there.
+    /// Whether the recording has more objects, fields and CPUs than are distinguished: pairs are counted up to there.
     pub cut: bool,
 }
 
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_apart_is_bounded_and_said_to_be() {
+    fn what_is_distinguished_is_bounded_and_said_to_be() {
         let (model, id) = model();
         let of = covered(&model, id);
         let after = |objects: u64| {
