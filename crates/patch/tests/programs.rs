@@ -276,6 +276,16 @@ fn fields_of_rust_are_wrapped_if_their_uses_allow_it() {
     ] {
         assert!(diff.contains(line), "{line}{diff}");
     }
+    // rustc puts the aligned field first, so the lines are in another order than the edit's.
+    let pair = "use std::sync::atomic::AtomicU64;\nstruct Pair { first: AtomicU64, second: AtomicU64 }\nfn main() {\n\
+                let pair = Pair { first: AtomicU64::new(1), second: AtomicU64::new(2) };\n\
+                println!(\"{:?} {:?}\", pair.first, pair.second);\n}\n";
+    let ordered = Program::new(RUST, &[("pair.rs", pair)]);
+    let (_, diff) = ordered.patch("type Pair\nisolate second\n").unwrap();
+    assert!(
+        diff.contains("second: CacheLine::new(AtomicU64::new(2)) }"),
+        "{diff}"
+    );
     let refused = program.patch("type Worker\nisolate done\n").unwrap_err();
     assert!(
         refused.starts_with("pool.rs: the patched pool::Worker does not have the edit's layout; nothing is written: sh failed")
