@@ -25,8 +25,8 @@ pub use bench::STRETCH;
 use bench::{Bench, Costs};
 use class::Class;
 use copies::{FewCopies, ManyCopies};
+pub(crate) use known::{AtomBlock, KnownCost, Mark, Pieces};
 use known::{AtomOnLine, KnownSets};
-pub(crate) use known::{Block, Known, Mark, Pieces};
 
 /// The events of one recording, to be costed on one machine.
 #[derive(Debug)]
@@ -121,7 +121,11 @@ impl<'t> CostModel<'t> {
     }
 
     /// The cycles of a layout's blocks whose cost is known, and its other blocks.
-    pub(crate) fn split(&self, shape: &StructShape, placed: &UnitLayout) -> (Cycles, Vec<Block>) {
+    pub(crate) fn split(
+        &self,
+        shape: &StructShape,
+        placed: &UnitLayout,
+    ) -> (Cycles, Vec<AtomBlock>) {
         let mut marks = Vec::new();
         let mut cycles = Cycles::ZERO;
         let mut unknown = Vec::new();
@@ -138,7 +142,7 @@ impl<'t> CostModel<'t> {
     }
 
     /// The blocks of a layout that have atoms.
-    pub(crate) fn blocks(&self, shape: &StructShape, placed: &UnitLayout) -> Vec<Block> {
+    pub(crate) fn blocks(&self, shape: &StructShape, placed: &UnitLayout) -> Vec<AtomBlock> {
         let mut marks = Vec::new();
         let mut blocks = Vec::new();
         for class in 0..self.classes.len() {
@@ -167,17 +171,17 @@ impl<'t> CostModel<'t> {
         shape: &StructShape,
         placed: &UnitLayout,
         number: usize,
-    ) -> Block {
+    ) -> AtomBlock {
         let used = self.classes[class].used.iter();
         let places = used.map(|atom| (*atom, self.place_of(class, shape, placed, *atom)));
         let inside = places.filter(|(_, (block, _))| *block == number);
         let entries = inside.map(|(atom, (_, line))| AtomOnLine { atom, line });
-        Block::new(class, entries.collect())
+        AtomBlock::new(class, entries.collect())
     }
 
     /// The cost of units that share one line with nothing else.
     pub fn together(&self, shape: &StructShape, units: &[usize]) -> Cycles {
-        let of_units = |class: usize| -> Block {
+        let of_units = |class: usize| -> AtomBlock {
             let used = self.classes[class].used.iter();
             let of =
                 used.filter(|a| units.contains(&usize::from(shape.atoms[usize::from(**a)].unit)));
@@ -185,22 +189,22 @@ impl<'t> CostModel<'t> {
                 atom: *atom,
                 line: 0,
             });
-            Block::new(class, entries.collect())
+            AtomBlock::new(class, entries.collect())
         };
         let blocks = (0..self.classes.len()).map(of_units);
         blocks.map(|block| self.cost_of(&block)).sum()
     }
 
     /// The part of a block that has most of its events in common with one of `others`.
-    pub(crate) fn largest_common(&self, block: &Block, others: &[Block]) -> Block {
-        let uses = |block: &Block| -> usize {
+    pub(crate) fn largest_common(&self, block: &AtomBlock, others: &[AtomBlock]) -> AtomBlock {
+        let uses = |block: &AtomBlock| -> usize {
             let index = &self.classes[block.class].index;
             let atoms = block.entries.iter().map(|e| usize::from(e.atom));
             atoms.map(|atom| index[atom].len()).sum()
         };
         let common = others.iter().map(|other| block.common(other));
         let most = common.max_by_key(uses);
-        most.unwrap_or_else(|| Block::new(block.class, Vec::new()))
+        most.unwrap_or_else(|| AtomBlock::new(block.class, Vec::new()))
     }
 
     /// The block of an atom, and its line in it.
@@ -217,7 +221,7 @@ impl<'t> CostModel<'t> {
         // Known only modulo 128, so the pairs of 128-byte lines are unknown: no described machine
         // has such pairs.
         let at = placed.residue(self.classes[class].residue).0 + placed.start(unit).0 + within;
-        let line = at / self.costs.line;
+        let line = at / self.costs.line.bytes();
         if self.costs.pairs {
             ((line / 2) as usize, (line % 2) as u8)
         } else {
@@ -226,27 +230,27 @@ impl<'t> CostModel<'t> {
     }
 
     /// What is known of a set's cost.
-    pub(crate) fn known(&self, mark: Mark) -> Option<Known> {
+    pub(crate) fn known(&self, mark: Mark) -> Option<KnownCost> {
         self.known.get(mark)
     }
 
     /// The pieces of a set whose cost is known.
     pub(crate) fn pieces(&self, mark: Mark) -> Option<Pieces> {
         match self.known.get(mark)? {
-            Known::Cost { latency, .. } => Some(latency),
-            Known::AtLeast(_) => None,
+            KnownCost::Cost { latency, .. } => Some(latency),
+            KnownCost::AtLeast(_) => None,
         }
     }
 
     /// The cost of a block.
-    fn cost_of(&self, block: &Block) -> Cycles {
+    fn cost_of(&self, block: &AtomBlock) -> Cycles {
         let known = self.known.cost(block.mark);
         known.unwrap_or_else(|| self.compute(block))
     }
 
     /// Computes the cost of a block, and keeps it. Two threads may do that for one block at once,
     /// and both get the same number.
-    pub(crate) fn compute(&self, block: &Block) -> Cycles {
+    pub(crate) fn compute(&self, block: &AtomBlock) -> Cycles {
         let known = self.run(block, |_, _| None);
         let cost = known.least();
         self.known.insert(block.mark, known);
@@ -256,7 +260,12 @@ impl<'t> CostModel<'t> {
     /// Computes the cost of a block as far as it may be below `limit`, and keeps nothing. Gives up
     /// when what was run, and what the rest takes at least, reaches the limit. `part`: the pieces of
     /// a set of some of the block's atoms.
-    pub(crate) fn compute_below(&self, block: &Block, limit: Cycles, part: &[Cycles]) -> Known {
+    pub(crate) fn compute_below(
+        &self,
+        block: &AtomBlock,
+        limit: Cycles,
+        part: &[Cycles],
+    ) -> KnownCost {
         self.run(block, |cycles, pieces| {
             let least = cycles + self.rest_at_least(part, pieces);
             (least >= limit).then_some(least)
@@ -271,11 +280,15 @@ impl<'t> CostModel<'t> {
     }
 
     /// Keeps what is known of a set's cost.
-    pub(crate) fn keep(&self, mark: Mark, known: Known) {
+    pub(crate) fn keep(&self, mark: Mark, known: KnownCost) {
         self.known.insert(mark, known);
     }
 
-    fn run(&self, block: &Block, give_up: impl Fn(Cycles, usize) -> Option<Cycles>) -> Known {
+    fn run(
+        &self,
+        block: &AtomBlock,
+        give_up: impl Fn(Cycles, usize) -> Option<Cycles>,
+    ) -> KnownCost {
         let class = &self.classes[block.class];
         if self.costs.few_cores() {
             let mut bench: Bench<'_, FewCopies> = Bench::new(&self.costs, self.trace.cpus);
@@ -290,10 +303,9 @@ impl<'t> CostModel<'t> {
 #[cfg(test)]
 mod tests {
     use linemate_recording::CpuId;
-    use linemate_replay::mix;
 
     use super::*;
-    use crate::random::{self, MEMBERS};
+    use crate::random::{self, MEMBERS, dice};
     use crate::trace::{Act, Event, ObjectTrace};
 
     #[test]
@@ -303,23 +315,22 @@ mod tests {
             random::with_search(seed, &machines, |search| {
                 for model in search.objective.models {
                     // Half of the atoms, and all but some of those.
+                    let one_in = |what: u16, one: u32| dice(seed, what.into(), one) == 0;
                     let half: Vec<AtomOnLine> = (0..MEMBERS)
-                        .filter(|atom| mix(*atom ^ mix(seed)) % 2 == 0)
+                        .filter(|atom| one_in(*atom, 2))
                         .map(|atom| AtomOnLine {
-                            atom: atom as u16,
-                            line: (model.costs.pairs && mix(seed ^ atom) % 2 == 0).into(),
+                            atom,
+                            line: (model.costs.pairs && one_in(MEMBERS + atom, 2)).into(),
                         })
                         .collect();
-                    let most = half
-                        .iter()
-                        .filter(|e| mix(u64::from(e.atom) ^ seed) % 6 != 0);
+                    let most = half.iter().filter(|e| !one_in(2 * MEMBERS + e.atom, 6));
                     let most: Vec<AtomOnLine> = most.copied().collect();
                     for class in 0..model.classes.len() {
-                        let part = model.run(&Block::new(class, most.clone()), |_, _| None);
-                        let Known::Cost { latency, .. } = part else {
+                        let part = model.run(&AtomBlock::new(class, most.clone()), |_, _| None);
+                        let KnownCost::Cost { latency, .. } = part else {
                             panic!("nothing gives it up");
                         };
-                        let whole = Block::new(class, half.clone());
+                        let whole = AtomBlock::new(class, half.clone());
                         let total = model.compute(&whole);
                         assert!(total >= known::last(&latency), "seed {seed}");
                         model.run(&whole, |so_far, pieces| {
@@ -367,7 +378,7 @@ mod tests {
                     atom: *atom,
                     line: 0,
                 };
-                Block::new(0, atoms.iter().map(entry).collect())
+                AtomBlock::new(0, atoms.iter().map(entry).collect())
             };
             let part = of(&[1]);
             let (alone, whole) = (model.compute(&part), model.compute(&of(&[0, 1])));

@@ -13,34 +13,38 @@ use crate::shape::{Metrics, StructShape};
 use crate::trace::{Act, Event, Kind, ObjectTrace, Trace};
 
 /// Members of `struct s`, eight bytes each.
-pub(crate) const MEMBERS: u64 = 24;
+pub(crate) const MEMBERS: u16 = 24;
+
+/// A number below `below`; `what` it is thrown for.
+pub(crate) fn dice(seed: u32, what: u32, below: u32) -> u32 {
+    (mix(mix(seed.into()) ^ mix(what.into())) >> 32) as u32 % below
+}
 
 fn types() -> TypeModel {
     let mut list = TypeList::default();
     let long = list.unsigned("long", 8);
-    let members = (0..MEMBERS).map(|m| member(&format!("m{m}"), long, m * 8));
-    list.structure("s", 8 * MEMBERS as u32, &members.collect::<Vec<_>>());
+    let members = (0..MEMBERS).map(|m| member(&format!("m{m}"), long, (m * 8).into()));
+    list.structure("s", (8 * MEMBERS).into(), &members.collect::<Vec<_>>());
     TypeModel::new(list.types, 8).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// Three objects that four CPUs use at random. Only every third member is written.
-fn trace(seed: u64) -> Trace {
-    let dice = |what: u64, below: u64| mix(mix(seed) ^ what) % below;
-    let event = |number: u64| {
-        let atom = dice(number * 4, MEMBERS) as u16;
+fn trace(seed: u32) -> Trace {
+    let event = |number: u32| {
+        let atom = dice(seed, number * 4, MEMBERS.into()) as u16;
         let kinds = match atom % 3 {
             0 => [Kind::Load, Kind::Store, Kind::Rmw],
             _ => [Kind::Load; 3],
         };
-        let kind = kinds[dice(number * 4 + 1, 3) as usize];
+        let kind = kinds[dice(seed, number * 4 + 1, 3) as usize];
         Event {
-            round: (number / 6) as u32,
-            at: (number % 6 * 40) as u32,
+            round: number / 6,
+            at: number % 6 * 40,
             atom,
-            act: Act::new(CpuId(dice(number * 4 + 2, 4) as u16), kind),
+            act: Act::new(CpuId(dice(seed, number * 4 + 2, 4) as u16), kind),
         }
     };
-    let object = |number: u64| ObjectTrace {
+    let object = |number: u32| ObjectTrace {
         residue: 64 * (number % 2) as u8,
         // Their ends are not those of pieces.
         events: (number * 2000..number * 2000 + 1300 + 333 * number)
@@ -56,7 +60,7 @@ fn trace(seed: u64) -> Trace {
 
 /// Asks a search of a random trace's layouts on these machines.
 pub(crate) fn with_search<R>(
-    seed: u64,
+    seed: u32,
     machines: &[&str],
     ask: impl FnOnce(&Search<'_, '_, '_>) -> R,
 ) -> R {
@@ -81,7 +85,7 @@ pub(crate) fn with_search_of<R>(
     let objective = Objective::of_original(&models, &shape);
     let limits = [Limit {
         metrics,
-        bytes: ByteSize(8 * MEMBERS),
+        bytes: ByteSize((8 * MEMBERS).into()),
     }];
     ask(&Search::new(&shape, &objective, &limits))
 }

@@ -21,7 +21,7 @@ use crate::objective::Objective;
 use crate::shape::{Metrics, StructShape, UnitLayout};
 
 pub use front::{cheapest, fewest};
-use rating::Wanted;
+use rating::ToRate;
 
 /// What a move has to be worth, of the original's cost: 0.1 %. A reviewer has to
 /// understand every member that moves, so a gain in a table's last digit is not a reason to move
@@ -289,14 +289,14 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
             let better = |candidate: Candidate| {
                 let price = worth * candidate.moves() as u64;
                 let below = here.score.checked_sub(price)?;
-                Some(Wanted {
+                Some(ToRate {
                     candidate,
                     from: 0,
                     below,
                 })
             };
             let neighbours = self.neighbours(&here.candidate).into_par_iter();
-            let wanted: Vec<Wanted> = neighbours.filter_map(better).collect();
+            let wanted: Vec<ToRate> = neighbours.filter_map(better).collect();
             let rated = self.rate_below(std::slice::from_ref(&here.candidate), wanted);
             let mut rated: Vec<Scored> = rated.into_iter().map(at_price).collect();
             // By score, then by layout: the result must not depend on which thread was first.

@@ -24,7 +24,7 @@ use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 use crate::shape::StructShape;
-pub use events::{Act, Event, Events, Kind, Moment, Touch};
+pub use events::{Act, AtomAct, Event, EventTime, Events, Kind};
 
 /// The maximum number of stored events of a type, at 12 bytes each: bounds memory. The rest of the
 /// recording is not searched, but replayed.

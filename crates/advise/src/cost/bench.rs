@@ -2,12 +2,12 @@
 
 use std::ops::AddAssign;
 
-use linemate_machine::{Distance, Machine};
+use linemate_machine::{Distance, LineSize, Machine};
 use linemate_recording::Cycles;
 
 use super::copies::{Copies, Core, FEW_CORES};
 use crate::error::AdviseError;
-use crate::trace::{Kind, Moment, Touch};
+use crate::trace::{AtomAct, EventTime, Kind};
 
 /// How many times longer a slice takes than its instructions, because of other stalls: replay's
 /// duration over the sum of its rounds' longest slices is 1.6 to 2.6 on the recordings of
@@ -17,7 +17,7 @@ pub const STRETCH: u64 = 2;
 /// A machine as the model needs it, for the CPUs of a recording.
 #[derive(Clone, Debug)]
 pub(super) struct Costs {
-    pub(super) line: u64,
+    pub(super) line: LineSize,
     pub(super) pairs: bool,
     /// By CPU: its core among those in use, its domain.
     core: Vec<Core>,
@@ -95,7 +95,7 @@ impl Costs {
                 .collect()
         };
         Ok(Costs {
-            line: machine.line.bytes(),
+            line: machine.line,
             pairs: machine.adjacent_line_pairs,
             core,
             domain,
@@ -124,7 +124,7 @@ impl Costs {
 
 /// What accesses take beyond private hits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Cost {
+pub(super) struct AccessCost {
     /// In all.
     pub(super) cycles: Cycles,
     /// For lines to come and copies to go, without waiting for busy lines and without what an atomic
@@ -132,9 +132,9 @@ pub(super) struct Cost {
     pub(super) latency: Cycles,
 }
 
-impl AddAssign for Cost {
+impl AddAssign for AccessCost {
     #[inline]
-    fn add_assign(&mut self, other: Cost) {
+    fn add_assign(&mut self, other: AccessCost) {
         self.cycles += other.cycles;
         self.latency += other.latency;
     }
@@ -181,21 +181,21 @@ impl<'c, C: Copies> Bench<'c, C> {
     #[inline]
     pub(super) fn access(
         &mut self,
-        touch: Touch,
+        touch: AtomAct,
         line: u8,
-        moment: impl FnOnce() -> Moment,
-    ) -> Cost {
+        moment: impl FnOnce() -> EventTime,
+    ) -> AccessCost {
         let cpu = usize::from(touch.act.cpu().0);
         let core = self.costs.core[cpu];
         let state = &mut self.lines[usize::from(line)];
         let holds = state.copies.has(core);
         if holds && !touch.act.kind().writes() {
-            return Cost::default();
+            return AccessCost::default();
         }
         // An owner's copy is the only one.
         if holds && state.owner.is_some() {
             state.dirty = true;
-            return Cost::default();
+            return AccessCost::default();
         }
         let moment = moment();
         self.start_round(moment.round);
@@ -217,7 +217,7 @@ impl<'c, C: Copies> Bench<'c, C> {
     }
 
     /// The cycles of an access that its core's copy, if it `holds` one, does not serve.
-    fn leave_core(&mut self, touch: Touch, line: usize, now: Cycles, holds: bool) -> Cost {
+    fn leave_core(&mut self, touch: AtomAct, line: usize, now: Cycles, holds: bool) -> AccessCost {
         let cpu = usize::from(touch.act.cpu().0);
         let core = self.costs.core[cpu];
         let kind = touch.act.kind();
@@ -290,7 +290,7 @@ impl<'c, C: Copies> Bench<'c, C> {
     /// A read: the owner keeps a shared copy, modified data goes to its LLC.
     fn share(&mut self, line: usize, cpu: usize) {
         let costs = self.costs;
-        let (core, domain) = (costs.core[cpu], 1u64 << costs.domain[cpu]);
+        let (core, domain) = (costs.core[cpu], 1 << costs.domain[cpu]);
         let state = &mut self.lines[line];
         if let Some(owner) = state.owner.take() {
             if state.dirty {
@@ -343,7 +343,7 @@ impl<'c, C: Copies> Bench<'c, C> {
         latency: Cycles,
         atomic: Cycles,
         exclusive: bool,
-    ) -> Cost {
+    ) -> AccessCost {
         let state = &mut self.lines[line];
         let begin = now.max(state.busy_until);
         let kept = if exclusive {
@@ -352,7 +352,7 @@ impl<'c, C: Copies> Bench<'c, C> {
             self.costs.latency.serve.into()
         };
         state.busy_until = begin + kept;
-        Cost {
+        AccessCost {
             cycles: begin - now + latency + atomic,
             latency,
         }

@@ -4,16 +4,16 @@ use std::ops::Range;
 
 use linemate_recording::Cycles;
 
-use super::bench::{Bench, Cost};
+use super::bench::{AccessCost, Bench};
 use super::copies::Copies;
-use super::known::{AtomOnLine, Known};
+use super::known::{AtomOnLine, KnownCost};
 use super::numbers::NumberSet;
 use crate::shape::StructShape;
-use crate::trace::{Touch, Trace};
+use crate::trace::{AtomAct, Trace};
 
 /// Into how many pieces of about the same length the events of all objects are cut: how often a run
 /// may be given up. A guess: half a kilobyte for each set whose cost is known.
-pub(super) const PIECES: u32 = 64;
+pub(super) const PIECES: usize = 64;
 
 /// Objects with the same start modulo 128.
 #[derive(Debug)]
@@ -66,9 +66,9 @@ impl Class {
         entries: &[AtomOnLine],
         bench: &mut Bench<'_, C>,
         give_up: impl Fn(Cycles, usize) -> Option<Cycles>,
-    ) -> Known {
+    ) -> KnownCost {
         let chosen = self.choose(entries);
-        let mut cost = Cost::default();
+        let mut cost = AccessCost::default();
         let mut pieces = Vec::with_capacity(self.piece_ends.len());
         for (number, &(object, first)) in self.objects.iter().enumerate() {
             let next = self.objects.get(number + 1);
@@ -99,12 +99,12 @@ impl Class {
                 while self.piece_ends.get(pieces.len()) == Some(&here) {
                     pieces.push(cost.latency);
                     if let Some(least) = give_up(cost.cycles, pieces.len()) {
-                        return Known::AtLeast(least);
+                        return KnownCost::AtLeast(least);
                     }
                 }
             }
         }
-        Known::Cost {
+        KnownCost::Cost {
             cycles: cost.cycles,
             latency: pieces.into(),
         }
@@ -126,8 +126,8 @@ impl Class {
 }
 
 /// The number of the event after a piece, of `events` in all; pieces count from 1.
-fn piece_end(events: u32, piece: u32) -> u32 {
-    (u64::from(events) * u64::from(piece) / u64::from(PIECES)) as u32
+fn piece_end(events: u32, piece: usize) -> u32 {
+    (events as usize * piece / PIECES) as u32
 }
 
 /// The events of a block.
@@ -143,7 +143,7 @@ struct Chosen {
 
 /// The number of the first event from which on each used line is written: of the lines' last
 /// writes the earliest. What precedes a write leaves no trace.
-fn since_last_writes(chosen: &Chosen, range: Range<u32>, at: impl Fn(u32) -> (Touch, u8)) -> u32 {
+fn since_last_writes(chosen: &Chosen, range: Range<u32>, at: impl Fn(u32) -> (AtomAct, u8)) -> u32 {
     let mut missing = chosen.used;
     let earliest = chosen.events.find_last(range.clone(), |number| {
         let (touch, line) = at(number);

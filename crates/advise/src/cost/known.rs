@@ -36,17 +36,17 @@ impl Mark {
 
 /// A block of a layout.
 #[derive(Clone, Debug)]
-pub(crate) struct Block {
+pub(crate) struct AtomBlock {
     pub(super) class: usize,
     pub(super) entries: Vec<AtomOnLine>,
     /// Which set of atoms it has.
     pub(crate) mark: Mark,
 }
 
-impl Block {
-    pub(super) fn new(class: usize, entries: Vec<AtomOnLine>) -> Block {
+impl AtomBlock {
+    pub(super) fn new(class: usize, entries: Vec<AtomOnLine>) -> AtomBlock {
         let with = |mark: Mark, entry: &AtomOnLine| mark.with(class, *entry);
-        Block {
+        AtomBlock {
             class,
             mark: entries.iter().fold(Mark::default(), with),
             entries,
@@ -54,13 +54,13 @@ impl Block {
     }
 
     /// What two blocks have in common.
-    pub(super) fn common(&self, other: &Block) -> Block {
+    pub(super) fn common(&self, other: &AtomBlock) -> AtomBlock {
         let entries = match self.class == other.class {
             true => self.entries.iter().copied(),
             false => [].iter().copied(),
         };
         let both = entries.filter(|entry| other.entries.contains(entry));
-        Block::new(self.class, both.collect())
+        AtomBlock::new(self.class, both.collect())
     }
 }
 
@@ -70,7 +70,7 @@ pub(crate) type Pieces = Arc<[Cycles]>;
 
 /// What is known of a block's cost.
 #[derive(Clone, Debug)]
-pub(crate) enum Known {
+pub(crate) enum KnownCost {
     /// All of it.
     Cost {
         /// In all.
@@ -82,25 +82,25 @@ pub(crate) enum Known {
     AtLeast(Cycles),
 }
 
-impl Known {
+impl KnownCost {
     /// The cycles that it takes at least.
     pub(crate) fn least(&self) -> Cycles {
         match self {
-            Known::Cost { cycles, .. } => *cycles,
-            Known::AtLeast(least) => *least,
+            KnownCost::Cost { cycles, .. } => *cycles,
+            KnownCost::AtLeast(least) => *least,
         }
     }
 
     /// Whether all of it is known.
     pub(crate) fn is_cost(&self) -> bool {
-        matches!(self, Known::Cost { .. })
+        matches!(self, KnownCost::Cost { .. })
     }
 
     /// The same, if a part of the block takes these.
-    pub(crate) fn or_part(self, part: &[Cycles]) -> Known {
+    pub(crate) fn or_part(self, part: &[Cycles]) -> KnownCost {
         match self {
-            Known::AtLeast(least) => Known::AtLeast(least.max(last(part))),
-            cost @ Known::Cost { .. } => cost,
+            KnownCost::AtLeast(least) => KnownCost::AtLeast(least.max(last(part))),
+            cost @ KnownCost::Cost { .. } => cost,
         }
     }
 }
@@ -112,7 +112,7 @@ pub(super) fn last(pieces: &[Cycles]) -> Cycles {
 
 /// By set: what is known of its cost.
 #[derive(Debug, Default)]
-pub(super) struct KnownSets(RwLock<FxHashMap<Mark, Known>>);
+pub(super) struct KnownSets(RwLock<FxHashMap<Mark, KnownCost>>);
 
 impl KnownSets {
     // A panic in a worker leaves the map intact: entries are inserted in one step.
@@ -121,17 +121,17 @@ impl KnownSets {
     pub(super) fn cost(&self, mark: Mark) -> Option<Cycles> {
         let sets = self.0.read().unwrap_or_else(|e| e.into_inner());
         match sets.get(&mark) {
-            Some(Known::Cost { cycles, .. }) => Some(*cycles),
+            Some(KnownCost::Cost { cycles, .. }) => Some(*cycles),
             _ => None,
         }
     }
 
-    pub(super) fn get(&self, mark: Mark) -> Option<Known> {
+    pub(super) fn get(&self, mark: Mark) -> Option<KnownCost> {
         let sets = self.0.read().unwrap_or_else(|e| e.into_inner());
         sets.get(&mark).cloned()
     }
 
-    pub(super) fn insert(&self, mark: Mark, known: Known) {
+    pub(super) fn insert(&self, mark: Mark, known: KnownCost) {
         let mut sets = self.0.write().unwrap_or_else(|e| e.into_inner());
         sets.insert(mark, known);
     }

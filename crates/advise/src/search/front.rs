@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use linemate_units::Millionths;
 
-use super::{Scored, Search, Wanted};
+use super::{Scored, Search, ToRate};
 use crate::candidate::Candidate;
 
 /// How many others may beat a layout with as few moves before the search stops continuing from it.
@@ -184,7 +184,7 @@ impl Search<'_, '_, '_> {
         let mut neighbours: Vec<(Candidate, usize)> = neighbours.collect();
         neighbours.par_sort_unstable();
         neighbours.dedup_by(|a, b| a.0 == b.0);
-        let wanted = neighbours.into_par_iter().map(|(candidate, from)| Wanted {
+        let wanted = neighbours.into_par_iter().map(|(candidate, from)| ToRate {
             // By the rating without filling: it saves most of the filling, and `add` checks again
             // what was filled.
             below: band.limit(candidate.moves()),

@@ -20,12 +20,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Scored, Search};
 use crate::candidate::Candidate;
-use crate::cost::{Block, Known, Mark, Pieces};
+use crate::cost::{AtomBlock, KnownCost, Mark, Pieces};
 use crate::shape::UnitLayout;
 
 /// A layout to rate.
 #[derive(Debug)]
-pub(super) struct Wanted {
+pub(super) struct ToRate {
     pub(super) candidate: Candidate,
     /// The number of the layout that it comes from.
     pub(super) from: usize,
@@ -35,7 +35,7 @@ pub(super) struct Wanted {
 
 /// A layout that may cost less than its limit.
 struct Open<B> {
-    wanted: Wanted,
+    wanted: ToRate,
     /// By model: the cycles of its blocks whose cost was known at first, and the others.
     models: Vec<(Cycles, Vec<B>)>,
 }
@@ -53,10 +53,10 @@ impl SetId {
 /// A set of atoms whose cost was not known at first.
 struct Set {
     model: usize,
-    block: Block,
+    block: AtomBlock,
     /// The pieces of a part of it.
     part: Pieces,
-    known: Known,
+    known: KnownCost,
 }
 
 /// What is to be done about a layout.
@@ -71,8 +71,8 @@ enum Next {
 
 impl Search<'_, '_, '_> {
     /// The layouts that cost less than their limits. `here` is what they come from.
-    pub(super) fn rate_below(&self, here: &[Candidate], wanted: Vec<Wanted>) -> Vec<Scored> {
-        let open: Vec<Open<Block>> = wanted
+    pub(super) fn rate_below(&self, here: &[Candidate], wanted: Vec<ToRate>) -> Vec<Scored> {
+        let open: Vec<Open<AtomBlock>> = wanted
             .into_par_iter()
             .filter_map(|wanted| self.open(wanted))
             .collect();
@@ -101,14 +101,14 @@ impl Search<'_, '_, '_> {
     }
 
     /// What is known of a layout; `None` if that alone reaches its limit.
-    fn open(&self, wanted: Wanted) -> Option<Open<Block>> {
+    fn open(&self, wanted: ToRate) -> Option<Open<AtomBlock>> {
         let slots = wanted.candidate.slots(self.shape);
         let mut placed = UnitLayout::default();
         let models = self.objective.models.iter().map(|model| {
             model.metrics().place(&slots, &mut placed);
             model.split(self.shape, &placed)
         });
-        let models: Vec<(Cycles, Vec<Block>)> = models.collect();
+        let models: Vec<(Cycles, Vec<AtomBlock>)> = models.collect();
         let known: Vec<Cycles> = models.iter().map(|(known, _)| *known).collect();
         (self.objective.relative(&known) < wanted.below).then_some(Open { wanted, models })
     }
@@ -126,25 +126,26 @@ impl Search<'_, '_, '_> {
             });
             blocks.collect::<Vec<_>>()
         };
-        let here: Vec<Vec<Vec<Block>>> = here.iter().map(of_here).collect();
+        let here: Vec<Vec<Vec<AtomBlock>>> = here.iter().map(of_here).collect();
         let part =
             |of: &Unnumbered| models[of.model].largest_common(&of.block, &here[of.from][of.model]);
-        let parts: Vec<Block> = blocks.par_iter().map(part).collect();
+        let parts: Vec<AtomBlock> = blocks.par_iter().map(part).collect();
         let mut seen = FxHashSet::default();
         let missing = blocks.iter().zip(&parts).filter(|(of, part)| {
             let known = || models[of.model].pieces(part.mark).is_some();
             seen.insert((of.model, part.mark)) && !known()
         });
-        let missing: Vec<(usize, &Block)> = missing.map(|(of, part)| (of.model, part)).collect();
+        let missing: Vec<(usize, &AtomBlock)> =
+            missing.map(|(of, part)| (of.model, part)).collect();
         missing.into_par_iter().for_each(|(model, part)| {
             models[model].compute(part);
         });
-        let with_part = |(of, part): (Unnumbered, Block)| {
+        let with_part = |(of, part): (Unnumbered, AtomBlock)| {
             let model = &models[of.model];
             let part = model.pieces(part.mark).unwrap_or_else(|| Arc::new([]));
             let known = model
                 .known(of.block.mark)
-                .unwrap_or(Known::AtLeast(Cycles::ZERO));
+                .unwrap_or(KnownCost::AtLeast(Cycles::ZERO));
             Set {
                 model: of.model,
                 block: of.block,
@@ -178,7 +179,7 @@ impl Search<'_, '_, '_> {
 
     /// Computes sets as far as they are below a limit each.
     fn compute(&self, limits: FxHashMap<SetId, Cycles>, sets: &mut [Set]) {
-        let computed: Vec<(SetId, Known)> = limits
+        let computed: Vec<(SetId, KnownCost)> = limits
             .into_par_iter()
             .map(|(id, below)| {
                 let set = &sets[id.index()];
@@ -197,18 +198,18 @@ impl Search<'_, '_, '_> {
 /// A set of atoms before it is known what a part of it costs.
 struct Unnumbered {
     model: usize,
-    block: Block,
+    block: AtomBlock,
     /// The number of the layout that the first layout with it comes from.
     from: usize,
 }
 
 /// Numbers the sets of layouts, each set once, in the order of the layouts.
-fn number(open: Vec<Open<Block>>) -> (Vec<Open<SetId>>, Vec<Unnumbered>) {
+fn number(open: Vec<Open<AtomBlock>>) -> (Vec<Open<SetId>>, Vec<Unnumbered>) {
     let mut numbers: FxHashMap<(usize, Mark), SetId> = FxHashMap::default();
     let mut sets = Vec::new();
-    let mut numbered = |layout: Open<Block>| {
+    let mut numbered = |layout: Open<AtomBlock>| {
         let from = layout.wanted.from;
-        let mut set = |model: usize, block: Block| {
+        let mut set = |model: usize, block: AtomBlock| {
             *numbers.entry((model, block.mark)).or_insert_with(|| {
                 sets.push(Unnumbered { model, block, from });
                 SetId(sets.len() as u32 - 1)
@@ -245,7 +246,7 @@ mod tests {
         layouts: impl Iterator<Item = Candidate>,
         limit: impl Fn(&Candidate) -> Millionths,
     ) -> Vec<Scored> {
-        let wanted = layouts.map(|candidate| Wanted {
+        let wanted = layouts.map(|candidate| ToRate {
             below: limit(&candidate),
             candidate,
             from: 0,

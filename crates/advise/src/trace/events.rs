@@ -77,18 +77,18 @@ impl Act {
 
 /// What an event does, without its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Touch {
+pub struct AtomAct {
     /// The number of the atom that it touches.
     pub atom: u16,
     /// Who does what to it.
     pub act: Act,
 }
 
-const _: () = assert!(size_of::<Touch>() == 4);
+const _: () = assert!(size_of::<AtomAct>() == 4);
 
 /// When an event happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
+pub struct EventTime {
     /// Its round: all CPUs run at once in it.
     pub round: u32,
     /// Instructions from the round's start.
@@ -98,8 +98,8 @@ pub struct Moment {
 /// Events in order. The two columns have one length.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Events {
-    touches: Vec<Touch>,
-    moments: Vec<Moment>,
+    touches: Vec<AtomAct>,
+    moments: Vec<EventTime>,
 }
 
 impl Events {
@@ -111,8 +111,8 @@ impl Events {
             atom,
             act,
         } = event;
-        self.touches.push(Touch { atom, act });
-        self.moments.push(Moment { round, at });
+        self.touches.push(AtomAct { atom, act });
+        self.moments.push(EventTime { round, at });
     }
 
     /// How many there are.
@@ -126,12 +126,12 @@ impl Events {
     }
 
     /// What each does.
-    pub fn touches(&self) -> &[Touch] {
+    pub fn touches(&self) -> &[AtomAct] {
         &self.touches
     }
 
     /// When each happens.
-    pub fn moments(&self) -> &[Moment] {
+    pub fn moments(&self) -> &[EventTime] {
         &self.moments
     }
 
