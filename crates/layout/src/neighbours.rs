@@ -173,7 +173,7 @@ fn pairs(lines: &BTreeMap<LeafId, FieldLines>) -> BTreeSet<FieldPair> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
-    use linemate_testkit::btf_writer::{TypeList, member};
+    use linemate_testkit::btf_writer::longs_around_an_array;
     use linemate_types::TypeModel;
 
     use super::*;
@@ -181,18 +181,8 @@ mod tests {
 
     /// `struct s`: two longs on the first line, an array from there to the second, two longs on the third.
     fn model() -> (TypeModel, TypeId) {
-        let mut t = TypeList::default();
-        let long = t.unsigned("long", 8);
-        let many = t.array(long, 14);
-        let members = [
-            member("a", long, 0),
-            member("b", long, 8),
-            member("many", many, 16),
-            member("c", long, 128),
-            member("d", long, 136),
-        ];
-        let id = t.structure("s", 144, &members);
-        (TypeModel::new(t.types, 8).unwrap(), id)
+        let (list, id) = longs_around_an_array();
+        (TypeModel::new(list.types, 8).unwrap(), id)
     }
 
     /// Pairs gained, pairs lost, and fields that move, under edits.

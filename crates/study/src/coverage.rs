@@ -369,25 +369,15 @@ impl PairCount {
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use linemate_layout::parse;
-    use linemate_testkit::btf_writer::{TypeList, member};
+    use linemate_testkit::btf_writer::longs_around_an_array;
 
     use super::*;
 
-    /// `struct s` of a long, an array of 14 and two more longs; `a` is moved to the end, which brings the last elements
+    /// `a` is moved to the end, which brings the last elements
     /// and `c` to the second line, and `a` to `d` on the third.
     fn model() -> (TypeModel, TypeId) {
-        let mut t = TypeList::default();
-        let long = t.unsigned("long", 8);
-        let many = t.array(long, 14);
-        let members = [
-            member("a", long, 0),
-            member("b", long, 8),
-            member("many", many, 16),
-            member("c", long, 128),
-            member("d", long, 136),
-        ];
-        let id = t.structure("s", 144, &members);
-        (TypeModel::new(t.types, 8).unwrap(), id)
+        let (list, id) = longs_around_an_array();
+        (TypeModel::new(list.types, 8).unwrap(), id)
     }
 
     fn covered(model: &TypeModel, id: TypeId) -> CoveredType {

@@ -378,6 +378,23 @@ pub fn bit_field(name: &str, type_id: TypeId, offset: u64, bits: u32) -> Member 
     }
 }
 
+/// `struct s`: the longs `a` and `b` and the first of `many` on the first line of 64 bytes, the rest of
+/// `many` on the second, the longs `c` and `d` on the third.
+pub fn longs_around_an_array() -> (TypeList, TypeId) {
+    let mut list = TypeList::default();
+    let long = list.unsigned("long", 8);
+    let many = list.array(long, 14);
+    let members = [
+        member("a", long, 0),
+        member("b", long, 8),
+        member("many", many, 16),
+        member("c", long, 128),
+        member("d", long, 136),
+    ];
+    let id = list.structure("s", 144, &members);
+    (list, id)
+}
+
 impl TypeList {
     pub fn add(&mut self, t: Type) -> TypeId {
         self.types.push(t);
