@@ -264,22 +264,44 @@ impl Variant {
         memory: &mut Memory,
         mut emit: impl FnMut(&Item, Placed) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut item = Item {
+        let item = Item {
             // Words of the line where it was.
             later: Later::default(),
             ..step.item()
         };
-        if let Some(rules) = edit.rules.get(&step.offset) {
-            let mut access = step.access;
-            if !self.happens(rules, &mut access, memory) {
+        let rules = edit.rules.get(&step.offset);
+        if let Some(rules) = rules {
+            if !self.happens(rules, &step.access, memory) {
                 placed.fate = Fate::Removed;
                 return emit(&item, placed);
             }
-            item.kind = access.kind;
         }
-        if edit.skip_silent {
-            item.kind = compared(&step.access, item.kind);
+        let compares = |number: &usize| matches!(self.rules[*number], Rule::SkipSilent);
+        let compares = edit.skip_silent || rules.is_some_and(|rules| rules.iter().any(compares));
+        if compares && item.kind == AccessKind::Store {
+            // Of a store that changes nothing the comparison's load remains. One that changes
+            // something has that load before it, which fetches a line that the store then has to own.
+            let load = Item {
+                kind: AccessKind::Load,
+                ..item
+            };
+            self.place(edit, step, load, placed, &mut emit)?;
+            if step.access.silent {
+                return Ok(());
+            }
         }
+        self.place(edit, step, item, placed, emit)
+    }
+
+    /// Emits an access of an edited subject where the edit puts its bytes.
+    fn place<E>(
+        &self,
+        edit: &SubjectEdit,
+        step: &Step,
+        mut item: Item,
+        mut placed: Placed,
+        mut emit: impl FnMut(&Item, Placed) -> Result<(), E>,
+    ) -> Result<(), E> {
         let offset = ByteOffset::from(step.offset);
         let old = step.access.addr.wrapping_sub(offset);
         if edit.gone.contains(&old) {
@@ -343,12 +365,12 @@ impl Variant {
         emit(&part, placed)
     }
 
-    /// Whether the rules let the access happen; they may turn it into a load.
-    fn happens(&self, rules: &[usize], access: &mut Access, memory: &mut Memory) -> bool {
+    /// Whether the rules let the access happen.
+    fn happens(&self, rules: &[usize], access: &Access, memory: &mut Memory) -> bool {
         for number in rules {
             match &self.rules[*number] {
-                Rule::SkipArray => {}
-                Rule::SkipSilent => access.kind = compared(access, access.kind),
+                // Both change what is emitted, not whether.
+                Rule::SkipArray | Rule::SkipSilent => {}
                 Rule::Reuse { code } => {
                     let state = (*number, access.cpu);
                     match access.kind {
@@ -372,15 +394,6 @@ impl Variant {
             }
         }
         true
-    }
-}
-
-/// What an access is if the code compares before it stores: of a store that changes nothing, that
-/// load remains.
-fn compared(access: &Access, kind: AccessKind) -> AccessKind {
-    match kind {
-        AccessKind::Store if access.silent => AccessKind::Load,
-        kind => kind,
     }
 }
 
@@ -567,7 +580,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_store_becomes_a_load() {
+    fn a_store_is_compared_first_and_a_silent_one_is_not_made() {
         use AccessKind::{Load, Rmw, Store};
         let variant = variant(vec![Rule::SkipSilent], &[(8, vec![0])]);
         let silent = |kind| {
@@ -582,12 +595,12 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         let steps = [silent(Store), step(1, 8, 8, Store), silent(Rmw)];
-        assert_eq!(kinds(&steps), [Load, Store, Rmw]);
+        assert_eq!(kinds(&steps), [Load, Load, Store, Rmw]);
         // The same of all that has a name.
         let mut variant = super::tests::variant(Vec::new(), &[]);
         variant.edit(1).skip_silent = true;
         let kinds: Vec<_> = emitted(&variant, &steps).iter().map(|e| e.2).collect();
-        assert_eq!(kinds, [Load, Store, Rmw]);
+        assert_eq!(kinds, [Load, Load, Store, Rmw]);
     }
 
     #[test]
