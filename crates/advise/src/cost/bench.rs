@@ -127,16 +127,27 @@ impl Costs {
 pub(super) struct AccessCost {
     /// In all.
     pub(super) cycles: Cycles,
-    /// For lines to come and copies to go, without waiting for busy lines and without what an atomic
-    /// instruction takes by itself: a plain store before it spares it that.
-    pub(super) latency: Cycles,
+    /// Of that, for the line to come to a core that has no copy, as from an LLC. Not for other
+    /// copies to go, nor for a modified line to come from a core next to it: a store before a load
+    /// and a store, or a load from elsewhere, spares that.
+    pub(super) fetch: Cycles,
+}
+
+/// How a line comes to a core.
+#[derive(Clone, Copy, Debug)]
+struct Supply {
+    latency: Cycles,
+    /// The latency if the line were not modified.
+    clean: Cycles,
+    /// Whether the line changes hands as a whole.
+    exclusive: bool,
 }
 
 impl AddAssign for AccessCost {
     #[inline]
     fn add_assign(&mut self, other: AccessCost) {
         self.cycles += other.cycles;
-        self.latency += other.latency;
+        self.fetch += other.fetch;
     }
 }
 
@@ -226,51 +237,58 @@ impl<'c, C: Copies> Bench<'c, C> {
         } else {
             Cycles::ZERO
         };
-        let cost = if holds {
+        let (cycles, fetch) = if holds {
             let farthest = self.farthest_copy(line, cpu, holds);
             let latency = farthest.map_or(self.costs.latency.llc, |d| self.costs.latency.hitm(d));
             self.own(line, cpu);
-            self.serve(line, now, latency.into(), atomic, true)
+            let cycles = self.serve(line, now, latency.into(), atomic, true);
+            (cycles, Cycles::ZERO)
         } else if kind.writes() {
             // Before `own`, which overwrites the owner of the line.
-            let (latency, _) = self.supply(line, cpu);
+            let from = self.supply(line, cpu);
             let farthest = self.farthest_copy(line, cpu, holds);
             let reach = farthest.map_or(Cycles::ZERO, |d| self.costs.latency.hitm(d).into());
             self.own(line, cpu);
-            self.serve(line, now, latency.max(reach), atomic, true)
+            let cycles = self.serve(line, now, from.latency.max(reach), atomic, true);
+            (cycles, from.clean)
         } else {
-            let (latency, exclusive) = self.supply(line, cpu);
+            let from = self.supply(line, cpu);
             self.share(line, cpu);
-            self.serve(line, now, latency, Cycles::ZERO, exclusive)
+            let cycles = self.serve(line, now, from.latency, Cycles::ZERO, from.exclusive);
+            (cycles, from.clean)
         };
         if self.costs.pairs && !holds {
             // The replay's fetch of the pair's other line: no CPU waits for it, but a modified one
             // changes hands.
             let other = 1 - line;
             if !self.lines[other].copies.has(core) {
-                let (latency, exclusive) = self.supply(other, cpu);
+                let from = self.supply(other, cpu);
                 self.share(other, cpu);
-                self.serve(other, now, latency, Cycles::ZERO, exclusive);
+                self.serve(other, now, from.latency, Cycles::ZERO, from.exclusive);
             }
         }
-        cost
+        AccessCost { cycles, fetch }
     }
 
-    /// The latency of fetching the line, and whether it changes hands as a whole.
-    fn supply(&mut self, line: usize, cpu: usize) -> (Cycles, bool) {
+    /// What fetching the line takes.
+    fn supply(&self, line: usize, cpu: usize) -> Supply {
         let costs = self.costs;
-        let state = &mut self.lines[line];
+        let state = &self.lines[line];
         let row = &costs.distance[usize::from(costs.domain[cpu])];
         let clean = |distance: Distance| match distance {
-            Distance::Domain => costs.latency.llc,
-            other => costs.latency.hitm(other),
+            Distance::Domain => Cycles::from(costs.latency.llc),
+            other => costs.latency.hitm(other).into(),
         };
         if let Some(owner) = state.owner {
             let distance = row[usize::from(costs.core_domain[owner.index()])];
-            return if state.dirty {
-                (costs.latency.hitm(distance).into(), true)
-            } else {
-                (clean(distance).into(), false)
+            let latency = match state.dirty {
+                true => costs.latency.hitm(distance).into(),
+                false => clean(distance),
+            };
+            return Supply {
+                latency,
+                clean: clean(distance),
+                exclusive: state.dirty,
             };
         }
         let mut copies = state.llc;
@@ -280,11 +298,13 @@ impl<'c, C: Copies> Bench<'c, C> {
             nearest = Some(nearest.map_or(distance, |n| n.min(distance)));
             copies &= copies - 1;
         }
-        if let Some(distance) = nearest {
-            return (clean(distance).into(), false);
+        // Nobody has the line only before the first event of a warm-up, which costs nothing.
+        let latency = nearest.map_or(Cycles::ZERO, clean);
+        Supply {
+            latency,
+            clean: latency,
+            exclusive: false,
         }
-        // The line has no owner only before the first event of a warm-up, which costs nothing.
-        (Cycles::ZERO, false)
     }
 
     /// A read: the owner keeps a shared copy, modified data goes to its LLC.
@@ -335,7 +355,7 @@ impl<'c, C: Copies> Bench<'c, C> {
         state.llc = 1 << self.costs.domain[cpu];
     }
 
-    /// The line as a server: an atomic instruction keeps it for longer.
+    /// The line as a server: an atomic instruction keeps it for longer. Waiting is among the cycles.
     fn serve(
         &mut self,
         line: usize,
@@ -343,7 +363,7 @@ impl<'c, C: Copies> Bench<'c, C> {
         latency: Cycles,
         atomic: Cycles,
         exclusive: bool,
-    ) -> AccessCost {
+    ) -> Cycles {
         let state = &mut self.lines[line];
         let begin = now.max(state.busy_until);
         let kept = if exclusive {
@@ -352,9 +372,6 @@ impl<'c, C: Copies> Bench<'c, C> {
             self.costs.latency.serve.into()
         };
         state.busy_until = begin + kept;
-        AccessCost {
-            cycles: begin - now + latency + atomic,
-            latency,
-        }
+        begin - now + latency + atomic
     }
 }

@@ -97,7 +97,7 @@ impl Class {
                 });
                 here = until;
                 while self.piece_ends.get(pieces.len()) == Some(&here) {
-                    pieces.push(cost.latency);
+                    pieces.push(cost.fetch);
                     if let Some(least) = give_up(cost.cycles, pieces.len()) {
                         return KnownCost::AtLeast(least);
                     }
@@ -106,7 +106,7 @@ impl Class {
         }
         KnownCost::Cost {
             cycles: cost.cycles,
-            latency: pieces.into(),
+            fetches: pieces.into(),
         }
     }
 

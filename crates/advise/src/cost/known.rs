@@ -53,6 +53,13 @@ impl AtomBlock {
         }
     }
 
+    /// Whether all atoms are on one line.
+    pub(super) fn is_one_line(&self) -> bool {
+        self.entries
+            .windows(2)
+            .all(|two| two[0].line == two[1].line)
+    }
+
     /// What two blocks have in common.
     pub(super) fn common(&self, other: &AtomBlock) -> AtomBlock {
         let entries = match self.class == other.class {
@@ -64,8 +71,8 @@ impl AtomBlock {
     }
 }
 
-/// The latency of a block's accesses up to the end of each piece of the events
-/// (`PIECES` of `class`), without waiting.
+/// What the fetches of a block's lines take up to the end of each piece of the events (`PIECES` of
+/// `class`), by cores without a copy.
 pub(crate) type Pieces = Arc<[Cycles]>;
 
 /// What is known of a block's cost.
@@ -75,8 +82,8 @@ pub(crate) enum KnownCost {
     Cost {
         /// In all.
         cycles: Cycles,
-        /// What any block with these atoms takes at least.
-        latency: Pieces,
+        /// What any block takes at least that is one line and has these atoms.
+        fetches: Pieces,
     },
     /// It was given up when it was clear that it is at least that.
     AtLeast(Cycles),

@@ -1,11 +1,11 @@
 //! Rates many layouts at once, of which only those below a limit are wanted.
 //!
 //! Most neighbours of a layout cost more than it, and of most that can be seen before all their
-//! events are run: a set of atoms takes at least the latency of a part of it, and a neighbour's
-//! blocks have most of their atoms in common with a block of the layout that it comes from. Latency
-//! alone: an access more can spare later ones their waiting. Rejected: to count waiting, too, which
-//! takes a fifth less time and loses layouts (`signal_struct` on turin-2s gained 24.6 % instead of
-//! 27.1).
+//! events are run: a line takes at least what the fetches of some of its atoms take, and a
+//! neighbour's blocks have most of their atoms in common with a block of the layout that it comes
+//! from. Fetches alone: an access more can spare later ones their waiting and the invalidation of
+//! copies. Rejected: to count waiting, too, which takes less time and loses layouts
+//! (`signal_struct` on turin-2s gained 24.6 % instead of 27.1).
 //!
 //! Which sets are run, and how far, depends on the layouts and limits alone, not on the order in
 //! which threads come to them: rounds of one set for each layout, each set once, as far as the
