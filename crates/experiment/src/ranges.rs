@@ -91,18 +91,18 @@ impl Written {
 
     /// Where the bytes of one CPU end and those of another begin; in each of several objects, where
     /// bytes begin that no CPU writes that writes those before.
-    fn starts(&self, parts: Parts) -> Vec<ByteOffset> {
+    fn starts(&self, parts: CpuParts) -> Vec<ByteOffset> {
         let sets = own_writers(&self.writers);
         let begins = |pair: &&[(ByteOffset, BTreeSet<u16>)]| match parts {
-            Parts::OfOne => only(&pair[0].1) != only(&pair[1].1),
-            Parts::OfEach => are_apart(&pair[0].1, &pair[1].1),
+            CpuParts::OfOne => only(&pair[0].1) != only(&pair[1].1),
+            CpuParts::OfEach => are_apart(&pair[0].1, &pair[1].1),
         };
         let inner = sets.windows(2).filter(begins).map(|pair| pair[1].0);
         [ByteOffset::ZERO].into_iter().chain(inner).collect()
     }
 
     /// Where bytes go if those of each CPU start at a multiple of `align`, and the size then.
-    pub(crate) fn apart(&self, align: ByteAlign, parts: Parts) -> (OffsetMap, ByteSize) {
+    pub(crate) fn apart(&self, align: ByteAlign, parts: CpuParts) -> (OffsetMap, ByteSize) {
         let starts = self.starts(parts);
         let ends = starts.iter().skip(1).copied();
         let ends = ends.chain([self.size.max(ByteSize(1)).end()]);
@@ -125,7 +125,7 @@ impl Written {
 
 /// What the parts are that each CPU writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parts {
+pub enum CpuParts {
     /// Of one object: a CPU has its own.
     OfOne,
     /// Of each of several objects, all counted together: CPUs that write the same part may each
@@ -134,10 +134,10 @@ pub enum Parts {
 }
 
 /// What the parts of a subject of that size are.
-pub(crate) fn parts(session: &Session<'_>, subject: usize, size: ByteSize) -> Parts {
+pub(crate) fn parts(session: &Session<'_>, subject: usize, size: ByteSize) -> CpuParts {
     match objects(session.counted().objects[subject].keys(), size) {
-        0 | 1 => Parts::OfOne,
-        _ => Parts::OfEach,
+        0 | 1 => CpuParts::OfOne,
+        _ => CpuParts::OfEach,
     }
 }
 
@@ -201,9 +201,9 @@ mod tests {
             writers: writers.into(),
             size: ByteSize(48),
         };
-        assert_eq!(written.starts(Parts::OfOne), [0, 16, 24].map(ByteOffset));
+        assert_eq!(written.starts(CpuParts::OfOne), [0, 16, 24].map(ByteOffset));
         let line = ByteAlign::new(64).unwrap_or_default();
-        let (map, size) = written.apart(line, Parts::OfOne);
+        let (map, size) = written.apart(line, CpuParts::OfOne);
         let to = |offset| map.parts(ByteOffset(offset), ByteSize(8))[0].offset.0;
         assert_eq!([0, 8, 16, 24, 40].map(to), [0, 8, 64, 128, 144]);
         assert_eq!(size, ByteSize(192));
@@ -218,12 +218,12 @@ mod tests {
             size: ByteSize(24),
         };
         // CPU 2 writes all of it, and of the rest 1 or 3 alone writes the ends.
-        assert_eq!(written.starts(Parts::OfOne), [0, 8, 16].map(ByteOffset));
+        assert_eq!(written.starts(CpuParts::OfOne), [0, 8, 16].map(ByteOffset));
         let nobody = Written {
             writers: BTreeMap::new(),
             size: ByteSize(24),
         };
-        assert_eq!(nobody.starts(Parts::OfOne), [ByteOffset::ZERO]);
+        assert_eq!(nobody.starts(CpuParts::OfOne), [ByteOffset::ZERO]);
     }
 
     #[test]
@@ -235,12 +235,12 @@ mod tests {
             writers: writers.into(),
             size: ByteSize(24),
         };
-        assert_eq!(written.starts(Parts::OfEach), [0, 8, 16].map(ByteOffset));
+        assert_eq!(written.starts(CpuParts::OfEach), [0, 8, 16].map(ByteOffset));
         let line = ByteAlign::new(64).unwrap_or_default();
-        assert_eq!(written.apart(line, Parts::OfEach).1, ByteSize(192));
+        assert_eq!(written.apart(line, CpuParts::OfEach).1, ByteSize(192));
         // One CPU writes both: each has an object of its own.
         written.writers.insert(ByteOffset(16), set(&[9, 1, 2]));
-        assert_eq!(written.starts(Parts::OfEach), [0, 8].map(ByteOffset));
+        assert_eq!(written.starts(CpuParts::OfEach), [0, 8].map(ByteOffset));
     }
 
     #[test]

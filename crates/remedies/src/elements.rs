@@ -10,7 +10,7 @@ use linemate_answers::{Remedy, RemedyKind, Trial};
 use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::tally::{CpuSet, Key};
 use linemate_attribution::{Bucket, Subject, SubjectId};
-use linemate_experiment::ranges::{self, Parts, are_apart, own_writers, owners};
+use linemate_experiment::ranges::{self, CpuParts, are_apart, own_writers, owners};
 use linemate_layout::Edit;
 use linemate_layout::edit::Alignment;
 use linemate_recording::AccessKind;
@@ -80,9 +80,9 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
     let found = arrays.iter().filter_map(|(id, array)| {
         let parts = match id.outer {
             // Of objects with a type, an edit pads the array in each.
-            Some(ty) => Some(Parts::OfOne).filter(|_| objects.get(&ty) == Some(&1))?,
-            None if blocks(array) <= 1 => Parts::OfOne,
-            None => Parts::OfEach,
+            Some(ty) => Some(CpuParts::OfOne).filter(|_| objects.get(&ty) == Some(&1))?,
+            None if blocks(array) <= 1 => CpuParts::OfOne,
+            None => CpuParts::OfEach,
         };
         one(context, *id, array, parts)
     });
@@ -120,7 +120,12 @@ fn element<'f>(field: &'f Field, key: &Key) -> Option<(ArrayId<'f>, u64)> {
     Some((array, number))
 }
 
-fn one(context: &Context<'_>, id: ArrayId<'_>, array: &ArrayUse, parts: Parts) -> Option<Remedy> {
+fn one(
+    context: &Context<'_>,
+    id: ArrayId<'_>,
+    array: &ArrayUse,
+    parts: CpuParts,
+) -> Option<Remedy> {
     let ArrayId {
         outer: ty,
         name: path,
@@ -141,14 +146,14 @@ fn one(context: &Context<'_>, id: ArrayId<'_>, array: &ArrayUse, parts: Parts) -
     let by_one = "written by one CPU and share a line with the next, which another one writes";
     let in_each = "in each block on a line with the next, and no CPU writes both";
     let how = match parts {
-        Parts::OfOne => by_one,
-        Parts::OfEach => in_each,
+        CpuParts::OfOne => by_one,
+        CpuParts::OfEach => in_each,
     };
     let note = format!("elements are {stride} bytes apart: {pairs} are {how}");
     reasons.notes.push(note);
     let ranges = match parts {
-        Parts::OfOne => ranges_of(&owners(&array.writers)),
-        Parts::OfEach => Vec::new(),
+        CpuParts::OfOne => ranges_of(&owners(&array.writers)),
+        CpuParts::OfEach => Vec::new(),
     };
     reasons.notes.extend(ranges_note(&ranges));
     let (model, schema) = (context.analysis.model(), context.analysis.schema());
@@ -253,14 +258,19 @@ fn ranges_note(ranges: &[Range]) -> Option<String> {
 
 /// How many elements share a line with the next and belong to one CPU each, not the same; in each
 /// of several objects, to CPUs of which none writes both.
-fn apart_on_a_line(stride: u64, writers: &BTreeMap<u64, CpuSet>, line: u64, parts: Parts) -> usize {
+fn apart_on_a_line(
+    stride: u64,
+    writers: &BTreeMap<u64, CpuSet>,
+    line: u64,
+    parts: CpuParts,
+) -> usize {
     if stride == 0 || stride % line == 0 {
         return 0;
     }
     let own = own_writers(writers);
     let differ = |pair: &&[(u64, BTreeSet<u16>)]| {
         let [(a, one), (b, other)] = [&pair[0], &pair[1]];
-        let belong = parts == Parts::OfEach || one.len() == 1 && other.len() == 1;
+        let belong = parts == CpuParts::OfEach || one.len() == 1 && other.len() == 1;
         a + 1 == *b && belong && are_apart(one, other)
     };
     own.windows(2).filter(differ).count()
@@ -274,7 +284,7 @@ mod tests {
     use super::*;
     use crate::fields::UseCounts;
 
-    fn pairs_of(parts: Parts, stride: u64, writers: &[&[u16]]) -> usize {
+    fn pairs_of(parts: CpuParts, stride: u64, writers: &[&[u16]]) -> usize {
         let set = |cpus: &&[u16]| {
             let mut set = CpuSet::default();
             cpus.iter().for_each(|cpu| set.insert(*cpu));
@@ -285,7 +295,7 @@ mod tests {
     }
 
     fn pairs(stride: u64, writers: &[&[u16]]) -> usize {
-        pairs_of(Parts::OfOne, stride, writers)
+        pairs_of(CpuParts::OfOne, stride, writers)
     }
 
     #[test]
@@ -323,12 +333,12 @@ mod tests {
     #[test]
     fn in_several_objects_elements_belong_to_cpus_that_write_one_alone() {
         // CPU 9 sets up two blocks; of each, one CPU writes the first word and another the second.
-        let pairs = |writers: &[&[u16]]| pairs_of(Parts::OfEach, 8, writers);
+        let pairs = |writers: &[&[u16]]| pairs_of(CpuParts::OfEach, 8, writers);
         assert_eq!(pairs(&[&[9, 0, 2], &[9, 1, 3]]), 1);
         // CPUs 2 and 3 write both of a pair.
         assert_eq!(pairs(&[&[0, 2], &[1, 2, 3], &[3, 0]]), 0);
         assert_eq!(pairs(&[&[0, 2], &[], &[1, 3]]), 0);
-        assert_eq!(pairs_of(Parts::OfOne, 8, &[&[0, 2], &[1, 3]]), 0);
+        assert_eq!(pairs_of(CpuParts::OfOne, 8, &[&[0, 2], &[1, 3]]), 0);
     }
 
     #[test]

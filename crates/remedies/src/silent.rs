@@ -13,40 +13,40 @@ use super::context::{Context, is_named, percent, stake, trial};
 use super::costs::Act;
 use super::fields::{Field, FieldId, Home};
 
-/// Where what a store changes is declared.
+/// What a store changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Declared<'f> {
-    /// As a member.
+enum StoreTarget<'f> {
+    /// A member.
     Member(&'f Home),
-    /// As a program's variable or block without a struct.
+    /// A program's variable or block without a struct.
     Memory(&'f str),
 }
 
-impl<'f> Declared<'f> {
-    fn of(field: &'f Field) -> Option<Declared<'f>> {
-        let home = field.home.as_ref().map(Declared::Member);
-        let memory = || Declared::Memory(&field.name);
+impl<'f> StoreTarget<'f> {
+    fn of(field: &'f Field) -> Option<StoreTarget<'f>> {
+        let home = field.home.as_ref().map(StoreTarget::Member);
+        let memory = || StoreTarget::Memory(&field.name);
         home.or_else(|| (field.outer.is_none() && !field.owned).then(memory))
     }
 
     /// Where an access goes. The kernel's variables have no edit.
-    fn at(context: &'f Context<'_>, key: &Key) -> Option<(FieldId, Declared<'f>)> {
+    fn at(context: &'f Context<'_>, key: &Key) -> Option<(FieldId, StoreTarget<'f>)> {
         let id = context.fields.at(key.field())?;
-        let declared = Declared::of(context.fields.get(id))?;
+        let target = StoreTarget::of(context.fields.get(id))?;
         let by_program = key.pc.0 >> 63 == 0;
-        let has_edit = by_program || matches!(declared, Declared::Member(_));
-        has_edit.then_some((id, declared))
+        let has_edit = by_program || matches!(target, StoreTarget::Member(_));
+        has_edit.then_some((id, target))
     }
 
     /// What the code calls it: `x` if it is within an atomic of a library, or in a block.
     fn name(self) -> &'f str {
         match self {
-            Declared::Member(home) => match &home.subject {
+            StoreTarget::Member(home) => match &home.subject {
                 EditSubject::Named(name) if is_atomic(name) => "x",
                 _ => &home.member,
             },
             // `NAME (FILE)` or `FUNCTION: NAME (FILE)`; `TYPE[] allocated at PLACE`.
-            Declared::Memory(name) => match name.split_once(" (") {
+            StoreTarget::Memory(name) => match name.split_once(" (") {
                 Some((name, _)) if !name.contains(" allocated at ") => {
                     name.rsplit(": ").next().unwrap_or(name)
                 }
@@ -57,11 +57,11 @@ impl<'f> Declared<'f> {
 
     fn trial(self) -> Trial {
         match self {
-            Declared::Member(home) => {
+            StoreTarget::Member(home) => {
                 let edit = Edit::SkipSilent(home.member.clone());
                 trial(Some(&home.subject), vec![edit])
             }
-            Declared::Memory(name) => trial(None, vec![Edit::SkipSilentIn(name.to_owned())]),
+            StoreTarget::Memory(name) => trial(None, vec![Edit::SkipSilentIn(name.to_owned())]),
         }
     }
 }
@@ -104,7 +104,7 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
 
 fn one(context: &Context<'_>, id: FieldId) -> Option<Remedy> {
     let field = context.fields.get(id);
-    let declared = Declared::of(field).filter(|_| is_named(field))?;
+    let target = StoreTarget::of(field).filter(|_| is_named(field))?;
     let silent = context.costs.sum(id, |act| act == Act::SilentStore);
     if silent.sharing_misses() == 0 {
         return None;
@@ -118,11 +118,11 @@ fn one(context: &Context<'_>, id: FieldId) -> Option<Remedy> {
     Some(Remedy {
         kind: RemedyKind::SkipSilentStores,
         subject: field.name.clone(),
-        advice: advice(language_of(context, field), declared.name()),
+        advice: advice(language_of(context, field), target.name()),
         concerns: vec![field.owner.clone()],
         stake: stake(&silent),
         reasons,
-        trials: vec![declared.trial()],
+        trials: vec![target.trial()],
     })
 }
 
@@ -134,12 +134,12 @@ fn language_of(context: &Context<'_>, field: &Field) -> Option<Language> {
 
 fn own_silent_stores(context: &Context<'_>) -> Silent {
     let rows = context.tally.rows();
-    let mut by_instruction: BTreeMap<u64, (u64, BTreeMap<Declared<'_>, u64>)> = BTreeMap::new();
+    let mut by_instruction: BTreeMap<u64, (u64, BTreeMap<StoreTarget<'_>, u64>)> = BTreeMap::new();
     for (key, count) in rows.iter().filter(|(key, _)| key.kind == AccessKind::Store) {
         let entry = by_instruction.entry(key.pc.0).or_default();
         entry.0 += count.count;
-        if let Some((_, declared)) = Declared::at(context, key) {
-            *entry.1.entry(declared).or_default() += count.count;
+        if let Some((_, target)) = StoreTarget::at(context, key) {
+            *entry.1.entry(target).or_default() += count.count;
         }
     }
     let mut silent = Silent::new();
@@ -147,11 +147,11 @@ fn own_silent_stores(context: &Context<'_>) -> Silent {
         if key.kind != AccessKind::Store || count.silent == 0 {
             continue;
         }
-        let Some((id, declared)) = Declared::at(context, &key) else {
+        let Some((id, target)) = StoreTarget::at(context, &key) else {
             continue;
         };
         let (all, places) = &by_instruction[&key.pc.0];
-        let to_it = places.get(&declared).copied().unwrap_or(0);
+        let to_it = places.get(&target).copied().unwrap_or(0);
         let entry = silent.entry(id).or_default();
         entry.1 += count.silent;
         // By all stores of the instruction, silent or not: a `memset` of many types belongs to
@@ -175,14 +175,14 @@ mod tests {
         };
         let (own, atomic) = (member("state"), member("core::sync::atomic::AtomicBool"));
         let names = [
-            Declared::Member(&own),
-            Declared::Member(&atomic),
-            Declared::Memory("has_pinned (flags-c)"),
-            Declared::Memory("main: stop (flags-c)"),
-            Declared::Memory("int[] allocated at a.c:7 main"),
-            Declared::Memory("int[] allocated at a.c:7 main (inlined)"),
+            StoreTarget::Member(&own),
+            StoreTarget::Member(&atomic),
+            StoreTarget::Memory("has_pinned (flags-c)"),
+            StoreTarget::Memory("main: stop (flags-c)"),
+            StoreTarget::Memory("int[] allocated at a.c:7 main"),
+            StoreTarget::Memory("int[] allocated at a.c:7 main (inlined)"),
         ];
-        let names = names.map(Declared::name);
+        let names = names.map(StoreTarget::name);
         assert_eq!(names, ["stop", "x", "has_pinned", "stop", "x", "x"]);
         assert_eq!(
             advice(None, "stop"),
@@ -193,7 +193,7 @@ mod tests {
             rust,
             "test before the store: if x.load(Relaxed) != v { x.store(v, …) }"
         );
-        let edits = Declared::Memory("has_pinned (flags-c)").trial().edits;
+        let edits = StoreTarget::Memory("has_pinned (flags-c)").trial().edits;
         assert_eq!(edits, "skip silent stores in \"has_pinned (flags-c)\"\n");
     }
 }

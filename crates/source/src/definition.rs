@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use linemate_types::SourceLine;
 
-use crate::dialect::{Dialect, Place};
+use crate::dialect::{DefinitionPlace, Dialect};
 use crate::lex::{Token, TokenKind, lex};
 
 /// The definition to search for.
@@ -53,7 +53,7 @@ impl Item {
         }
     }
 
-    fn at(&self, text: &str, place: Place) -> Definition {
+    fn at(&self, text: &str, place: DefinitionPlace) -> Definition {
         Definition {
             tag: Some(self.name.clone()),
             body: place.body,

@@ -25,7 +25,7 @@ pub enum Dialect {
 
 /// Where a class or struct is defined, in bytes of its file.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct DefinitionPlace {
     /// After its attributes.
     pub(crate) start: usize,
     /// Its `class` or `struct`.
@@ -65,7 +65,7 @@ impl Dialect {
     }
 
     /// The definitions called `name` in the text of a file, in order.
-    pub(crate) fn find(self, text: &str, name: &str) -> Vec<Place> {
+    pub(crate) fn find(self, text: &str, name: &str) -> Vec<DefinitionPlace> {
         match self {
             Dialect::C => Vec::new(),
             Dialect::Cpp => cpp::find(text, name),

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use crate::definition::Definition;
-use crate::dialect::rust::{self, Item};
+use crate::dialect::rust::{self, RustStruct};
 use crate::idiom::Idiom;
 use crate::initialised::is_reordered;
 use crate::matching::Refusal;
@@ -20,7 +20,7 @@ fn refuse<T>(line: u32, reason: Refusal) -> Result<T, RewriteError> {
     Err(RewriteError { line, reason })
 }
 
-fn item(file: &str, definition: &Definition) -> Result<Item, RewriteError> {
+fn item(file: &str, definition: &Definition) -> Result<RustStruct, RewriteError> {
     let name = definition.tag.as_deref().unwrap_or("");
     let mut items = rust::items(file, name).into_iter();
     let found = items.find(|item| item.place.body == definition.body);
@@ -46,7 +46,8 @@ pub(crate) fn check(
     {
         return refuse(line, Refusal::Missing(missing.clone()));
     }
-    let unknown = |field: &&rust::Field| !field.is_conditional && !recorded.contains(&field.name);
+    let unknown =
+        |field: &&rust::RustField| !field.is_conditional && !recorded.contains(&field.name);
     if let Some(field) = item.fields.iter().find(unknown) {
         return refuse(line, Refusal::Unrecorded(field.name.clone()));
     }
@@ -110,7 +111,7 @@ fn isolated(file: &str, definition: &Definition, wanted: &Wanted) -> Result<Stri
 /// The file's text with the fields in the wanted order.
 fn reordered(
     file: &str,
-    item: &Item,
+    item: &RustStruct,
     definition: &Definition,
     wanted: &Wanted,
 ) -> Result<String, RewriteError> {

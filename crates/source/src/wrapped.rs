@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
-use crate::dialect::rust::{Item, is_sign, is_word};
+use crate::dialect::rust::{RustStruct, is_sign, is_word};
 
 const WRAPPER: &str = "CacheLine";
 /// Words before a name and a brace that are not a literal's.
@@ -50,13 +50,13 @@ impl<T> core::ops::DerefMut for {WRAPPER}<T> {{
 }
 
 /// Text to put in place of other text.
-struct Change {
+struct TextChange {
     place: Range<usize>,
     text: String,
 }
 
 /// The text of the file with these fields of the struct wrapped.
-pub(crate) fn wrapped(text: &str, item: &Item, fields: &[String], bytes: u64) -> String {
+pub(crate) fn wrapped(text: &str, item: &RustStruct, fields: &[String], bytes: u64) -> String {
     let mut changes = Vec::new();
     for field in item.fields.iter().filter(|f| fields.contains(&f.name)) {
         wrap(&field.type_range, &format!("{WRAPPER}<"), ">", &mut changes);
@@ -65,22 +65,23 @@ pub(crate) fn wrapped(text: &str, item: &Item, fields: &[String], bytes: u64) ->
     if !text.contains(&format!("struct {WRAPPER}<")) {
         let end = item.place.body.end + 1;
         let text = definition(bytes);
-        changes.push(Change {
+        changes.push(TextChange {
             place: end..end,
             text,
         });
     }
     changes.sort_by_key(|change| change.place.start);
     let mut text = text.to_owned();
+    // From the end, because a change moves what is behind it.
     for change in changes.into_iter().rev() {
         text.replace_range(change.place, &change.text);
     }
     text
 }
 
-fn wrap(place: &Range<usize>, before: &str, after: &str, changes: &mut Vec<Change>) {
+fn wrap(place: &Range<usize>, before: &str, after: &str, changes: &mut Vec<TextChange>) {
     for (at, text) in [(place.start, before), (place.end, after)] {
-        changes.push(Change {
+        changes.push(TextChange {
             place: at..at,
             text: text.to_owned(),
         });
@@ -88,7 +89,7 @@ fn wrap(place: &Range<usize>, before: &str, after: &str, changes: &mut Vec<Chang
 }
 
 /// Wraps the fields' values where the struct is written out.
-fn literals(text: &str, name: &str, fields: &[String], changes: &mut Vec<Change>) {
+fn literals(text: &str, name: &str, fields: &[String], changes: &mut Vec<TextChange>) {
     let mut streams: Vec<TokenStream> = TokenStream::from_str(text).into_iter().collect();
     while let Some(stream) = streams.pop() {
         let trees: Vec<TokenTree> = stream.into_iter().collect();
@@ -116,7 +117,7 @@ fn is_literal(before: &[TokenTree], name: &str) -> bool {
 }
 
 /// Wraps the values of these fields in a literal.
-fn values(literal: &Group, fields: &[String], changes: &mut Vec<Change>) {
+fn values(literal: &Group, fields: &[String], changes: &mut Vec<TextChange>) {
     let trees: Vec<TokenTree> = literal.stream().into_iter().collect();
     for part in trees.split(|tree| is_sign(Some(tree), ',')) {
         let [TokenTree::Ident(field), value @ ..] = part else {
@@ -127,7 +128,7 @@ fn values(literal: &Group, fields: &[String], changes: &mut Vec<Change>) {
             continue;
         }
         match value {
-            [] => changes.push(Change {
+            [] => changes.push(TextChange {
                 place: field.span().byte_range(),
                 text: format!("{name}: {WRAPPER}::new({name})"),
             }),

@@ -174,6 +174,7 @@ impl Search<'_, '_, '_> {
         let most = self
             .objective
             .least_reaching(layout.wanted.below, *model, &costs);
+        // What the model's other blocks take at least is not left for this one.
         Next::Compute(set, most - (costs[*model] - known.least()))
     }
 

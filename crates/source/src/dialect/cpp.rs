@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::{Masked, Place};
+use super::{DefinitionPlace, Masked};
 use crate::lex::{Token, TokenKind, lex};
 
 /// Words that begin something other than a data member.
@@ -44,8 +44,9 @@ fn significant(text: &str) -> Vec<Token<'_>> {
 }
 
 /// The definitions of the classes called `name`, in order.
-pub(crate) fn find(text: &str, name: &str) -> Vec<Place> {
+pub(crate) fn find(text: &str, name: &str) -> Vec<DefinitionPlace> {
     let tokens = significant(text);
+    // `enum class E` declares an enumeration.
     let is_enum = |at: usize| at > 0 && tokens[at - 1].is("enum");
     let is_start = |at: &usize| CLASS_WORDS.contains(&tokens[*at].text) && !is_enum(*at);
     let starts = (0..tokens.len()).filter(is_start);
@@ -55,7 +56,7 @@ pub(crate) fn find(text: &str, name: &str) -> Vec<Place> {
 }
 
 /// The definition whose `class` is token `at`, if it is one of that name.
-fn definition(tokens: &[Token<'_>], at: usize, name: &str) -> Option<Place> {
+fn definition(tokens: &[Token<'_>], at: usize, name: &str) -> Option<DefinitionPlace> {
     let mut next = at + 1;
     let mut tag = None;
     let open = loop {
@@ -78,7 +79,7 @@ fn definition(tokens: &[Token<'_>], at: usize, name: &str) -> Option<Place> {
         next += 1;
     };
     let close = closing(tokens, open).filter(|_| tag == Some(name))?;
-    Some(Place {
+    Some(DefinitionPlace {
         start: tokens[at].start,
         keyword: tokens[at].start,
         body: tokens[open].end()..tokens[close].start,

@@ -7,21 +7,21 @@ use std::str::FromStr;
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
-use super::{Masked, Place};
+use super::{DefinitionPlace, Masked};
 
 /// A struct in the text of a file.
-pub(crate) struct Item {
+pub(crate) struct RustStruct {
     pub(crate) name: String,
-    pub(crate) place: Place,
+    pub(crate) place: DefinitionPlace,
     /// What is in the parentheses of `#[repr(…)]`.
     repr: Option<Range<usize>>,
     /// Whether fields have the order of the source.
     pub(crate) is_repr_c: bool,
     pub(crate) is_tuple: bool,
-    pub(crate) fields: Vec<Field>,
+    pub(crate) fields: Vec<RustField>,
 }
 
-pub(crate) struct Field {
+pub(crate) struct RustField {
     /// As the debug information has it: `__0` for the first of a tuple.
     pub(crate) name: String,
     /// From its visibility to its comma, which the last one may lack.
@@ -35,7 +35,7 @@ pub(crate) struct Field {
 }
 
 /// The structs called `name`, in the order of the text; none if the text is not Rust.
-pub(crate) fn items(text: &str, name: &str) -> Vec<Item> {
+pub(crate) fn items(text: &str, name: &str) -> Vec<RustStruct> {
     let mut found = Vec::new();
     let mut streams: Vec<TokenStream> = TokenStream::from_str(text).into_iter().collect();
     while let Some(stream) = streams.pop() {
@@ -47,11 +47,11 @@ pub(crate) fn items(text: &str, name: &str) -> Vec<Item> {
             }
         }
     }
-    found.sort_by_key(|item: &Item| item.place.start);
+    found.sort_by_key(|item: &RustStruct| item.place.start);
     found
 }
 
-pub(crate) fn find(text: &str, name: &str) -> Vec<Place> {
+pub(crate) fn find(text: &str, name: &str) -> Vec<DefinitionPlace> {
     let items = items(text, name).into_iter();
     items.map(|item| item.place).collect()
 }
@@ -65,7 +65,7 @@ pub(crate) fn is_sign(tree: Option<&TokenTree>, sign: char) -> bool {
 }
 
 /// The struct whose keyword is tree `at`, if it is one of that name.
-fn item(text: &str, trees: &[TokenTree], at: usize, name: &str) -> Option<Item> {
+fn item(text: &str, trees: &[TokenTree], at: usize, name: &str) -> Option<RustStruct> {
     if !is_word(trees.get(at), "struct") || !is_word(trees.get(at + 1), name) {
         return None;
     }
@@ -75,7 +75,7 @@ fn item(text: &str, trees: &[TokenTree], at: usize, name: &str) -> Option<Item> 
     let first = visibility.map_or(0, |last| last + 1);
     let repr = attributes(text, &trees[..first]).find_map(repr);
     let start = trees[first].span().byte_range().start;
-    Some(Item {
+    Some(RustStruct {
         is_repr_c: repr.as_ref().is_some_and(|repr| {
             repr.stream()
                 .into_iter()
@@ -89,7 +89,7 @@ fn item(text: &str, trees: &[TokenTree], at: usize, name: &str) -> Option<Item> 
             is_tuple,
         ),
         name: name.to_owned(),
-        place: Place {
+        place: DefinitionPlace {
             start,
             keyword: trees[at].span().byte_range().start,
             body: inside(body),
@@ -101,13 +101,16 @@ fn item(text: &str, trees: &[TokenTree], at: usize, name: &str) -> Option<Item> 
 fn body(trees: &[TokenTree]) -> Option<&Group> {
     let (mut depth, mut bounds) = (0_i64, false);
     for (at, tree) in trees.iter().enumerate() {
+        // The `>` of `->` closes nothing.
         let is_arrow = at > 0 && is_sign(trees.get(at - 1), '-');
         depth += i64::from(is_sign(Some(tree), '<'));
         depth -= i64::from(is_sign(Some(tree), '>') && !is_arrow);
         bounds |= is_word(Some(tree), "where");
         match tree {
             TokenTree::Group(group) if depth <= 0 => match group.delimiter() {
+                // Those of a constant generic argument are within `<…>`.
                 Delimiter::Brace => return Some(group),
+                // After `where` they are a bound's: `F: Fn(u8)`.
                 Delimiter::Parenthesis if !bounds => return Some(group),
                 _ => {}
             },
@@ -127,6 +130,7 @@ fn is_visibility(tree: &TokenTree) -> bool {
                 .iter()
                 .any(|word| is_word(first.as_ref(), word))
         }
+        // What else is in parentheses is a field of a tuple.
         tree => is_word(Some(tree), "pub"),
     }
 }
@@ -142,6 +146,7 @@ fn attributes<'t>(text: &'t str, trees: &'t [TokenTree]) -> impl Iterator<Item =
         [sign, TokenTree::Group(group)] if is_sign(Some(sign), '#') => Some((sign, group)),
         _ => None,
     });
+    // proc-macro2 gives a doc comment as an attribute, too, whose sign is not in the text.
     pairs
         .filter(|(sign, _)| text[sign.span().byte_range().start..].starts_with('#'))
         .map(|(_, group)| group)
@@ -158,7 +163,7 @@ fn repr(attribute: &Group) -> Option<Group> {
 }
 
 /// The fields among the trees in a struct's braces or parentheses.
-fn fields(text: &str, trees: &[TokenTree], is_tuple: bool) -> Vec<Field> {
+fn fields(text: &str, trees: &[TokenTree], is_tuple: bool) -> Vec<RustField> {
     let mut found = Vec::new();
     let mut at = 0;
     while at < trees.len() {
@@ -196,8 +201,9 @@ fn field(
     trees: &[TokenTree],
     number: Option<usize>,
     comma: Option<&TokenTree>,
-) -> Option<Field> {
+) -> Option<RustField> {
     let is_attribute = |at: &usize| is_sign(trees.get(*at), '#');
+    // An attribute is two trees: its sign and its brackets.
     let from = (0..trees.len()).step_by(2).find(|at| !is_attribute(at))?;
     let named = trees[from..].iter().position(|tree| !is_visibility(tree))? + from;
     // After the name and its colon.
@@ -206,7 +212,7 @@ fn field(
     let (start, end) = (place(trees.get(from)?).start, place(trees.last()?).end);
     let is_comment = |at: usize| !text[place(&trees[at]).start..].starts_with('#');
     let own: Vec<usize> = (0..from).step_by(2).filter(|at| !is_comment(*at)).collect();
-    Some(Field {
+    Some(RustField {
         name: match number {
             Some(number) => format!("__{number}"),
             None => trees.get(named)?.to_string(),
@@ -231,7 +237,7 @@ fn is_cfg(attribute: &TokenTree) -> bool {
 }
 
 /// The fields in a struct's braces.
-fn fields_of(body: &str) -> Vec<Field> {
+fn fields_of(body: &str) -> Vec<RustField> {
     let stream = TokenStream::from_str(body).unwrap_or_default();
     fields(body, &stream.into_iter().collect::<Vec<_>>(), false)
 }
@@ -252,6 +258,7 @@ pub(crate) fn masked(body: &str) -> Masked {
     let mut bytes = body.as_bytes().to_vec();
     for field in fields_of(body) {
         for attribute in &field.attributes {
+            // At least four bytes: `#[a]`.
             bytes[attribute.clone()].fill(b'x');
             bytes[attribute.start..attribute.start + 2].copy_from_slice(b"/*");
             bytes[attribute.end - 2..attribute.end].copy_from_slice(b"*/");
@@ -265,7 +272,7 @@ pub(crate) fn masked(body: &str) -> Masked {
     }
 }
 
-impl Item {
+impl RustStruct {
     /// The text of the file with the type aligned to that many bytes.
     pub(crate) fn aligned(&self, text: &str, bytes: u64) -> String {
         let ask = format!("align({bytes})");
