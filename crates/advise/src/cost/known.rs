@@ -138,8 +138,35 @@ impl KnownSets {
         sets.get(&mark).cloned()
     }
 
+    /// Keeps what is known of a set; a bound does not replace its cost.
     pub(super) fn insert(&self, mark: Mark, known: KnownCost) {
         let mut sets = self.0.write().unwrap_or_else(|e| e.into_inner());
-        sets.insert(mark, known);
+        // Another search of the same model may have come to the end of it in between, and who has a
+        // set's cost asks for its fetches next.
+        if known.is_cost() || !sets.get(&mark).is_some_and(KnownCost::is_cost) {
+            sets.insert(mark, known);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_does_not_replace_a_cost() {
+        let (sets, mark) = (KnownSets::default(), Mark::default());
+        let cost = KnownCost::Cost {
+            cycles: Cycles(7),
+            fetches: Arc::new([]),
+        };
+        for known in [
+            KnownCost::AtLeast(Cycles(3)),
+            cost,
+            KnownCost::AtLeast(Cycles(5)),
+        ] {
+            sets.insert(mark, known);
+        }
+        assert_eq!(sets.cost(mark), Some(Cycles(7)));
     }
 }
