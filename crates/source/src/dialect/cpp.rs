@@ -34,7 +34,10 @@ const CALLED_WORDS: [&str; 5] = [
     "noexcept",
 ];
 
-/// Tokens of template arguments, at most: a text of `<` alone is read in linear time.
+/// Words before those that begin something other than a data member: `inline static int made;`.
+const SPECIFIERS: [&str; 4] = ["inline", "constexpr", "constinit", "const"];
+
+/// Tokens of template arguments, or of a class's bases, at most: a text of `<` alone is read in linear time.
 const ARGUMENTS_MAX: usize = 1 << 12;
 
 /// The significant tokens of a text.
@@ -50,35 +53,61 @@ pub(crate) fn find(text: &str, name: &str) -> Vec<DefinitionPlace> {
     let is_enum = |at: usize| at > 0 && tokens[at - 1].is("enum");
     let is_start = |at: &usize| CLASS_WORDS.contains(&tokens[*at].text) && !is_enum(*at);
     let starts = (0..tokens.len()).filter(is_start);
+    let closings = closings(&tokens);
     starts
-        .filter_map(|at| definition(&tokens, at, name))
+        .filter_map(|at| definition(&tokens, &closings, at, name))
         .collect()
 }
 
+/// By token, the bracket that closes the one there. Found at once, so that nested brackets take no
+/// more time.
+pub(crate) fn closings(tokens: &[Token<'_>]) -> Vec<Option<usize>> {
+    let mut found = vec![None; tokens.len()];
+    let mut open = Vec::new();
+    for (at, token) in tokens.iter().enumerate() {
+        match token.text {
+            "(" | "[" | "{" => open.push(at),
+            ")" | "]" | "}" => {
+                if let Some(opens) = open.pop() {
+                    found[opens] = Some(at);
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
 /// The definition whose `class` is token `at`, if it is one of that name.
-fn definition(tokens: &[Token<'_>], at: usize, name: &str) -> Option<DefinitionPlace> {
+fn definition(
+    tokens: &[Token<'_>],
+    closings: &[Option<usize>],
+    at: usize,
+    name: &str,
+) -> Option<DefinitionPlace> {
     let mut next = at + 1;
     let mut tag = None;
     let open = loop {
         let token = tokens.get(next)?;
         match token.text {
             "{" => break next,
-            "(" | "[" => next = closing(tokens, next)?,
+            "(" | "[" => next = closings[next]?,
             "<" if tag.is_some() => next = angle_end(tokens, next)?,
             ":" if is_pair(tokens, next) => next += 1,
             // Bases: whatever is between here and the brace.
             ":" => {
-                let brace =
-                    (next..tokens.len()).find(|i| matches!(tokens[*i].text, "{" | ";" | ")"));
+                let last = tokens.len().min(next + ARGUMENTS_MAX);
+                let brace = (next..last).find(|i| matches!(tokens[*i].text, "{" | ";" | ")"));
                 break brace.filter(|i| tokens[*i].is("{"))?;
             }
             word if NOT_NAMES.contains(&word) || word.starts_with("__") => {}
+            word if CLASS_WORDS.contains(&word) => return None,
             word if token.is_word() => tag = Some(word),
             _ => return None,
         }
         next += 1;
     };
-    let close = closing(tokens, open).filter(|_| tag == Some(name))?;
+    let close = closings[open].filter(|_| tag == Some(name))?;
     Some(DefinitionPlace {
         start: tokens[at].start,
         keyword: tokens[at].start,
@@ -118,8 +147,9 @@ pub(crate) fn closing(tokens: &[Token<'_>], open: usize) -> Option<usize> {
 
 /// The `>` of the template arguments that begin at `open`; `None` if it is an operator.
 fn angle_end(tokens: &[Token<'_>], open: usize) -> Option<usize> {
+    let tokens = &tokens[..tokens.len().min(open + ARGUMENTS_MAX)];
     let (mut depth, mut at) = (0_usize, open);
-    while at < open + ARGUMENTS_MAX {
+    loop {
         match tokens.get(at)?.text {
             "<" => depth += 1,
             ">" => depth -= 1,
@@ -132,7 +162,6 @@ fn angle_end(tokens: &[Token<'_>], open: usize) -> Option<usize> {
         }
         at += 1;
     }
-    None
 }
 
 /// The body of a class, with its data members alone.
@@ -158,6 +187,13 @@ fn with_comment(body: &str, end: usize) -> usize {
     for token in lex(body[end..].lines().next().unwrap_or("")) {
         match token.kind {
             TokenKind::Blank => {}
+            // A comment that continues below has its end there.
+            TokenKind::Comment if token.text.starts_with("/*") => {
+                let inside = end + token.start + "/*".len();
+                at = body[inside..]
+                    .find("*/")
+                    .map_or(body.len(), |close| inside + close + "*/".len());
+            }
             TokenKind::Comment => at = end + token.end(),
             _ => break,
         }
@@ -170,7 +206,7 @@ fn other_end(tokens: &[Token<'_>], at: usize) -> Option<usize> {
     if let Some(end) = label_end(tokens, at) {
         return Some(end);
     }
-    let first = tokens[at];
+    let first = tokens[past_specifiers(tokens, at)];
     if first.is("~") || OTHER_WORDS.contains(&first.text) {
         return item_end(tokens, at);
     }
@@ -178,6 +214,21 @@ fn other_end(tokens: &[Token<'_>], at: usize) -> Option<usize> {
         return Some(end);
     }
     is_function(tokens, at).then(|| item_end(tokens, at))?
+}
+
+/// The first token after specifiers and attributes.
+fn past_specifiers(tokens: &[Token<'_>], at: usize) -> usize {
+    let mut next = at;
+    while next + 1 < tokens.len() {
+        let is_attribute = tokens[next].is("[") && tokens[next + 1].is("[");
+        let attribute = is_attribute.then(|| closing(tokens, next));
+        next = match attribute.flatten() {
+            Some(close) => close + 1,
+            None if SPECIFIERS.contains(&tokens[next].text) => next + 1,
+            None => break,
+        };
+    }
+    next.min(tokens.len() - 1)
 }
 
 /// One past `public:`.
@@ -197,9 +248,12 @@ fn nested_type_end(tokens: &[Token<'_>], at: usize) -> Option<usize> {
         return None;
     }
     let mut next = at + 1;
-    let mut tagged = word == "enum";
+    let (mut tagged, mut bases) = (word == "enum", false);
     while let Some(token) = tokens.get(next) {
         match token.text {
+            // `struct cell *next{nullptr};`
+            "*" | "&" | "=" if !bases => return None,
+            ":" => bases = true,
             ";" => {
                 // `struct Cell;` declares a type; `struct cell *next;` a member.
                 let names = tokens[at + 1..next].iter().filter(|t| t.is_word()).count();
@@ -296,6 +350,7 @@ fn member(tokens: &[Token<'_>], at: usize, blanks: &mut Vec<Range<usize>>) -> us
                 }
             }
             word if CLASS_WORDS.contains(&word) || word == "enum" => defines = true,
+            "*" | "&" if defines => defines = false,
             "=" if initialiser.is_none() => initialiser = Some(from),
             "{" if defines => {
                 // Its members are read as this class's are.
@@ -428,6 +483,15 @@ mod tests {
                 "A(int x) : a_{x}, b_(x)\n{\n}\nint a_; // of A\n",
                 "a_ | A(int",
             ),
+            (
+                "inline static int made = 0;\nconstexpr static int N = 4;\n[[maybe_unused]] static int s;\nconst int c = N;",
+                "c | inline constexpr [[maybe_unused]]",
+            ),
+            ("void f(); /* of\n f */\nint a;", "a | void"),
+            (
+                "struct node *next{nullptr}, *last = {};\nstruct D : B<int *> { int d; };\nint z;",
+                "next last z | struct",
+            ),
         ] {
             assert_eq!(sketch(body), expected, "{body}");
         }
@@ -444,5 +508,12 @@ mod tests {
             .map(|place| text[place.body.clone()].trim())
             .collect();
         assert_eq!(bodies, ["T a;", "int b;", "int c;"]);
+    }
+
+    #[test]
+    fn unclosed_classes_take_linear_time() {
+        for part in ["struct Q {", "struct Q : ", "struct Q <(", "struct "] {
+            assert!(find(&part.repeat(200_000), "Q").is_empty());
+        }
     }
 }
