@@ -178,6 +178,9 @@ impl Toolchain {
                 );
                 cc.args(proof::kernel_flags(&tree, &folder, arch));
             }
+            Toolchain::System if place.unit.file_name() == Some("lib.rs".as_ref()) => {
+                cc.args(["--crate-type", "lib", "--emit", "obj"]);
+            }
             Toolchain::System if unit.sought.dialect() == Dialect::Rust => {}
             Toolchain::System => {
                 cc.arg("-w").arg("-I").arg(unit.tree);

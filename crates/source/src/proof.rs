@@ -301,11 +301,14 @@ pub fn compare_lines(
     else {
         return Err(Mismatch::NoType(wanted.id.to_string()));
     };
-    let lines =
-        |start: u64, bytes: u64| start / line.bytes()..=(start + bytes.max(1) - 1) / line.bytes();
+    let lines = |start: u64, bytes: u64| start / line.bytes()..=(start + bytes - 1) / line.bytes();
     let mut places = Vec::new();
     for (member, offset) in original.members.iter().zip(&wanted.offsets) {
         let bytes = recorded.size_of(member.type_id).unwrap_or(0);
+        if bytes == 0 {
+            // `PhantomData` and the like are on no line.
+            continue;
+        }
         let asked = lines(offset.map_or(0, |bit| bit.0 / 8), bytes);
         let found = there.members.iter().find(|m| m.name == member.name);
         let found = found.ok_or_else(|| Mismatch::NoMember(member.name.to_string()))?;
