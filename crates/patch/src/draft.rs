@@ -112,7 +112,7 @@ fn change(
 }
 
 /// Refuses an order of a C++ class's members that its initialisers contradict; notes what else
-/// depends on it.
+/// depends on an order.
 fn initialised(
     request: &Request<'_>,
     change: &Change,
@@ -122,22 +122,31 @@ fn initialised(
     let Sought::Item(item) = &change.sought else {
         return Ok(());
     };
-    if item.dialect != Dialect::Cpp || !initialised::is_reordered(&change.wanted) {
+    if !initialised::is_reordered(&change.wanted) || change.is_wrapped() {
         return Ok(());
     }
     let old = &files[&change.path].old;
     let found = definition::find(old, &change.sought);
     let fits = |d: &&Definition| linemate_source::check(old, d, &change.wanted).is_ok();
-    let mut notes = Vec::new();
+    let mut say = |path: &str, notes: Vec<String>| {
+        for text in notes {
+            note(&format!("note: {path}:{text}"));
+        }
+    };
     for definition in found.iter().filter(fits) {
-        let own = initialised::check_definition(old, definition, item, &change.wanted);
-        notes.extend(own.map_err(rewriting(&change.path))?);
+        let own = match item.dialect {
+            Dialect::Rust => Ok(vec![initialised::order_of_rust(definition, item)]),
+            _ => initialised::check_definition(old, definition, item, &change.wanted),
+        };
+        say(&change.path, own.map_err(rewriting(&change.path))?);
+    }
+    if item.dialect == Dialect::Rust {
+        return Ok(());
     }
     for (path, text) in request.tree.texts(Dialect::Cpp, &item.name)? {
         let outside = initialised::check_file(&text, item, &change.wanted);
-        notes.extend(outside.map_err(rewriting(&path))?);
+        say(&path, outside.map_err(rewriting(&path))?);
     }
-    notes.iter().for_each(|text| note(text));
     Ok(())
 }
 

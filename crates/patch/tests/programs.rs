@@ -21,6 +21,7 @@ struct Program {
     folder: TempDir,
     build: &'static str,
     model: TypeModel,
+    evidence: PatchEvidence,
 }
 
 impl Program {
@@ -46,25 +47,35 @@ impl Program {
         let types = ProgramTypes::read(&ProgramFiles::new(&bytes, None, None).unwrap());
         Program {
             model: types.unwrap().into_model(),
+            evidence: PatchEvidence::default(),
             build,
             folder,
         }
     }
 
-    /// The notes and the lines that an edit's patch adds and removes, or the refusal.
-    fn patch(&self, edits: &str) -> Result<(Vec<String>, String), String> {
-        let tree = SourceTree::open(&self.folder.path().join("tree"), "x86").unwrap();
-        let request = Request {
+    fn tree(&self) -> SourceTree {
+        SourceTree::open(&self.folder.path().join("tree"), "x86").unwrap()
+    }
+
+    fn request<'r>(&'r self, tree: &'r SourceTree) -> Request<'r> {
+        Request {
             edit: "the edit",
             model: &self.model,
-            tree: &tree,
+            tree,
             file: None,
             line: LineSize::B64,
             rewordings: &[],
-            evidence: &PatchEvidence::default(),
-        };
+            evidence: &self.evidence,
+        }
+    }
+
+    /// The notes and the lines that an edit's patch adds and removes, or the refusal.
+    fn patch(&self, edits: &str) -> Result<(Vec<String>, String), String> {
+        let tree = self.tree();
         let mut notes = Vec::new();
-        let mail = self.mail(request, edits, &mut |note| notes.push(note.to_owned()));
+        let mail = self.mail(self.request(&tree), edits, &mut |note| {
+            notes.push(note.to_owned())
+        });
         mail.map(|mail| (notes, changed(&mail))).map_err(whole)
     }
 
@@ -264,6 +275,41 @@ fn structs_of_rust_are_ordered_and_aligned() {
 }
 
 #[test]
+fn an_order_that_has_a_meaning_is_refused_or_noted() {
+    let version = "#[derive(PartialEq, PartialOrd)]\n#[repr(C)]\nstruct Version { major: u32, minor: u32 }\n\
+                   #[repr(C)]\nstruct Header { kind: u32, length: u32 }\nfn main() {\n\
+                   let (one, header) = (Version { major: 1, minor: 2 }, Header { kind: 1, length: 2 });\n\
+                   println!(\"{} {}\", one < one, header.kind + header.length);\n}\n";
+    let program = Program::new(RUST, &[("main.rs", version)]);
+    let refused = program
+        .patch("type Version\nmove minor first\n")
+        .unwrap_err();
+    assert!(
+        refused.starts_with("main.rs:3: `Version` compares its members in the order of the source"),
+        "{refused}"
+    );
+    let (notes, _) = program.patch("type Header\nmove length first\n").unwrap();
+    assert!(
+        notes[0].starts_with("note: main.rs:5: Header is #[repr(C)]: check"),
+        "{notes:?}"
+    );
+}
+
+#[test]
+fn a_library_of_rust_is_compiled_as_one() {
+    let build =
+        "rustc --edition 2024 -g --crate-type lib --emit obj -o $LINEMATE_OBJECT $LINEMATE_UNIT";
+    let text = "#[repr(C)]\npub struct Q { pub a: u32, pub b: u32 }\npub fn sum(q: &Q) -> u32 { q.a + q.b }\n";
+    let program = Program::new(build, &[("lib.rs", text)]);
+    let tree = program.tree();
+    let request = program.request(&tree);
+    let edits = parse("type Q\nmove b first\n").unwrap();
+    let draft = Draft::new(request, edits, &mut |_| ()).unwrap().unwrap();
+    let compilers = Toolchain::all::<&Path>(&tree, "x86", &[], &[]).unwrap();
+    draft.prove(&compilers).unwrap();
+}
+
+#[test]
 fn fields_of_rust_are_wrapped_if_their_uses_allow_it() {
     let program = Program::new(RUST, &[("pool.rs", POOL)]);
     let (_, diff) = program
@@ -286,6 +332,14 @@ fn fields_of_rust_are_wrapped_if_their_uses_allow_it() {
         diff.contains("second: CacheLine::new(AtomicU64::new(2)) }"),
         "{diff}"
     );
+    let marked = pair
+        .replace(
+            "second: AtomicU64 }",
+            "second: AtomicU64, of: std::marker::PhantomData<u8> }",
+        )
+        .replace("new(2) }", "new(2), of: Default::default() }");
+    let marked = Program::new(RUST, &[("marked.rs", &marked)]);
+    marked.patch("type Pair\nisolate first\n").unwrap();
     let refused = program.patch("type Worker\nisolate done\n").unwrap_err();
     assert!(
         refused.starts_with("pool.rs: the patched pool::Worker does not have the edit's layout; nothing is written: sh failed")

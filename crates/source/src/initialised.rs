@@ -6,7 +6,7 @@
 
 use crate::declaration::DeclarationShape;
 use crate::definition::{Definition, Item, line_of};
-use crate::dialect::cpp::{closing, is_colon, is_pair};
+use crate::dialect::cpp::{closings, is_colon, is_pair};
 use crate::lex::{Token, lex};
 use crate::matching::Refusal;
 use crate::rewrite::{Parts, RewriteError};
@@ -17,6 +17,8 @@ struct Initialiser {
     member: usize,
     /// The other members in it.
     uses: Vec<usize>,
+    /// Whether it passes the object on, so that any member may be used.
+    uses_this: bool,
     line: u32,
 }
 
@@ -46,26 +48,33 @@ impl<'w> Orders<'w> {
         Initialiser {
             member,
             uses: used.filter(|other| *other != member).collect(),
+            uses_this: tokens.iter().any(|token| token.is("this")),
             line,
         }
     }
 
-    /// Refuses if an initialiser would use a member that is initialised after it now.
-    fn check(&self, initialisers: &[Initialiser]) -> Result<(), RewriteError> {
+    /// Refuses if an initialiser would use a member that is initialised after it now; returns notes on those that
+    /// pass on the object with fewer members initialised.
+    fn check(&self, initialisers: &[Initialiser]) -> Result<Vec<String>, RewriteError> {
+        let mut notes = Vec::new();
         for one in initialisers {
             let name = |member: usize| self.wanted.members[member].first_name();
-            let broken = |other: &&usize| {
-                **other < one.member && self.ranks[**other] > self.ranks[one.member]
-            };
-            if let Some(other) = one.uses.iter().find(broken) {
+            let broken =
+                |other: &usize| *other < one.member && self.ranks[*other] > self.ranks[one.member];
+            if let Some(other) = one.uses.iter().find(|other| broken(other)) {
                 let (member, from) = (name(one.member), name(*other));
                 return Err(RewriteError {
                     line: one.line,
                     reason: Refusal::Initialised { member, from }.into(),
                 });
             }
+            let later = (0..one.member).find(broken).filter(|_| one.uses_this);
+            notes.extend(later.map(|later| {
+                let (line, member, later) = (one.line, name(one.member), name(later));
+                format!("{line}: `{member}` is initialised with `this`, and before `{later}` now: check that nothing uses `{later}` by then")
+            }));
         }
-        Ok(())
+        Ok(notes)
     }
 
     /// Whether a constructor's list has the old order of members whose order changes.
@@ -81,10 +90,12 @@ pub fn is_reordered(wanted: &Wanted) -> bool {
     wanted.order.windows(2).any(|pair| pair[0] > pair[1])
 }
 
-/// Checks the initialisers in the definition of a class; returns what its user has to look at.
+/// Checks what in the definition of a class depends on the order of its members: initialisers, and
+/// comparisons that the compiler makes. Returns what its user has to look at, each with its line.
 ///
 /// # Errors
-/// If a member would be initialised before another that its initialiser uses.
+/// If a member would be initialised before another that its initialiser uses, or `<=>` would compare
+/// in another order.
 pub fn check_definition(
     file: &str,
     definition: &Definition,
@@ -108,17 +119,56 @@ pub fn check_definition(
             defaults.extend(known.map(|known| orders.initialiser(known, &tokens, line)));
         }
     }
-    orders.check(&defaults)?;
+    let mut notes = orders.check(&defaults)?;
     let body = &file[definition.body.clone()];
     let first = line_of(file, definition.body.start) - 1;
-    let (notes, constructs) = constructors(body, first, item, false, &orders)?;
-    Ok(match constructs {
-        true => notes,
-        false => vec![format!(
-            "note: {} has no constructor: check where it is initialised by position, `{}{{1, 2}}`",
-            item.full_name, item.name
-        )],
-    })
+    if let Some(at) = ordered_comparison(body) {
+        return Err(RewriteError {
+            line: first + line_of(body, at),
+            reason: Refusal::Compared(item.name.clone()).into(),
+        });
+    }
+    let (found, constructs) = constructors(body, first, item, false, &orders)?;
+    notes.extend(found);
+    if !constructs {
+        notes.push(format!(
+            "{}: {name} has no constructor of its own: check where members are taken by position (`{name}{{1, 2}}`, `auto [a, b]`) or designated in order (`{{.a = 1, .b = 2}}`)",
+            definition.line,
+            name = item.name
+        ));
+    }
+    Ok(notes)
+}
+
+/// What the user of a Rust struct with another order of fields has to look at.
+#[must_use]
+pub fn order_of_rust(definition: &Definition, item: &Item) -> String {
+    format!(
+        "{}: {} is #[repr(C)]: check what else depends on the order of its fields: C code, files and messages that share it, derives such as Hash and Serialize, the order of drops",
+        definition.line, item.name
+    )
+}
+
+/// Where a class has `operator<=>(…) = default`.
+fn ordered_comparison(body: &str) -> Option<usize> {
+    let tokens = significant(body);
+    let is_spaceship = |window: &[Token<'_>]| {
+        let texts = window.iter().map(|token| token.text);
+        texts.eq(["operator", "<", "=", ">"])
+    };
+    let mut found =
+        (0..tokens.len()).filter(|at| tokens.get(*at..*at + 4).is_some_and(is_spaceship));
+    let is_default = |at: &usize| {
+        let rest = tokens[*at..].iter();
+        let mut rest = rest.take_while(|token| !token.is(";") && !token.is("{"));
+        rest.any(|token| token.is("default"))
+    };
+    found.find(is_default).map(|at| tokens[at].start)
+}
+
+fn significant(text: &str) -> Vec<Token<'_>> {
+    let tokens = lex(text).into_iter();
+    tokens.filter(Token::is_significant).collect()
 }
 
 /// Checks the constructors of a class that are outside its definition.
@@ -129,7 +179,8 @@ pub fn check_file(file: &str, item: &Item, wanted: &Wanted) -> Result<Vec<String
     Ok(constructors(file, 0, item, true, &Orders::new(wanted))?.0)
 }
 
-/// Checks the constructors in a text whose first line follows `first`; whether there are any.
+/// Checks the constructors in a text whose first line follows `first`; whether there are any that are
+/// written out (a class whose are all defaulted can be initialised by position before C++20).
 fn constructors(
     text: &str,
     first: u32,
@@ -137,10 +188,8 @@ fn constructors(
     qualified: bool,
     orders: &Orders<'_>,
 ) -> Result<(Vec<String>, bool), RewriteError> {
-    let tokens: Vec<Token<'_>> = lex(text)
-        .into_iter()
-        .filter(Token::is_significant)
-        .collect();
+    let tokens = significant(text);
+    let closings = closings(&tokens);
     let (mut notes, mut any) = (Vec::new(), false);
     for at in 0..tokens.len() {
         let is_call = tokens[at].is(&item.name) && tokens.get(at + 1).is_some_and(|t| t.is("("));
@@ -149,42 +198,53 @@ fn constructors(
         if !is_call || is_member != qualified || is_destructor {
             continue;
         }
-        any = true;
         let line = first + line_of(text, tokens[at].start);
-        let list = initialisers(&tokens, at + 1, line, orders);
-        orders.check(&list)?;
+        let after = after_parameters(&tokens, &closings, at + 1);
+        any |= !tokens.get(after).is_some_and(|token| token.is("="));
+        let list = initialisers(&tokens, &closings, after, line, orders);
+        notes.extend(orders.check(&list)?);
         if orders.is_reordered(&list) {
             notes.push(format!(
-                "note: line {line}: the constructor's initialisers are in another order than the members now (-Wreorder)"
+                "{line}: the constructor's initialisers are in another order than the members now (-Wreorder)"
             ));
         }
     }
     Ok((notes, any))
 }
 
-/// The initialisers after the parameters that open at `open`.
+/// One past the parameters that open at `open`, and past `noexcept(…)` and the like.
+fn after_parameters(tokens: &[Token<'_>], closings: &[Option<usize>], open: usize) -> usize {
+    let mut next = closings[open].map_or(tokens.len(), |close| close + 1);
+    while let Some(token) = tokens.get(next) {
+        next = match token.text {
+            "(" | "[" => closings[next].map_or(tokens.len(), |close| close + 1),
+            "noexcept" | "throw" | "requires" | "try" => next + 1,
+            _ => break,
+        };
+    }
+    next
+}
+
+/// The initialisers that begin at `start`, if there are any.
 fn initialisers(
     tokens: &[Token<'_>],
-    open: usize,
+    closings: &[Option<usize>],
+    start: usize,
     line: u32,
     orders: &Orders<'_>,
 ) -> Vec<Initialiser> {
     let mut found = Vec::new();
-    let mut next = closing(tokens, open).map_or(tokens.len(), |close| close + 1);
-    while tokens.get(next).is_some_and(|t| t.is("noexcept")) {
-        next += 1;
-    }
-    if next >= tokens.len() || !is_colon(tokens, next) {
+    if start >= tokens.len() || !is_colon(tokens, start) {
         return found;
     }
-    next += 1;
+    let mut next = start + 1;
     while let Some(token) = tokens.get(next) {
         let opens = |at: usize| tokens.get(at).is_some_and(|t| t.is("(") || t.is("{"));
         if !token.is_word() || !opens(next + 1) {
             // Bases with template arguments, and `...` after them; another brace ends it.
             match token.text {
                 "<" | ">" | ":" | "," | "." => next += 1,
-                "(" | "{" if tokens[next - 1].is(">") => match closing(tokens, next) {
+                "(" | "{" if tokens[next - 1].is(">") => match closings[next] {
                     Some(close) => next = close + 1,
                     None => break,
                 },
@@ -193,7 +253,7 @@ fn initialisers(
             }
             continue;
         }
-        let Some(close) = closing(tokens, next + 1) else {
+        let Some(close) = closings[next + 1] else {
             break;
         };
         let inside = &tokens[next + 2..close];
@@ -235,6 +295,10 @@ mod tests {
             said("Q(int x) noexcept : a{x}, B<T>(1), c{a + 1} {}", ""),
             Err(refused.to_owned())
         );
+        for between in ["noexcept(false)", "noexcept(noexcept(f())) [[x]]", "try"] {
+            let text = format!("Q(int x) {between} : a(x), c(a) {{}}");
+            assert_eq!(said(&text, ""), Err(refused.to_owned()), "{between}");
+        }
         let outside = "\nQ<T>::Q() : a(1), c(a)\n{ }";
         assert!(said("Q();", outside).unwrap_err().starts_with("2: `c`"));
         assert_eq!(
@@ -252,7 +316,26 @@ mod tests {
 
     #[test]
     fn without_a_constructor_positions_matter() {
-        assert!(said("~Q();", "").unwrap()[0].contains("by position"));
-        assert_eq!(said("Q() = default;", ""), Ok(vec![]));
+        assert!(said("~Q();", "").unwrap()[0].starts_with("1: Q has no constructor of its own"));
+        assert!(said("Q() = default;", "").unwrap()[0].contains("by position"));
+        assert_eq!(said("Q() = default; Q(int x);", ""), Ok(vec![]));
+    }
+
+    #[test]
+    fn comparisons_and_the_object_itself() {
+        let compared = "Q();\n\tauto operator<=>(const Q &) const = default;";
+        assert!(
+            said(compared, "")
+                .unwrap_err()
+                .starts_with("3: `Q` compares")
+        );
+        let written = "Q();\n\tint operator<=>(const Q &q) const { return a - q.a; }";
+        assert_eq!(said(written, ""), Ok(vec![]));
+        let notes = said("Q() : c([this] { run(); }) {}", "").unwrap();
+        assert!(
+            notes[0].starts_with("2: `c` is initialised with `this`, and before `a` now"),
+            "{notes:?}"
+        );
+        assert_eq!(said("Q() : a(this) {}", ""), Ok(vec![]));
     }
 }

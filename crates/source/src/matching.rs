@@ -90,6 +90,11 @@ pub enum Refusal {
     /// C++ initialises members in the order of their declarations.
     #[error("`{member}` is initialised from `{from}`, which the edit's order initialises after it")]
     Initialised { member: String, from: String },
+    /// Comparisons follow the order of members: C++'s defaulted `<=>`, Rust's derived `PartialOrd`.
+    #[error(
+        "`{0}` compares its members in the order of the source, so another order changes which is less: write the comparison out first"
+    )]
+    Compared(String),
     /// The source does not order the fields.
     #[error(
         "rustc orders the fields of `{0}` itself: give it #[repr(C)], then record and advise again"

@@ -119,6 +119,9 @@ fn reordered(
         let name = definition.tag.clone().unwrap_or_default();
         return refuse(definition.line, Refusal::Unordered(name));
     }
+    if item.is_compared {
+        return refuse(definition.line, Refusal::Compared(item.name.clone()));
+    }
     let members = wanted.members.iter().map(|member| Recorded {
         align: None,
         group: None,

@@ -124,7 +124,10 @@ fn values(literal: &Group, fields: &[String], changes: &mut Vec<TextChange>) {
             continue;
         };
         let name = field.to_string();
-        if !fields.contains(&name) {
+        if !fields
+            .iter()
+            .any(|field| field == name.trim_start_matches("r#"))
+        {
             continue;
         }
         match value {

@@ -17,6 +17,8 @@ pub(crate) struct RustStruct {
     repr: Option<Range<usize>>,
     /// Whether fields have the order of the source.
     pub(crate) is_repr_c: bool,
+    /// Whether comparisons follow the order of the source.
+    pub(crate) is_compared: bool,
     pub(crate) is_tuple: bool,
     pub(crate) fields: Vec<RustField>,
 }
@@ -73,15 +75,15 @@ fn item(text: &str, trees: &[TokenTree], at: usize, name: &str) -> Option<RustSt
     let is_tuple = body.delimiter() == Delimiter::Parenthesis;
     let visibility = trees[..at].iter().rposition(|tree| !is_visibility(tree));
     let first = visibility.map_or(0, |last| last + 1);
-    let repr = attributes(text, &trees[..first]).find_map(repr);
+    let attributes: Vec<&Group> = attributes(text, &trees[..first]).collect();
+    let reprs: Vec<Group> = attributes.iter().filter_map(|group| repr(group)).collect();
     let start = trees[first].span().byte_range().start;
     Some(RustStruct {
-        is_repr_c: repr.as_ref().is_some_and(|repr| {
-            repr.stream()
-                .into_iter()
-                .any(|tree| is_word(Some(&tree), "C"))
-        }),
-        repr: repr.as_ref().map(inside),
+        is_repr_c: reprs.iter().any(|repr| has_word(&text[inside(repr)], "C")),
+        is_compared: attributes
+            .iter()
+            .any(|group| has_word(&text[inside(group)], "PartialOrd")),
+        repr: reprs.first().map(inside),
         is_tuple,
         fields: fields(
             text,
@@ -95,6 +97,12 @@ fn item(text: &str, trees: &[TokenTree], at: usize, name: &str) -> Option<RustSt
             body: inside(body),
         },
     })
+}
+
+/// Whether a word is in an attribute, however deep: `cfg_attr(x, derive(…))`.
+fn has_word(attribute: &str, word: &str) -> bool {
+    let mut words = attribute.split(|c: char| !c.is_alphanumeric() && c != '_');
+    words.any(|one| one == word)
 }
 
 /// The fields of a struct, from what follows its name.
@@ -215,7 +223,7 @@ fn field(
     Some(RustField {
         name: match number {
             Some(number) => format!("__{number}"),
-            None => trees.get(named)?.to_string(),
+            None => plain_name(trees.get(named)?)?,
         },
         range: start..comma.map_or(end, |comma| place(comma).end),
         attributes: own
@@ -226,6 +234,14 @@ fn field(
         has_comma: comma.is_some(),
         type_range: typed.map_or(start, |tree| place(tree).start)..end,
     })
+}
+
+/// A name as the debug information has it: `r#type` is `type`.
+pub(crate) fn plain_name(tree: &TokenTree) -> Option<String> {
+    match tree {
+        TokenTree::Ident(ident) => Some(ident.to_string().trim_start_matches("r#").to_owned()),
+        _ => None,
+    }
 }
 
 /// Whether an attribute can remove what it is on.
@@ -339,6 +355,10 @@ mod tests {
             .collect();
         assert_eq!((tuple.is_tuple, types), (true, vec!["u8,", "pub (u8, u8)"]));
         assert!(items("struct W { \" ", "W").is_empty());
+        let text = "#[repr(C)]\n#[cfg_attr(x, derive(PartialOrd))]\n/// d\n#[repr(align(8))]\nstruct W { r#type: u8 }";
+        let item = &items(text, "W")[0];
+        assert_eq!((item.is_repr_c, item.is_compared), (true, true));
+        assert_eq!(item.fields[0].name, "type");
     }
 
     #[test]
@@ -370,5 +390,6 @@ mod tests {
         let deep = format!("{}{}", "(".repeat(200_000), ")".repeat(200_000));
         assert!(items(&format!("fn f() {{ {deep} }}"), "W").is_empty());
         assert!(items(&format!("struct W {{ a: {deep} }}"), "W").len() == 1);
+        assert!(items(&format!("struct W {{ {deep} }}"), "W").len() == 1);
     }
 }
