@@ -92,11 +92,11 @@ fn place(text: &str, change: &Change) -> Option<Definition> {
     let mut found = definition::find(text, &change.sought);
     // Of several, the one that matches the recorded kernel was chosen; once its members have moved,
     // only their names identify it.
+    // A base class and a virtual table's pointer have no name in it.
     let names = |d: &Definition| {
-        let members = &change.wanted.members;
-        members
-            .iter()
-            .all(|m| text[d.body.clone()].contains(&m.first_name()))
+        let members = change.wanted.members.iter();
+        let mut declared = members.filter(|m| !m.is_inherited);
+        declared.all(|m| text[d.body.clone()].contains(&m.first_name()))
     };
     found.retain(names);
     found.into_iter().next()

@@ -43,6 +43,9 @@ impl<'r> Draft<'r> {
             if let Some(target) = request.target(&mut plan, &edits, subject)? {
                 let change = change(&request, &mut plan, subject, target, &mut files)?;
                 if let Some(change) = &change {
+                    if let Some(text) = generic(change) {
+                        note(&text);
+                    }
                     initialised(&request, change, &files, note)?;
                 }
                 changes.extend(change);
@@ -109,6 +112,20 @@ fn change(
         wanted,
         path,
     }))
+}
+
+/// What the proof of one set of arguments does not say of the others.
+fn generic(change: &Change) -> Option<String> {
+    let Sought::Item(item) = &change.sought else {
+        return None;
+    };
+    let has_arguments = item.full_name.ends_with('>');
+    has_arguments.then(|| {
+        format!(
+            "note: {}: {} changes with any arguments, and is proven for {} alone",
+            change.path, item.name, item.full_name
+        )
+    })
 }
 
 /// Refuses an order of a C++ class's members that its initialisers contradict; notes what else

@@ -116,6 +116,19 @@ fn changed(mail: &str) -> String {
     lines.map(|line| format!("{line}\n")).collect()
 }
 
+#[test]
+fn a_comment_in_a_class_with_bases_is_checked() {
+    let gauge = "class Base { int base; };\nclass Gauge : public Base {\n public:\n  virtual ~Gauge() {}\n\
+                 \x20 /* Both on one cache line. */\n  long a = 0;\n  long b = 0;\n};\n\
+                 int main() { Gauge gauge; return gauge.a; }\n";
+    let program = Program::new(CPP, &[("main.cpp", gauge)]);
+    let refused = program.patch("type Gauge\nisolate b\n").unwrap_err();
+    assert!(
+        refused.starts_with("main.cpp:5: the comment \"Both on one cache line.\" is about a, b"),
+        "{refused}"
+    );
+}
+
 /// A class with what classes have.
 const QUEUE: &str = "\
 #pragma once
@@ -155,7 +168,8 @@ fn members_of_a_class_move_with_what_belongs_to_them() {
     let program = Program::new(CPP, &[("main.cpp", MAIN), ("queue.hpp", QUEUE)]);
     let edit = "type \"app::Queue<short int, 3>\"\nmove limit_ before slots_\nisolate hits_\n";
     let (notes, diff) = program.patch(edit).unwrap();
-    assert_eq!(notes, Vec::<String>::new());
+    let proven = "note: queue.hpp: Queue changes with any arguments, and is proven for app::Queue<short int, 3> alone";
+    assert_eq!(notes, [proven]);
     assert_eq!(
         diff,
         "\
@@ -176,7 +190,7 @@ fn members_of_a_class_move_with_what_belongs_to_them() {
     let (notes, _) = program
         .patch("type \"app::Queue<short int, 3>\"\nmove hits_ before slots_\n")
         .unwrap();
-    assert!(notes[0].ends_with("(-Wreorder)"), "{notes:?}");
+    assert!(notes[1].ends_with("(-Wreorder)"), "{notes:?}");
 }
 
 #[test]
