@@ -289,17 +289,25 @@ fn crate_root(tree: &Path, file: &Path) -> PathBuf {
     roots.next().unwrap_or_else(|| file.to_owned())
 }
 
+/// What to do about a missing program.
+fn remedy(program: &str) -> &'static str {
+    match program {
+        "pahole" => "install Debian's package dwarves",
+        "rustc" => "install Rust, or set RUSTC to its compiler",
+        cxx if cxx.contains("++") => {
+            "install a C++ compiler (Debian's package g++), or set CXX to one"
+        }
+        _ => "install a C compiler (Debian's package gcc), or set CC to one",
+    }
+}
+
 /// Runs a command; if it fails, its first line of output is the error.
 fn run(command: &mut Command) -> Result<(), CompileError> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = match command.output() {
         Ok(output) => output,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let remedy = match program.as_str() {
-                "pahole" => "install Debian's package dwarves",
-                "rustc" => "install Rust, or set RUSTC to its compiler",
-                _ => "install a C compiler (Debian's package gcc), or set CC to one",
-            };
+            let remedy = remedy(&program);
             return Err(CompileError::MissingTool { program, remedy });
         }
         Err(source) => return Err(CompileError::Run { program, source }),
@@ -347,4 +355,17 @@ fn read(place: &CompileFolder) -> Result<TypeModel, CompileError> {
         .arg(format!("--btf_encode_detached={}", btf.display()))
         .arg(&place.object))?;
     types(KernelImage::parse(&bytes(&btf)?).map_err(CompileError::NoDebugInformation)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_compiler_is_named_with_its_package() {
+        for (program, expected) in [("cc", "gcc"), ("c++", "CXX"), ("rustc", "RUSTC")] {
+            let said = remedy(program);
+            assert!(said.contains(expected), "{said}");
+        }
+    }
 }

@@ -346,6 +346,14 @@ fn fields_of_rust_are_wrapped_if_their_uses_allow_it() {
         diff.contains("second: CacheLine::new(AtomicU64::new(2)) }"),
         "{diff}"
     );
+    let derived = "#[derive(Debug, Hash, PartialEq, PartialOrd)]\nstruct Pair { first: u64, second: u64 }\n\
+                   fn main() { println!(\"{:?}\", Pair { first: 1, second: 2 }); }\n";
+    let derived = Program::new(RUST, &[("derived.rs", derived)]);
+    let (_, diff) = derived.patch("type Pair\nisolate second\n").unwrap();
+    assert!(
+        diff.contains("core::fmt::Debug::fmt(&self.value, f)"),
+        "{diff}"
+    );
     let marked = pair
         .replace(
             "second: AtomicU64 }",

@@ -148,7 +148,9 @@ pub enum Mismatch {
     },
     #[error("the compiled unit has no member `{0}`")]
     NoMember(String),
-    #[error("whether `{name}` and `{other}` share a line is not as in the edit")]
+    #[error(
+        "whether `{name}` and `{other}` share a line is not as in the edit: rustc puts aligned fields first, so `move` the isolated one first"
+    )]
     Lines { name: String, other: String },
     #[error("the struct has {compiled} bytes in the compiled unit, not {wanted}")]
     Size {

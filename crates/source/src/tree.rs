@@ -229,7 +229,7 @@ impl SourceTree {
         }
     }
 
-    /// The texts of the files of a language that contain all these words, by path.
+    /// The texts of the files of a language that contain a word, with their paths.
     ///
     /// # Errors
     /// A file that cannot be read.

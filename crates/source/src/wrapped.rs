@@ -14,14 +14,15 @@ const WRAPPER: &str = "CacheLine";
 /// Words before a name and a brace that are not a literal's.
 const NOT_LITERALS: [&str; 6] = ["struct", "impl", "for", "enum", "union", "trait"];
 
-/// The wrapper's definition. Its field has a name, so that `.0` finds that of what it holds.
+/// The wrapper's definition. Its field has a name, so that `.0` finds that of what it holds, and it
+/// prints as what it holds, so that a program's output stays.
 fn definition(bytes: u64) -> String {
     format!(
         "
 
 /// A value on cache lines of its own.
 #[repr(align({bytes}))]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct {WRAPPER}<T> {{
     value: T,
 }}
@@ -30,6 +31,12 @@ impl<T> {WRAPPER}<T> {{
     #[allow(dead_code)]
     pub(crate) const fn new(value: T) -> Self {{
         Self {{ value }}
+    }}
+}}
+
+impl<T: core::fmt::Debug> core::fmt::Debug for {WRAPPER}<T> {{
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {{
+        core::fmt::Debug::fmt(&self.value, f)
     }}
 }}
 
