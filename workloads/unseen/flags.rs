@@ -13,10 +13,10 @@ use std::thread;
 /// Threads of a case.
 const THREADS: u64 = 4;
 
-/// seen_flag: set by whoever sees an event.
+/// seen_flag: set by each thread that sees an event.
 static SEEN: AtomicBool = AtomicBool::new(false);
 
-/// control_latest: whoever sees an event says which.
+/// control_latest: each thread that sees an event says which.
 static LATEST: AtomicU64 = AtomicU64::new(0);
 
 /// Runs `body` in threads at once, each with its number.

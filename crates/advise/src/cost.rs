@@ -9,24 +9,27 @@
 
 mod bench;
 mod class;
-mod copies;
-mod known;
 mod numbers;
+
+use std::sync::RwLock;
 
 use linemate_attribution::tally::{CpuSet, RARE_PART};
 use linemate_layout::origin::BUILT_LINE;
 use linemate_machine::Machine;
 use linemate_recording::{Accesses, Cycles};
+use linemate_replay::mix;
+use rustc_hash::FxHashMap;
 
 use crate::error::AdviseError;
 use crate::shape::{Metrics, StructShape, UnitLayout};
 use crate::trace::{Kind, Trace, Use};
-pub use bench::STRETCH;
 use bench::{Bench, Costs};
-use class::Class;
-use copies::{FewCopies, ManyCopies};
-pub(crate) use known::{AtomBlock, KnownCost, Mark, Pieces};
-use known::{AtomOnLine, KnownSets};
+use class::{AtomOnLine, Class};
+
+/// How many times longer a slice takes than its instructions, because of other stalls: replay's
+/// duration over the sum of its rounds' longest slices is 1.6 to 2.6 on the recordings of
+/// evidence/benchmarks.md.
+pub const STRETCH: u64 = 2;
 
 /// The events of one recording, to be costed on one machine.
 #[derive(Debug)]
@@ -35,7 +38,9 @@ pub struct CostModel<'t> {
     costs: Costs,
     metrics: Metrics,
     classes: Vec<Class>,
-    known: KnownSets,
+    /// By the sum of its entries' marks: the cost of a block. That two sets of atoms have the same
+    /// sum is less likely than a flipped bit.
+    known: RwLock<FxHashMap<u128, Cycles>>,
 }
 
 impl<'t> CostModel<'t> {
@@ -67,7 +72,7 @@ impl<'t> CostModel<'t> {
             costs,
             metrics,
             classes: classes.iter().map(class).collect(),
-            known: KnownSets::default(),
+            known: RwLock::new(FxHashMap::default()),
         })
     }
 
@@ -115,100 +120,54 @@ impl<'t> CostModel<'t> {
 
     /// The cost of a layout, in cycles.
     pub fn cost(&self, shape: &StructShape, placed: &UnitLayout) -> Cycles {
-        let (known, unknown) = self.split(shape, placed);
-        let unknown = unknown.iter().map(|block| self.compute(block));
-        known + unknown.sum::<Cycles>()
-    }
-
-    /// The cycles of a layout's blocks whose cost is known, and its other blocks.
-    pub(crate) fn split(
-        &self,
-        shape: &StructShape,
-        placed: &UnitLayout,
-    ) -> (Cycles, Vec<AtomBlock>) {
-        let mut marks = Vec::new();
+        let mut marks: Vec<u128> = Vec::new();
         let mut cycles = Cycles::ZERO;
-        let mut unknown = Vec::new();
         for class in 0..self.classes.len() {
-            self.marks(class, shape, placed, &mut marks);
-            for (block, mark) in marks.iter().enumerate().filter(|(_, m)| !m.is_empty()) {
-                match self.known.cost(*mark) {
-                    Some(cost) => cycles += cost,
-                    None => unknown.push(self.block(class, shape, placed, block)),
+            marks.clear();
+            for &atom in &self.classes[class].used {
+                let (block, line) = self.place_of(class, shape, placed, atom);
+                if block >= marks.len() {
+                    marks.resize(block + 1, 0);
                 }
+                // A sum, which no order of the atoms changes: members in another order on one line
+                // are a look-up.
+                marks[block] = marks[block].wrapping_add(mark(class, atom, line));
+            }
+            for (block, mark) in marks.iter().enumerate().filter(|(_, m)| **m != 0) {
+                cycles += self.block(class, *mark, || {
+                    let used = self.classes[class].used.iter();
+                    let places = used.map(|a| (*a, self.place_of(class, shape, placed, *a)));
+                    let inside = places.filter(|(_, place)| place.0 == block);
+                    let entry = |(atom, place): (u16, (usize, u8))| AtomOnLine {
+                        atom,
+                        line: place.1,
+                    };
+                    inside.map(entry).collect()
+                });
             }
         }
-        (cycles, unknown)
-    }
-
-    /// The blocks of a layout that have atoms.
-    pub(crate) fn blocks(&self, shape: &StructShape, placed: &UnitLayout) -> Vec<AtomBlock> {
-        let mut marks = Vec::new();
-        let mut blocks = Vec::new();
-        for class in 0..self.classes.len() {
-            self.marks(class, shape, placed, &mut marks);
-            let used = (0..marks.len()).filter(|block| !marks[*block].is_empty());
-            blocks.extend(used.map(|block| self.block(class, shape, placed, block)));
-        }
-        blocks
-    }
-
-    /// By block of a class's objects: which set of atoms it has.
-    fn marks(&self, class: usize, shape: &StructShape, placed: &UnitLayout, marks: &mut Vec<Mark>) {
-        marks.clear();
-        for &atom in &self.classes[class].used {
-            let (block, line) = self.place_of(class, shape, placed, atom);
-            if block >= marks.len() {
-                marks.resize(block + 1, Mark::default());
-            }
-            marks[block] = marks[block].with(class, AtomOnLine { atom, line });
-        }
-    }
-
-    fn block(
-        &self,
-        class: usize,
-        shape: &StructShape,
-        placed: &UnitLayout,
-        number: usize,
-    ) -> AtomBlock {
-        let used = self.classes[class].used.iter();
-        let places = used.map(|atom| (*atom, self.place_of(class, shape, placed, *atom)));
-        let inside = places.filter(|(_, (block, _))| *block == number);
-        let entries = inside.map(|(atom, (_, line))| AtomOnLine { atom, line });
-        AtomBlock::new(class, entries.collect())
+        cycles
     }
 
     /// The cost of units that share one line with nothing else.
     pub fn together(&self, shape: &StructShape, units: &[usize]) -> Cycles {
-        let of_units = |class: usize| -> AtomBlock {
+        let of_units = |class: usize| -> Vec<AtomOnLine> {
             let used = self.classes[class].used.iter();
             let of =
                 used.filter(|a| units.contains(&usize::from(shape.atoms[usize::from(**a)].unit)));
-            let entries = of.map(|atom| AtomOnLine {
+            of.map(|atom| AtomOnLine {
                 atom: *atom,
                 line: 0,
-            });
-            AtomBlock::new(class, entries.collect())
+            })
+            .collect()
         };
-        let blocks = (0..self.classes.len()).map(of_units);
-        blocks.map(|block| self.cost_of(&block)).sum()
-    }
-
-    /// The part of a block that has most of its events in common with one of `others`; nothing of
-    /// a pair of lines: a fetch of one line from nearby brings the other one from anywhere.
-    pub(crate) fn largest_common(&self, block: &AtomBlock, others: &[AtomBlock]) -> AtomBlock {
-        if !block.is_one_line() {
-            return AtomBlock::new(block.class, Vec::new());
-        }
-        let uses = |block: &AtomBlock| -> usize {
-            let index = &self.classes[block.class].index;
-            let atoms = block.entries.iter().map(|e| usize::from(e.atom));
-            atoms.map(|atom| index[atom].len()).sum()
+        let cost = |class: usize| {
+            let entries = of_units(class);
+            let marks = entries.iter().map(|e| mark(class, e.atom, e.line));
+            let sum = marks.fold(0u128, u128::wrapping_add);
+            self.block(class, sum, || entries)
         };
-        let common = others.iter().map(|other| block.common(other));
-        let most = common.max_by_key(uses);
-        most.unwrap_or_else(|| AtomBlock::new(block.class, Vec::new()))
+        (0..self.classes.len()).map(cost).sum()
     }
 
     /// The block of an atom, and its line in it.
@@ -225,7 +184,7 @@ impl<'t> CostModel<'t> {
         // Known only modulo 128, so the pairs of 128-byte lines are unknown: no described machine
         // has such pairs.
         let at = placed.residue(self.classes[class].residue).0 + placed.start(unit).0 + within;
-        let line = at / self.costs.line.bytes();
+        let line = at / self.costs.line;
         if self.costs.pairs {
             ((line / 2) as usize, (line % 2) as u8)
         } else {
@@ -233,242 +192,31 @@ impl<'t> CostModel<'t> {
         }
     }
 
-    /// What is known of a set's cost.
-    pub(crate) fn known(&self, mark: Mark) -> Option<KnownCost> {
-        self.known.get(mark)
-    }
-
-    /// The pieces of a set whose cost is known.
-    pub(crate) fn pieces(&self, mark: Mark) -> Option<Pieces> {
-        match self.known.get(mark)? {
-            KnownCost::Cost { fetches, .. } => Some(fetches),
-            KnownCost::AtLeast(_) => None,
+    fn block(&self, class: usize, mark: u128, entries: impl FnOnce() -> Vec<AtomOnLine>) -> Cycles {
+        // A panic in a worker leaves the map intact: entries are inserted in one step.
+        let known = self.known.read().unwrap_or_else(|e| e.into_inner());
+        if let Some(known) = known.get(&mark) {
+            return *known;
         }
-    }
-
-    /// The cost of a block.
-    fn cost_of(&self, block: &AtomBlock) -> Cycles {
-        let known = self.known.cost(block.mark);
-        known.unwrap_or_else(|| self.compute(block))
-    }
-
-    /// Computes the cost of a block, and keeps it. Two threads may do that for one block at once,
-    /// and both get the same number.
-    pub(crate) fn compute(&self, block: &AtomBlock) -> Cycles {
-        let known = self.run(block, |_, _| None);
-        let cost = known.least();
-        self.known.insert(block.mark, known);
+        drop(known);
+        // Without the lock: two threads may compute the same block at once, and both get the same
+        // number.
+        let cost = self.work_out(class, &entries());
+        let mut known = self.known.write().unwrap_or_else(|e| e.into_inner());
+        known.insert(mark, cost);
         cost
     }
 
-    /// Computes the cost of a block as far as it may be below `limit`, and keeps nothing. Gives up
-    /// when what was run, and what the rest takes at least, reaches the limit. `part`: the pieces of
-    /// a set of some of the block's atoms.
-    pub(crate) fn compute_below(
-        &self,
-        block: &AtomBlock,
-        limit: Cycles,
-        part: &[Cycles],
-    ) -> KnownCost {
-        self.run(block, |cycles, pieces| {
-            let least = cycles + self.rest_at_least(part, pieces);
-            (least >= limit).then_some(least)
-        })
-    }
-
-    /// What a block of one line takes at least after some pieces, if the fetches of a part of it
-    /// take these. What makes the part fetch the line, a store of another core, takes it from the
-    /// whole block's cores, too; but before these pieces others of its accesses may have fetched it.
-    fn rest_at_least(&self, part: &[Cycles], pieces: usize) -> Cycles {
-        let rest = known::last(part) - part[pieces - 1];
-        rest.saturating_sub(self.costs.spared())
-    }
-
-    /// Keeps what is known of a set's cost.
-    pub(crate) fn keep(&self, mark: Mark, known: KnownCost) {
-        self.known.insert(mark, known);
-    }
-
-    fn run(
-        &self,
-        block: &AtomBlock,
-        give_up: impl Fn(Cycles, usize) -> Option<Cycles>,
-    ) -> KnownCost {
-        let class = &self.classes[block.class];
-        if self.costs.few_cores() {
-            let mut bench: Bench<'_, FewCopies> = Bench::new(&self.costs, self.trace.cpus);
-            class.run(self.trace, &block.entries, &mut bench, give_up)
-        } else {
-            let mut bench: Bench<'_, ManyCopies> = Bench::new(&self.costs, self.trace.cpus);
-            class.run(self.trace, &block.entries, &mut bench, give_up)
-        }
+    /// Replays the events of some atoms that share a block.
+    fn work_out(&self, class: usize, entries: &[AtomOnLine]) -> Cycles {
+        let mut bench = Bench::new(&self.costs, self.trace.cpus);
+        self.classes[class].run(self.trace, entries, &mut bench)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use linemate_recording::CpuId;
-
-    use super::*;
-    use crate::random::{self, MEMBERS, dice};
-    use crate::trace::{Act, Event, ObjectTrace};
-
-    #[test]
-    fn a_block_takes_at_least_what_a_part_of_it_takes() {
-        let machines = ["turin-2s", "gnr-2s-480", "westmere-4s-80"];
-        for seed in 0..20 {
-            random::with_search(seed, &machines, |search| {
-                for model in search.objective.models {
-                    // Half of the atoms, and all but some of those.
-                    let one_in = |what: u16, one: u32| dice(seed, what.into(), one) == 0;
-                    let half: Vec<AtomOnLine> = (0..MEMBERS)
-                        .filter(|atom| one_in(*atom, 2))
-                        .map(|atom| AtomOnLine { atom, line: 0 })
-                        .collect();
-                    let most = half.iter().filter(|e| !one_in(2 * MEMBERS + e.atom, 6));
-                    let most: Vec<AtomOnLine> = most.copied().collect();
-                    for class in 0..model.classes.len() {
-                        let part = model.run(&AtomBlock::new(class, most.clone()), |_, _| None);
-                        let KnownCost::Cost { fetches, .. } = part else {
-                            panic!("nothing gives it up");
-                        };
-                        let whole = AtomBlock::new(class, half.clone());
-                        let total = model.compute(&whole);
-                        assert!(total >= known::last(&fetches), "seed {seed}");
-                        model.run(&whole, |so_far, pieces| {
-                            let least = so_far + model.rest_at_least(&fetches, pieces);
-                            assert!(
-                                least <= total,
-                                "seed {seed}, after {pieces}: {least} of {total}"
-                            );
-                            None
-                        });
-                    }
-                }
-            });
-        }
-    }
-
-    /// What the block of members 0 and 1 on these lines costs, and what it is said to take at least
-    /// by what member 1 takes alone, if CPUs do `turn` again and again.
-    fn cost_and_bound(
-        machine: &str,
-        turn: &[(u16, u16, Kind)],
-        lines: [u8; 2],
-    ) -> (Cycles, Cycles) {
-        let event = |(number, (cpu, atom, kind)): (u32, (u16, u16, Kind))| Event {
-            round: number,
-            at: 0,
-            atom,
-            act: Act::new(CpuId(cpu), kind),
-        };
-        let turns = turn.iter().copied().cycle().take(100 * turn.len());
-        let trace = Trace {
-            objects: vec![ObjectTrace {
-                residue: 0,
-                events: (0..).zip(turns).map(event).collect(),
-            }],
-            cpus: 8,
-            ..Trace::default()
-        };
-        random::with_search_of(&trace, &[machine], |search| {
-            let model = &search.objective.models[0];
-            let entries = (0u16..).zip(lines);
-            let entries = entries.map(|(atom, line)| AtomOnLine { atom, line });
-            let entries: Vec<AtomOnLine> = entries.collect();
-            let alone = AtomBlock::new(0, entries[1..].to_vec());
-            let whole = AtomBlock::new(0, entries);
-            let part = model.largest_common(&whole, &[alone]);
-            model.compute(&part);
-            let least = known::last(&model.pieces(part.mark).expect("computed"));
-            (model.compute(&whole), least)
-        })
-    }
-
-    #[test]
-    fn a_lock_spares_the_load_and_the_store_after_it() {
-        let section = |cpu| {
-            [
-                (cpu, 0, Kind::Rmw),
-                (cpu, 1, Kind::Load),
-                (cpu, 1, Kind::Store),
-            ]
-        };
-        let turn = [section(0), section(4)].concat();
-        let (whole, least) = cost_and_bound("turin-2s", &turn, [0, 0]);
-        assert!(Cycles::ZERO < least && least <= whole, "{least} {whole}");
-    }
-
-    #[test]
-    fn an_access_from_afar_spares_those_nearby() {
-        // Two CPUs to a socket. A load before others' loads; a store before others' load and store.
-        let loads = |writer: u16| {
-            [
-                (writer, 1, Kind::Store),
-                (4, 0, Kind::Load),
-                (writer + 1, 1, Kind::Load),
-                (4, 1, Kind::Load),
-            ]
-        };
-        let loads = [loads(0), loads(2)].concat();
-        let stores = vec![
-            (4, 1, Kind::Store),
-            (1, 0, Kind::Store),
-            (0, 1, Kind::Load),
-            (1, 1, Kind::Store),
-        ];
-        for turn in [loads, stores] {
-            let (whole, least) = cost_and_bound("westmere-4s-80", &turn, [0, 0]);
-            assert!(Cycles::ZERO < least && least <= whole, "{least} {whole}");
-        }
-    }
-
-    #[test]
-    fn nothing_is_claimed_of_a_pair_of_lines() {
-        let turn = [(0, 1, Kind::Store), (4, 1, Kind::Load), (4, 0, Kind::Load)];
-        let bound = |lines| cost_and_bound("westmere-4s-80", &turn, lines).1;
-        assert!(bound([0, 0]) > Cycles::ZERO);
-        assert_eq!(bound([0, 1]), Cycles::ZERO);
-    }
-
-    #[test]
-    fn a_store_spares_later_accesses_their_waiting_and_an_atomic_its_own_cycles() {
-        let event = |round: u32, at: u32, cpu: u16, atom: u16, kind: Kind| Event {
-            round,
-            at,
-            atom,
-            act: Act::new(CpuId(cpu), kind),
-        };
-        // CPU 0 stores to member 0, or not; long after that, both CPUs write member 1 at once.
-        let round = |round: u32| {
-            [
-                event(round, 0, 0, 0, Kind::Store),
-                event(round, 5_000, 0, 1, Kind::Rmw),
-                event(round, 5_000, 1, 1, Kind::Store),
-            ]
-        };
-        let trace = Trace {
-            objects: vec![ObjectTrace {
-                residue: 0,
-                events: (0..100).flat_map(round).collect(),
-            }],
-            cpus: 2,
-            ..Trace::default()
-        };
-        random::with_search_of(&trace, &["turin-2s"], |search| {
-            let model = &search.objective.models[0];
-            let of = |atoms: &[u16]| {
-                let entry = |atom: &u16| AtomOnLine {
-                    atom: *atom,
-                    line: 0,
-                };
-                AtomBlock::new(0, atoms.iter().map(entry).collect())
-            };
-            let part = of(&[1]);
-            let (alone, whole) = (model.compute(&part), model.compute(&of(&[0, 1])));
-            let least = known::last(&model.pieces(part.mark).expect("computed"));
-            assert!(whole < alone, "{whole} {alone}");
-            assert!(least <= whole, "{least} {whole}");
-        });
-    }
+/// A number for an atom on a line; sums of them represent sets.
+#[inline]
+fn mark(class: usize, atom: u16, line: u8) -> u128 {
+    let key = (class as u64) << 32 | u64::from(atom) << 8 | u64::from(line);
+    u128::from(mix(key)) << 64 | u128::from(mix(key ^ 0x5555_5555_5555_5555))
 }

@@ -52,15 +52,15 @@ pub fn footprint<'t>(
     let mut users: Vec<LineUsers> = Vec::new();
     for object in traces.into_iter().flat_map(|t| &t.objects) {
         users.clear();
-        for touch in object.events.touches() {
-            let unit = usize::from(shape.atoms[usize::from(touch.atom)].unit);
+        for event in &object.events {
+            let unit = usize::from(shape.atoms[usize::from(event.atom)].unit);
             // At most the largest type's size in lines.
-            let line = metrics.line_of(&placed, object.residue, unit, touch.atom);
+            let line = metrics.line_of(&placed, object.residue, unit, event.atom);
             let line = line.0 as usize;
             if line >= users.len() {
                 users.resize(line + 1, LineUsers::Nobody);
             }
-            users[line] = users[line].and(touch.act.cpu());
+            users[line] = users[line].and(event.act.cpu());
         }
         for users in users.iter().filter(|users| **users != LineUsers::Nobody) {
             touched += 1;

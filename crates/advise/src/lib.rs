@@ -17,8 +17,6 @@ pub mod cost;
 pub mod error;
 pub mod footprint;
 pub mod objective;
-#[cfg(test)]
-mod random;
 pub mod reasons;
 pub mod search;
 pub mod shape;

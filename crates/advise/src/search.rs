@@ -8,10 +8,8 @@
 mod fill;
 mod front;
 mod neighbours;
-mod rating;
 mod starts;
 
-use linemate_recording::Cycles;
 use linemate_types::ByteSize;
 use linemate_units::Millionths;
 use rayon::prelude::*;
@@ -21,7 +19,6 @@ use crate::objective::Objective;
 use crate::shape::{Metrics, StructShape, UnitLayout};
 
 pub use front::{cheapest, fewest};
-use rating::ToRate;
 
 /// What a move has to be worth, of the original's cost: 0.1 %. A reviewer has to
 /// understand every member that moves, so a gain in a table's last digit is not a reason to move
@@ -189,12 +186,7 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
             model.metrics().place(&slots, &mut placed);
             costs.push(model.cost(self.shape, &placed));
         }
-        self.scored(candidate, &costs)
-    }
-
-    /// A layout that costs that on each model.
-    fn scored(&self, candidate: Candidate, costs: &[Cycles]) -> Scored {
-        let cost = self.objective.relative(costs);
+        let cost = self.objective.relative(&costs);
         Scored {
             score: cost + MOVE_WORTH * candidate.moves() as u64,
             cost,
@@ -286,19 +278,12 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
         };
         let mut here = at_price(start);
         for _ in 0..STEPS_MAX {
-            let better = |candidate: Candidate| {
-                let price = worth * candidate.moves() as u64;
-                let below = here.score.checked_sub(price)?;
-                Some(ToRate {
-                    candidate,
-                    from: 0,
-                    below,
-                })
-            };
-            let neighbours = self.neighbours(&here.candidate).into_par_iter();
-            let wanted: Vec<ToRate> = neighbours.filter_map(better).collect();
-            let rated = self.rate_below(std::slice::from_ref(&here.candidate), wanted);
-            let mut rated: Vec<Scored> = rated.into_iter().map(at_price).collect();
+            let mut rated: Vec<Scored> = self
+                .neighbours(&here.candidate)
+                .into_par_iter()
+                .map(|n| at_price(self.rate(n)))
+                .filter(|n| n.score < here.score)
+                .collect();
             // By score, then by layout: the result must not depend on which thread was first.
             rated.par_sort_unstable();
             rated.dedup();

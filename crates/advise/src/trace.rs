@@ -8,8 +8,6 @@
 //!
 //! Does not know costs; [`crate::cost`] does.
 
-mod events;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -18,13 +16,12 @@ use linemate_experiment::scene::{Scene, Slice, Step};
 use linemate_experiment::{ExperimentError, RoundOrder, Seed};
 use linemate_layout::nesting::{embeds, enclosing};
 use linemate_machine::LineSize;
-use linemate_recording::{Accesses, CpuId, GuestAddr};
+use linemate_recording::{AccessKind, Accesses, CpuId, GuestAddr, MAX_CPUS};
 use linemate_types::{ByteOffset, ByteSize, TypeId, TypeModel};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 use crate::shape::StructShape;
-pub use events::{Act, AtomAct, Event, EventTime, Events, Kind};
 
 /// The maximum number of stored events of a type, at 12 bytes each: bounds memory. The rest of the
 /// recording is not searched, but replayed.
@@ -32,13 +29,87 @@ pub(crate) const EVENTS_MAX: usize = 24 << 20;
 /// The maximum number of (object, CPU, atom) whose last use is stored.
 const USES_MAX: usize = 8 << 20;
 
+/// What an access does to a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// It reads the atom.
+    Load,
+    /// It writes the atom without reading it.
+    Store,
+    /// Reads and writes it at once.
+    Rmw,
+}
+
+impl Kind {
+    fn of(kind: AccessKind) -> Kind {
+        match kind {
+            AccessKind::Load => Kind::Load,
+            AccessKind::Store => Kind::Store,
+            AccessKind::Rmw => Kind::Rmw,
+        }
+    }
+
+    /// Whether the CPU must own the line.
+    pub fn writes(self) -> bool {
+        self != Kind::Load
+    }
+}
+
+/// An access to an atom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Its round: all CPUs run at once in it.
+    pub round: u32,
+    /// Instructions from the round's start.
+    pub at: u32,
+    /// The number of the atom that it touches.
+    pub atom: u16,
+    /// Who does what to it.
+    pub act: Act,
+}
+
+const _: () = assert!(size_of::<Event>() == 12);
+
+/// Bits of an [`Act`] for its [`Kind`].
+const KIND_BITS: u32 = 2;
+
+const _: () = assert!(MAX_CPUS <= 1 << (u16::BITS - KIND_BITS));
+
+/// A recorded CPU, and whether it reads or writes: in 16 bits, because there are millions of events
+/// and up to [`MAX_CPUS`] CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Act(u16);
+
+impl Act {
+    /// Of a CPU below [`MAX_CPUS`].
+    pub fn new(cpu: CpuId, kind: Kind) -> Act {
+        Act(cpu.0 << KIND_BITS | kind as u16)
+    }
+
+    /// The CPU.
+    #[inline]
+    pub fn cpu(self) -> CpuId {
+        CpuId(self.0 >> KIND_BITS)
+    }
+
+    /// Whether it reads or writes.
+    #[inline]
+    pub fn kind(self) -> Kind {
+        match self.0 % (1 << KIND_BITS) {
+            0 => Kind::Load,
+            1 => Kind::Store,
+            _ => Kind::Rmw,
+        }
+    }
+}
+
 /// What CPUs do to one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectTrace {
     /// Its address modulo 128.
     pub residue: u8,
     /// In order of their effect.
-    pub events: Events,
+    pub events: Vec<Event>,
 }
 
 /// How often an instruction uses a unit.
@@ -262,7 +333,7 @@ impl<'s> Tracer<'s> {
             objects.push(ObjectInProgress {
                 trace: ObjectTrace {
                     residue: (hit.base.0 % 128) as u8,
-                    events: Events::default(),
+                    events: Vec::new(),
                 },
                 uses: 0,
                 write: Last::default(),

@@ -11,7 +11,7 @@ use common::{Dice, machine, metrics, model, shape};
 use linemate_advise::candidate::Candidate;
 use linemate_advise::cost::{CostModel, STRETCH};
 use linemate_advise::shape::{Metrics, StructShape, UnitLayout};
-use linemate_advise::trace::{Act, Event, Events, Kind, ObjectTrace, Trace};
+use linemate_advise::trace::{Act, Event, Kind, ObjectTrace, Trace};
 use linemate_layout::{EditSubject, Plan, parse};
 use linemate_machine::Machine;
 use linemate_recording::{AccessKind, CpuId};
@@ -81,7 +81,7 @@ fn replayed(trace: &Trace, machine: &Machine, starts: &[u32]) -> u64 {
     let of_block = |block: u64| {
         let events = trace.objects[0].events.iter();
         let inside = events.filter(|event| block_of(line_of(event)) == block);
-        let events: Vec<(Event, u64)> = inside.map(|event| (event, line_of(&event))).collect();
+        let events: Vec<(Event, u64)> = inside.map(|event| (*event, line_of(event))).collect();
         let mut system = System::new(machine);
         let warm_up = run(&mut system, machine, trace.cpus, &events, 0);
         run(&mut system, machine, trace.cpus, &events, warm_up.1).0
@@ -130,7 +130,7 @@ fn run(
 
 /// Rounds in which one CPU does several things, or several do one each, closely enough that they wait for each other.
 fn random_story(cpus: u16, atoms: u64, dice: &mut Dice) -> Trace {
-    let mut events = Events::default();
+    let mut events = Vec::new();
     for round in 0..6 + dice.below(20) as u32 {
         let alone = dice.below(3) == 0;
         let one = dice.below(u64::from(cpus)) as u16;
@@ -163,7 +163,7 @@ fn random_story(cpus: u16, atoms: u64, dice: &mut Dice) -> Trace {
 /// different states.
 fn write_all(trace: &mut Trace, atoms: u16) {
     let events = &mut trace.objects[0].events;
-    let round = events.moments().last().map_or(0, |last| last.round + 1);
+    let round = events.last().map_or(0, |last| last.round + 1);
     events.extend((0..atoms).map(|atom| Event {
         round,
         at: u32::from(atom),

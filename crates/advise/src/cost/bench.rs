@@ -1,23 +1,16 @@
 //! MESIF over the lines of one block.
 
-use std::ops::AddAssign;
-
-use linemate_machine::{Distance, LineSize, Machine};
+use linemate_machine::{Distance, Machine};
 use linemate_recording::Cycles;
 
-use super::copies::{Copies, Core, FEW_CORES};
+use super::STRETCH;
 use crate::error::AdviseError;
-use crate::trace::{AtomAct, EventTime, Kind};
-
-/// How many times longer a slice takes than its instructions, because of other stalls: replay's
-/// duration over the sum of its rounds' longest slices is 1.6 to 2.6 on the recordings of
-/// evidence/benchmarks.md.
-pub const STRETCH: u64 = 2;
+use crate::trace::{Event, Kind};
 
 /// A machine as the model needs it, for the CPUs of a recording.
 #[derive(Clone, Debug)]
 pub(super) struct Costs {
-    pub(super) line: LineSize,
+    pub(super) line: u64,
     pub(super) pairs: bool,
     /// By CPU: its core among those in use, its domain.
     core: Vec<Core>,
@@ -29,13 +22,28 @@ pub(super) struct Costs {
     latency: linemate_machine::Latencies,
 }
 
+/// The number of a core among those in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Core(u16);
+
+impl Core {
+    #[inline]
+    fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
 /// A line while a block is costed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 // No forwarder: nothing is evicted, so every domain that has a copy has one in its LLC, which
 // answers from the same distance.
-struct Line<C> {
-    copies: C,
-    /// The core that may write it. It has the only copy.
+struct Line {
+    /// How often a write took it from all other cores. A core has the line if its copy in
+    /// [`Bench::copies`] is of that age.
+    age: u32,
+    /// How many cores have it.
+    holders: u32,
+    /// The core that may write it.
     owner: Option<Core>,
     dirty: bool,
     /// Domains whose LLC has it: those of all cores that have it are among them, because nothing is
@@ -43,27 +51,6 @@ struct Line<C> {
     llc: u64,
     /// In the current round.
     busy_until: Cycles,
-}
-
-impl<C: Copies> Line<C> {
-    fn new(cores: usize) -> Line<C> {
-        Line {
-            copies: C::none(cores),
-            owner: None,
-            dirty: false,
-            llc: 0,
-            busy_until: Cycles::ZERO,
-        }
-    }
-
-    /// Nobody has it any more.
-    fn forget(&mut self) {
-        self.copies.clear();
-        self.owner = None;
-        self.dirty = false;
-        self.llc = 0;
-        self.busy_until = Cycles::ZERO;
-    }
 }
 
 impl Costs {
@@ -95,7 +82,7 @@ impl Costs {
                 .collect()
         };
         Ok(Costs {
-            line: machine.line,
+            line: machine.line.bytes(),
             pairs: machine.adjacent_line_pairs,
             core,
             domain,
@@ -103,51 +90,6 @@ impl Costs {
             core_domain,
             latency: machine.latency,
         })
-    }
-
-    /// What the accesses before some event can spare those after it at most: each core a fetch of each
-    /// line.
-    pub(super) fn spared(&self) -> Cycles {
-        let latency = &self.latency;
-        let distances = [Distance::Domain, Distance::Socket, Distance::Remote];
-        let fetches = distances.map(|distance| latency.hitm(distance));
-        let longest = fetches.into_iter().fold(latency.llc, u32::max);
-        let lines = 1 + u64::from(self.pairs);
-        Cycles::from(longest) * (self.core_domain.len() as u64 * lines)
-    }
-
-    /// Whether a line's copies are few enough for a bit each.
-    pub(super) fn few_cores(&self) -> bool {
-        self.core_domain.len() <= FEW_CORES
-    }
-}
-
-/// What accesses take beyond private hits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct AccessCost {
-    /// In all.
-    pub(super) cycles: Cycles,
-    /// Of that, for the line to come to a core that has no copy, as from an LLC. Not for other
-    /// copies to go, nor for a modified line to come from a core next to it: a store before a load
-    /// and a store, or a load from elsewhere, spares that.
-    pub(super) fetch: Cycles,
-}
-
-/// How a line comes to a core.
-#[derive(Clone, Copy, Debug)]
-struct Supply {
-    latency: Cycles,
-    /// The latency if the line were not modified.
-    clean: Cycles,
-    /// Whether the line changes hands as a whole.
-    exclusive: bool,
-}
-
-impl AddAssign for AccessCost {
-    #[inline]
-    fn add_assign(&mut self, other: AccessCost) {
-        self.cycles += other.cycles;
-        self.fetch += other.fetch;
     }
 }
 
@@ -157,28 +99,49 @@ impl AddAssign for AccessCost {
 /// That order is by time before any access stalls. Rejected: the CPU that is due first goes first,
 /// with which a search takes two thirds longer. Its layouts gain more by replay as often as less, 0.2
 /// points more on average (evidence/benchmarks.md).
-pub(super) struct Bench<'c, C> {
+pub(super) struct Bench<'c> {
     costs: &'c Costs,
-    lines: [Line<C>; 2],
+    lines: [Line; 2],
+    /// By line, then core: the line's age when the core got its copy. Incrementing the line's age
+    /// invalidates every copy at once, whatever the number of cores.
+    copies: [Vec<u32>; 2],
     /// The round of the last access that left its core.
     round: Option<u32>,
     /// By CPU: cycles that its accesses have stalled it in that round.
     stalled: Vec<Cycles>,
 }
 
-impl<'c, C: Copies> Bench<'c, C> {
-    pub(super) fn new(costs: &'c Costs, cpus: usize) -> Bench<'c, C> {
+impl<'c> Bench<'c> {
+    pub(super) fn new(costs: &'c Costs, cpus: usize) -> Bench<'c> {
         Bench {
             costs,
-            lines: [(); 2].map(|()| Line::new(costs.core_domain.len())),
+            // Not 0, which is the age of the copies.
+            lines: [Line {
+                age: 1,
+                ..Line::default()
+            }; 2],
+            copies: [(); 2].map(|()| vec![0; costs.core_domain.len()]),
             round: None,
             stalled: vec![Cycles::ZERO; cpus],
         }
     }
 
     pub(super) fn start_object(&mut self) {
-        self.lines.iter_mut().for_each(Line::forget);
+        for line in &mut self.lines {
+            // A trace has fewer events than fit 32 bits, and each is run twice.
+            let age = line.age + 1;
+            *line = Line {
+                age,
+                ..Line::default()
+            };
+        }
         self.round = None;
+    }
+
+    /// Whether the core has the line.
+    #[inline]
+    fn holds(&self, line: usize, core: Core) -> bool {
+        self.copies[line][core.index()] == self.lines[line].age
     }
 
     /// The object's events begin again: rounds that follow are not the last one, whatever their
@@ -187,33 +150,25 @@ impl<'c, C: Copies> Bench<'c, C> {
         self.round = None;
     }
 
-    /// The cost of an access beyond a private hit, which an access takes under every layout. When
-    /// it happens is asked only if it leaves its core.
+    /// The cycles of an access beyond a private hit, which an access takes under every layout.
     #[inline]
-    pub(super) fn access(
-        &mut self,
-        touch: AtomAct,
-        line: u8,
-        moment: impl FnOnce() -> EventTime,
-    ) -> AccessCost {
-        let cpu = usize::from(touch.act.cpu().0);
+    pub(super) fn access(&mut self, event: &Event, line: u8) -> Cycles {
+        let cpu = usize::from(event.act.cpu().0);
         let core = self.costs.core[cpu];
+        let holds = self.holds(usize::from(line), core);
         let state = &mut self.lines[usize::from(line)];
-        let holds = state.copies.has(core);
-        if holds && !touch.act.kind().writes() {
-            return AccessCost::default();
+        if holds && !event.act.kind().writes() {
+            return Cycles::ZERO;
         }
-        // An owner's copy is the only one.
-        if holds && state.owner.is_some() {
+        if holds && state.owner == Some(core) {
             state.dirty = true;
-            return AccessCost::default();
+            return Cycles::ZERO;
         }
-        let moment = moment();
-        self.start_round(moment.round);
-        let now = Cycles::from(moment.at) * STRETCH + self.stalled[cpu];
-        let cost = self.leave_core(touch, usize::from(line), now, holds);
-        self.stalled[cpu] += cost.cycles;
-        cost
+        self.start_round(event.round);
+        let now = Cycles::from(event.at) * STRETCH + self.stalled[cpu];
+        let cycles = self.leave_core(event, usize::from(line), now, holds);
+        self.stalled[cpu] += cycles;
+        cycles
     }
 
     #[inline]
@@ -228,67 +183,60 @@ impl<'c, C: Copies> Bench<'c, C> {
     }
 
     /// The cycles of an access that its core's copy, if it `holds` one, does not serve.
-    fn leave_core(&mut self, touch: AtomAct, line: usize, now: Cycles, holds: bool) -> AccessCost {
-        let cpu = usize::from(touch.act.cpu().0);
+    fn leave_core(&mut self, event: &Event, line: usize, now: Cycles, holds: bool) -> Cycles {
+        let cpu = usize::from(event.act.cpu().0);
         let core = self.costs.core[cpu];
-        let kind = touch.act.kind();
+        let kind = event.act.kind();
         let atomic = if kind == Kind::Rmw {
             Cycles::from(self.costs.latency.atomic)
         } else {
             Cycles::ZERO
         };
-        let (cycles, fetch) = if holds {
+        let cycles = if holds {
             let farthest = self.farthest_copy(line, cpu, holds);
             let latency = farthest.map_or(self.costs.latency.llc, |d| self.costs.latency.hitm(d));
             self.own(line, cpu);
-            let cycles = self.serve(line, now, latency.into(), atomic, true);
-            (cycles, Cycles::ZERO)
+            self.serve(line, now, Cycles::from(latency) + atomic, true)
         } else if kind.writes() {
             // Before `own`, which overwrites the owner of the line.
-            let from = self.supply(line, cpu);
+            let (latency, _) = self.supply(line, cpu);
             let farthest = self.farthest_copy(line, cpu, holds);
             let reach = farthest.map_or(Cycles::ZERO, |d| self.costs.latency.hitm(d).into());
             self.own(line, cpu);
-            let cycles = self.serve(line, now, from.latency.max(reach), atomic, true);
-            (cycles, from.clean)
+            self.serve(line, now, latency.max(reach) + atomic, true)
         } else {
-            let from = self.supply(line, cpu);
+            let (latency, exclusive) = self.supply(line, cpu);
             self.share(line, cpu);
-            let cycles = self.serve(line, now, from.latency, Cycles::ZERO, from.exclusive);
-            (cycles, from.clean)
+            self.serve(line, now, latency, exclusive)
         };
         if self.costs.pairs && !holds {
             // The replay's fetch of the pair's other line: no CPU waits for it, but a modified one
             // changes hands.
             let other = 1 - line;
-            if !self.lines[other].copies.has(core) {
-                let from = self.supply(other, cpu);
+            if !self.holds(other, core) {
+                let (latency, exclusive) = self.supply(other, cpu);
                 self.share(other, cpu);
-                self.serve(other, now, from.latency, Cycles::ZERO, from.exclusive);
+                self.serve(other, now, latency, exclusive);
             }
         }
-        AccessCost { cycles, fetch }
+        cycles
     }
 
-    /// What fetching the line takes.
-    fn supply(&self, line: usize, cpu: usize) -> Supply {
+    /// The latency of fetching the line, and whether it changes hands as a whole.
+    fn supply(&mut self, line: usize, cpu: usize) -> (Cycles, bool) {
         let costs = self.costs;
-        let state = &self.lines[line];
+        let state = &mut self.lines[line];
         let row = &costs.distance[usize::from(costs.domain[cpu])];
         let clean = |distance: Distance| match distance {
-            Distance::Domain => Cycles::from(costs.latency.llc),
-            other => costs.latency.hitm(other).into(),
+            Distance::Domain => costs.latency.llc,
+            other => costs.latency.hitm(other),
         };
         if let Some(owner) = state.owner {
             let distance = row[usize::from(costs.core_domain[owner.index()])];
-            let latency = match state.dirty {
-                true => costs.latency.hitm(distance).into(),
-                false => clean(distance),
-            };
-            return Supply {
-                latency,
-                clean: clean(distance),
-                exclusive: state.dirty,
+            return if state.dirty {
+                (costs.latency.hitm(distance).into(), true)
+            } else {
+                (clean(distance).into(), false)
             };
         }
         let mut copies = state.llc;
@@ -298,19 +246,17 @@ impl<'c, C: Copies> Bench<'c, C> {
             nearest = Some(nearest.map_or(distance, |n| n.min(distance)));
             copies &= copies - 1;
         }
-        // Nobody has the line only before the first event of a warm-up, which costs nothing.
-        let latency = nearest.map_or(Cycles::ZERO, clean);
-        Supply {
-            latency,
-            clean: latency,
-            exclusive: false,
+        if let Some(distance) = nearest {
+            return (clean(distance).into(), false);
         }
+        // The line has no owner only before the first event of a warm-up, which costs nothing.
+        (Cycles::ZERO, false)
     }
 
     /// A read: the owner keeps a shared copy, modified data goes to its LLC.
     fn share(&mut self, line: usize, cpu: usize) {
         let costs = self.costs;
-        let (core, domain) = (costs.core[cpu], 1 << costs.domain[cpu]);
+        let (core, domain) = (costs.core[cpu], 1u64 << costs.domain[cpu]);
         let state = &mut self.lines[line];
         if let Some(owner) = state.owner.take() {
             if state.dirty {
@@ -320,12 +266,13 @@ impl<'c, C: Copies> Bench<'c, C> {
         }
         // The rules of `cache::system::share` in linemate_replay: E only if no other copy is left,
         // not even in LLCs.
-        let alone = state.copies.count() == 0 && state.llc & !domain == 0;
+        let alone = state.holders == 0 && state.llc & !domain == 0;
         if alone {
             state.owner = Some(core);
         }
-        state.copies.give(core);
+        state.holders += 1;
         state.llc |= domain;
+        self.copies[line][core.index()] = state.age;
     }
 
     /// How far the farthest copy of another core is, or of another domain's LLC; `holds`: whether
@@ -334,7 +281,7 @@ impl<'c, C: Copies> Bench<'c, C> {
         let own_domain = self.costs.domain[cpu];
         let row = &self.costs.distance[usize::from(own_domain)];
         let state = &self.lines[line];
-        let near = state.copies.count() > u32::from(holds);
+        let near = state.holders > u32::from(holds);
         let mut farthest = near.then(|| row[usize::from(own_domain)]);
         let mut copies = state.llc & !(1 << own_domain);
         while copies != 0 {
@@ -347,31 +294,25 @@ impl<'c, C: Copies> Bench<'c, C> {
     fn own(&mut self, line: usize, cpu: usize) {
         let core = self.costs.core[cpu];
         let state = &mut self.lines[line];
-        state.copies.clear();
-        state.copies.give(core);
+        state.age += 1;
+        state.holders = 1;
         state.owner = Some(core);
+        self.copies[line][core.index()] = state.age;
         state.dirty = true;
         // The own domain's LLC has it behind the core's caches, as in the replay.
         state.llc = 1 << self.costs.domain[cpu];
     }
 
-    /// The line as a server: an atomic instruction keeps it for longer. Waiting is among the cycles.
-    fn serve(
-        &mut self,
-        line: usize,
-        now: Cycles,
-        latency: Cycles,
-        atomic: Cycles,
-        exclusive: bool,
-    ) -> Cycles {
+    /// The line as a server: the wait and the latency.
+    fn serve(&mut self, line: usize, now: Cycles, latency: Cycles, exclusive: bool) -> Cycles {
         let state = &mut self.lines[line];
         let begin = now.max(state.busy_until);
         let kept = if exclusive {
-            latency + atomic
+            latency
         } else {
             self.costs.latency.serve.into()
         };
         state.busy_until = begin + kept;
-        begin - now + latency + atomic
+        begin - now + latency
     }
 }

@@ -4,16 +4,17 @@ use std::ops::Range;
 
 use linemate_recording::Cycles;
 
-use super::bench::{AccessCost, Bench};
-use super::copies::Copies;
-use super::known::{AtomOnLine, KnownCost};
+use super::bench::Bench;
 use super::numbers::NumberSet;
 use crate::shape::StructShape;
-use crate::trace::{AtomAct, Trace};
+use crate::trace::{Event, Trace};
 
-/// Into how many pieces of about the same length the events of all objects are cut: how often a run
-/// may be given up. A guess: half a kilobyte for each set whose cost is known.
-pub(super) const PIECES: usize = 64;
+/// An atom of a block, and which line of the block it is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct AtomOnLine {
+    pub(super) atom: u16,
+    pub(super) line: u8,
+}
 
 /// Objects with the same start modulo 128.
 #[derive(Debug)]
@@ -24,8 +25,6 @@ pub(super) struct Class {
     objects: Vec<(u32, u32)>,
     /// The number of events of all objects.
     events: u32,
-    /// By piece: the number of the event after it.
-    piece_ends: Vec<u32>,
     /// By atom: the numbers of its events, counted through the objects.
     pub(super) index: Vec<Vec<u32>>,
     /// The atoms that have events.
@@ -40,8 +39,8 @@ impl Class {
         let mut count = 0u32;
         for &object in numbers {
             objects.push((object, count));
-            for touch in trace.objects[object as usize].events.touches() {
-                index[usize::from(touch.atom)].push(count);
+            for event in &trace.objects[object as usize].events {
+                index[usize::from(event.atom)].push(count);
                 count += 1;
             }
         }
@@ -51,63 +50,42 @@ impl Class {
             residue,
             objects,
             events: count,
-            piece_ends: (1..=PIECES).map(|piece| piece_end(count, piece)).collect(),
             used: used.map(|(atom, _)| atom).collect(),
             index,
         }
     }
 
-    /// The cycles of the events of these atoms, unless `give_up` says, of the cycles so far and the
-    /// number of pieces that were run, what they are at least. Each object's lines start as its last events leave
+    /// The cycles of the events of these atoms. Each object's lines start as its last events leave
     /// them: those are run first, and their cycles dropped.
-    pub(super) fn run<C: Copies>(
+    pub(super) fn run(
         &self,
         trace: &Trace,
         entries: &[AtomOnLine],
-        bench: &mut Bench<'_, C>,
-        give_up: impl Fn(Cycles, usize) -> Option<Cycles>,
-    ) -> KnownCost {
+        bench: &mut Bench<'_>,
+    ) -> Cycles {
         let chosen = self.choose(entries);
-        let mut cost = AccessCost::default();
-        let mut pieces = Vec::with_capacity(self.piece_ends.len());
+        let mut cycles = Cycles::ZERO;
         for (number, &(object, first)) in self.objects.iter().enumerate() {
             let next = self.objects.get(number + 1);
             let end = next.map_or(self.events, |(_, start)| *start);
             let events = &trace.objects[object as usize].events;
-            let (touches, moments) = (events.touches(), events.moments());
             let at = |number: u32| {
-                let touch = touches[(number - first) as usize];
-                (touch, chosen.lines[usize::from(touch.atom)])
-            };
-            let access = |bench: &mut Bench<'_, C>, number: u32| {
-                let (touch, line) = at(number);
-                bench.access(touch, line, || moments[(number - first) as usize])
+                let event = &events[(number - first) as usize];
+                (event, chosen.lines[usize::from(event.atom)])
             };
             let from = since_last_writes(&chosen, first..end, at);
             bench.start_object();
             chosen.events.each(from..end, |number| {
-                access(bench, number);
+                let (event, line) = at(number);
+                bench.access(event, line);
             });
             bench.start_again();
-            let mut here = first;
-            while here < end {
-                let until = self.piece_ends[pieces.len()].min(end);
-                chosen.events.each(here..until, |number| {
-                    cost += access(bench, number);
-                });
-                here = until;
-                while self.piece_ends.get(pieces.len()) == Some(&here) {
-                    pieces.push(cost.fetch);
-                    if let Some(least) = give_up(cost.cycles, pieces.len()) {
-                        return KnownCost::AtLeast(least);
-                    }
-                }
-            }
+            chosen.events.each(first..end, |number| {
+                let (event, line) = at(number);
+                cycles += bench.access(event, line);
+            });
         }
-        KnownCost::Cost {
-            cycles: cost.cycles,
-            fetches: pieces.into(),
-        }
+        cycles
     }
 
     fn choose(&self, entries: &[AtomOnLine]) -> Chosen {
@@ -125,11 +103,6 @@ impl Class {
     }
 }
 
-/// The number of the event after a piece, of `events` in all; pieces count from 1.
-fn piece_end(events: u32, piece: usize) -> u32 {
-    (events as usize * piece / PIECES) as u32
-}
-
 /// The events of a block.
 struct Chosen {
     /// Their numbers. A set sorts those of all atoms: an atom has thousands, and sorting them took
@@ -143,11 +116,15 @@ struct Chosen {
 
 /// The number of the first event from which on each used line is written: of the lines' last
 /// writes the earliest. What precedes a write leaves no trace.
-fn since_last_writes(chosen: &Chosen, range: Range<u32>, at: impl Fn(u32) -> (AtomAct, u8)) -> u32 {
+fn since_last_writes<'t>(
+    chosen: &Chosen,
+    range: Range<u32>,
+    at: impl Fn(u32) -> (&'t Event, u8),
+) -> u32 {
     let mut missing = chosen.used;
     let earliest = chosen.events.find_last(range.clone(), |number| {
-        let (touch, line) = at(number);
-        if touch.act.kind().writes() {
+        let (event, line) = at(number);
+        if event.act.kind().writes() {
             missing[usize::from(line)] = false;
         }
         missing == [false; 2]

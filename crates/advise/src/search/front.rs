@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use linemate_units::Millionths;
 
-use super::{Scored, Search, ToRate};
+use super::{Scored, Search};
 use crate::candidate::Candidate;
 
 /// How many others may beat a layout with as few moves before the search stops continuing from it.
@@ -59,15 +59,6 @@ impl Band {
     fn beating(&self, moves: usize, cost: Millionths) -> usize {
         let fewer = self.with_at_most(moves).iter();
         fewer.filter(|b| b.scored.cost <= cost).count()
-    }
-
-    /// What a layout has to cost less than to belong in the band.
-    fn limit(&self, moves: usize) -> Millionths {
-        let fewer = self.with_at_most(moves).iter();
-        let mut costs: Vec<Millionths> = fewer.map(|b| b.scored.cost).collect();
-        costs.sort_unstable();
-        let limit = costs.get(BEATEN_MAX).copied();
-        limit.map_or(Millionths::WHOLE, |limit| limit.min(Millionths::WHOLE))
     }
 
     /// How far a cost is above the front; negative below it.
@@ -177,24 +168,17 @@ impl Search<'_, '_, '_> {
 
     /// The neighbours of layouts that belong in the band.
     fn near(&self, here: &[Candidate], band: &Band) -> Vec<Scored> {
-        let neighbours = (0usize..).zip(here).flat_map(|(from, candidate)| {
-            let neighbours = self.neighbours(candidate);
-            neighbours.into_iter().map(move |n| (n, from))
-        });
-        let mut neighbours: Vec<(Candidate, usize)> = neighbours.collect();
+        let mut neighbours: Vec<Candidate> = here.iter().flat_map(|c| self.neighbours(c)).collect();
         neighbours.par_sort_unstable();
-        neighbours.dedup_by(|a, b| a.0 == b.0);
-        let wanted = neighbours.into_par_iter().map(|(candidate, from)| ToRate {
+        neighbours.dedup();
+        let mut rated: Vec<(i64, Scored)> = neighbours
+            .into_par_iter()
+            .map(|candidate| self.rate(candidate))
+            .filter(|scored| scored.cost < Millionths::WHOLE)
+            .map(|scored| (scored.candidate.moves(), scored))
             // By the rating without filling: it saves most of the filling, and `add` checks again
             // what was filled.
-            below: band.limit(candidate.moves()),
-            candidate,
-            from,
-        });
-        let mut rated: Vec<(i64, Scored)> = self
-            .rate_below(here, wanted.collect())
-            .into_iter()
-            .map(|scored| (scored.candidate.moves(), scored))
+            .filter(|(moves, scored)| band.beating(*moves, scored.cost) <= BEATEN_MAX)
             .map(|(moves, scored)| (band.above_front(moves, scored.cost), scored))
             .collect();
         rated.par_sort_unstable();

@@ -7,7 +7,7 @@ use linemate_advise::cost::CostModel;
 use linemate_advise::objective::Objective;
 use linemate_advise::search::Limit;
 use linemate_advise::shape::{Metrics, StructShape};
-use linemate_advise::trace::{Act, Event, Events, Kind, ObjectTrace, Trace};
+use linemate_advise::trace::{Act, Event, Kind, ObjectTrace, Trace};
 use linemate_layout::Layouts;
 use linemate_machine::Machine;
 use linemate_recording::CpuId;
@@ -63,7 +63,7 @@ pub(crate) fn trace(shape: &StructShape, cpus: u16, events: u32, dice: &mut Dice
     let habits: Vec<(u64, u64, u64)> = (0..shape.units().len())
         .map(|_| (dice.below(8), dice.below(100), dice.below(u64::from(cpus))))
         .collect();
-    let mut list = Events::default();
+    let mut list = Vec::new();
     for round in 0..events {
         let atom = dice.below(shape.atoms.len() as u64) as u16;
         let (heat, writes, owner) = habits[usize::from(shape.atoms[usize::from(atom)].unit)];
