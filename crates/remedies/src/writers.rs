@@ -50,6 +50,8 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
 #[derive(Clone, Default)]
 pub(super) struct MemberUse {
     pub(super) accesses: u64,
+    /// The CPUs that use it.
+    cpus: CpuSet,
     /// By instruction: how often it writes, on which CPUs.
     writes: BTreeMap<GuestAddr, (u64, CpuSet)>,
 }
@@ -58,6 +60,7 @@ impl MemberUse {
     /// Counts accesses that are alike.
     pub(super) fn add(&mut self, key: &Key, count: &Count) {
         self.accesses += count.count;
+        self.cpus.merge(&count.cpus);
         if key.kind != AccessKind::Load {
             let (times, cpus) = self.writes.entry(key.pc).or_default();
             *times += count.count;
@@ -67,6 +70,7 @@ impl MemberUse {
 
     fn merge(&mut self, other: &MemberUse) {
         self.accesses += other.accesses;
+        self.cpus.merge(&other.cpus);
         for (pc, (times, cpus)) in &other.writes {
             let (sum, all) = self.writes.entry(*pc).or_default();
             *sum += times;
@@ -138,23 +142,30 @@ fn contended(leaves: &Leaves) -> String {
     }
 }
 
-/// How often the locks at the paths that begin with `prefix` are written: at least once for each
-/// time that one is taken.
-fn lock_writes(model: &TypeModel, outer: TypeId, leaves: &Leaves, prefix: &str) -> u64 {
+/// The use of the locks at the paths that begin with `prefix`. They are written at least once for
+/// each time that one is taken.
+fn locks(model: &TypeModel, outer: TypeId, leaves: &Leaves, prefix: &str) -> MemberUse {
+    let mut all = MemberUse::default();
     let inside = leaves.iter().filter(|(path, _)| path.starts_with(prefix));
     let locks = inside.filter(|(path, _)| is_in_lock(model, outer, path));
-    locks.map(|(_, used)| used.writes()).sum()
+    locks.for_each(|(_, used)| all.merge(used));
+    all
 }
 
-/// Whether those who use the members have taken a lock among them, which is written that often: the
-/// same CPUs write all that is written, and what nobody writes is not read without the lock. The
-/// line comes to the holder with the lock. What takes it from him before he is done are the
-/// attempts of others, and those of a replay are not real ones: its sections overlap.
-fn is_guarded(members: &BTreeMap<&str, MemberUse>, sets: &Sets<'_>, lock_writes: u64) -> bool {
+/// Whether those who use the members have taken a lock among them: the same CPUs write all that is
+/// written, and what nobody writes is read by CPUs that use the locks, and no more often than those
+/// are written. The line comes to the holder with the lock. What takes it from him before he is done
+/// are the attempts of others, and those of a replay are not real ones: its sections overlap.
+fn is_guarded(members: &BTreeMap<&str, MemberUse>, sets: &Sets<'_>, locks: &MemberUse) -> bool {
     let written = sets.keys().filter(|writers| !writers.is_empty());
     let unwritten = sets.get(&Vec::new()).into_iter().flatten();
     let mut reads = unwritten.filter_map(|name| members.get(name));
-    lock_writes > 0 && written.count() == 1 && reads.all(|used| used.accesses <= lock_writes)
+    let taken = locks.writes();
+    let takers: Vec<u16> = locks.cpus.iter().collect();
+    let is_inside = |used: &MemberUse| {
+        used.accesses <= taken && used.cpus.iter().all(|cpu| takers.contains(&cpu))
+    };
+    taken > 0 && written.count() == 1 && reads.all(is_inside)
 }
 
 fn one(context: &Context<'_>, ty: TypeIndex, leaves: &Leaves) -> Option<Remedy> {
@@ -174,8 +185,8 @@ fn one(context: &Context<'_>, ty: TypeIndex, leaves: &Leaves) -> Option<Remedy> 
     if cost.false_sharing_misses == 0 || !enough || !(2..=SETS_MAX).contains(&sets.len()) {
         return None;
     }
-    let taken = lock_writes(model, about.id, leaves, &prefix);
-    if is_guarded(&members(leaves, &prefix), &sets, taken) {
+    let locks = locks(model, about.id, leaves, &prefix);
+    if is_guarded(&members(leaves, &prefix), &sets, &locks) {
         return None;
     }
     let written: Vec<&Vec<&str>> = sets
@@ -257,9 +268,12 @@ mod tests {
             set.insert(cpu);
             set
         };
+        let mut cpus = CpuSet::default();
+        writes.iter().for_each(|(_, cpu)| cpus.insert(*cpu));
         let writes = writes.iter().map(|(count, cpu)| (*count, set(*cpu)));
         MemberUse {
             accesses,
+            cpus,
             writes: (0..).map(GuestAddr).zip(writes).collect(),
         }
     }
@@ -293,30 +307,41 @@ mod tests {
 
     #[test]
     fn what_is_under_a_lock_stays_with_it() {
-        let leaves = |reads: u64, counts: u16| -> Leaves {
+        let lock = used(400, &[(100, 0), (100, 1)]);
+        let leaves = |reads: u64, reader: u16, counts: u16| -> Leaves {
             [
-                ("lock", used(400, &[(100, 0), (100, 1)])),
+                ("lock", lock.clone()),
                 ("total", used(400, &[(100, 0), (100, 1)])),
                 ("counts", used(400, &[(200, counts)])),
-                ("poisoned", used(reads, &[(1, 0)])),
+                ("poisoned", used(reads, &[(1, reader)])),
             ]
             .map(|(path, used)| (path.to_owned(), used))
             .into()
         };
-        let guarded = |leaves: Leaves, taken| {
-            is_guarded(&members(&leaves, ""), &by_writers(&leaves, ""), taken)
+        let guarded = |leaves: Leaves, locks: &MemberUse| {
+            is_guarded(&members(&leaves, ""), &by_writers(&leaves, ""), locks)
         };
-        let mut all = leaves(200, 2);
+        let without_counts = |reads, reader| {
+            let mut leaves = leaves(reads, reader, 2);
+            leaves.remove("counts");
+            leaves
+        };
+        let other_writer = leaves(200, 0, 2);
         assert!(
-            !guarded(all.clone(), 200),
+            !guarded(other_writer, &lock),
             "one CPU writes without the lock"
         );
-        all.remove("counts");
-        assert!(guarded(all.clone(), 200));
-        assert!(!guarded(all, 0), "no lock");
-        let mut polled = leaves(1000, 2);
-        polled.remove("counts");
-        assert!(!guarded(polled, 200), "read without the lock, too");
+        assert!(guarded(without_counts(200, 0), &lock));
+        let none = MemberUse::default();
+        assert!(!guarded(without_counts(200, 0), &none), "no lock");
+        assert!(
+            !guarded(without_counts(1000, 0), &lock),
+            "read without the lock, too"
+        );
+        assert!(
+            !guarded(without_counts(200, 5), &lock),
+            "read by a CPU that never takes it"
+        );
     }
 
     #[test]
