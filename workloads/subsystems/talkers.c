@@ -5,8 +5,9 @@
  * Each of S server threads has an epoll instance and, with TCP, a listener of its own on one port
  * (SO_REUSEPORT); with -u all of them receive from one UDP socket. Each of C client threads has K
  * connections: it writes a message on every one of them, then reads the answers. With -n each round
- * makes its connections anew. It stands for caches, proxies and name servers: the paths of sockets,
- * of their hash tables, of routes, of memory accounting and of epoll.
+ * makes its connections anew. With -o messages go one way. With -p each server has an even CPU to
+ * itself and each client an odd one. It stands for caches, proxies and name servers: the paths of
+ * sockets, of their hash tables, of routes, of memory accounting and of epoll.
  *
  * Where it is weak: there is no network card, so no interrupt, no NAPI of a driver and no offload;
  * each client is in step with its server; and both are on one machine, so a message's path is run
@@ -19,6 +20,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -31,7 +33,7 @@
 #define EVENTS		64
 
 static long servers = 4, clients = 4, connections = 1, rounds = 100, message = 64;
-static bool udp, anew;
+static bool udp, anew, one_way, pinned;
 static int udp_server;
 
 static struct sockaddr_in server_address(void)
@@ -82,7 +84,7 @@ static void answer(int fd, char *buffer)
 	ssize_t got = read(fd, buffer, MESSAGE_MAX);
 
 	if (got > 0) {
-		if (write(fd, buffer, got) != got)
+		if (!one_way && write(fd, buffer, got) != got)
 			close(fd);
 	} else if (!got || errno != EAGAIN) {
 		close(fd);
@@ -140,9 +142,16 @@ static int connected(void)
 	return fd;
 }
 
+/* Waits until the server has read everything. */
+static void finish(int fd, char *buffer)
+{
+	if (shutdown(fd, SHUT_WR) || read(fd, buffer, 1))
+		die("the server did not end a connection");
+}
+
 static void read_answer(int fd, char *buffer)
 {
-	ssize_t left = message;
+	ssize_t left = one_way ? 0 : message;
 
 	while (left > 0) {
 		ssize_t got = read(fd, buffer, left);
@@ -171,6 +180,8 @@ static void *talk(void *unused)
 		}
 		for (i = 0; i < connections; i++) {
 			read_answer(fds[i], buffer);
+			if (one_way && (anew || round == rounds - 1))
+				finish(fds[i], buffer);
 			if (anew)
 				close(fds[i]);
 		}
@@ -179,9 +190,25 @@ static void *talk(void *unused)
 	return NULL;
 }
 
+static pthread_t started(void *(*run)(void *), void *given, long cpu)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+	cpu_set_t cpus;
+
+	CPU_ZERO(&cpus);
+	CPU_SET(cpu % sysconf(_SC_NPROCESSORS_ONLN), &cpus);
+	check(pthread_attr_init(&attributes), "pthread_attr_init");
+	if (pinned)
+		check(pthread_attr_setaffinity_np(&attributes, sizeof(cpus), &cpus),
+		      "pthread_attr_setaffinity_np");
+	check(pthread_create(&thread, &attributes, run, given), "pthread_create");
+	pthread_attr_destroy(&attributes);
+	return thread;
+}
+
 static void start_servers(void)
 {
-	pthread_t thread;
 	long i;
 
 	if (udp)
@@ -190,14 +217,13 @@ static void start_servers(void)
 		int listener;
 
 		if (udp) {
-			check(pthread_create(&thread, NULL, serve_udp, NULL), "pthread_create");
+			started(serve_udp, NULL, 2 * i);
 			continue;
 		}
 		listener = bound_socket(SOCK_STREAM | SOCK_NONBLOCK);
 		if (listen(listener, 4096))
 			die("listen: %s", strerror(errno));
-		check(pthread_create(&thread, NULL, serve_tcp, (void *)(long)listener),
-		      "pthread_create");
+		started(serve_tcp, (void *)(long)listener, 2 * i);
 	}
 }
 
@@ -207,7 +233,7 @@ int main(int argc, char **argv)
 	int option;
 	long i;
 
-	while ((option = getopt(argc, argv, "s:c:k:l:m:un")) != -1) {
+	while ((option = getopt(argc, argv, "s:c:k:l:m:unop")) != -1) {
 		switch (option) {
 		case 's':
 			servers = parse_number("-s", optarg, 1, 1024);
@@ -230,14 +256,22 @@ int main(int argc, char **argv)
 		case 'n':
 			anew = true;
 			break;
+		case 'o':
+			one_way = true;
+			break;
+		case 'p':
+			pinned = true;
+			break;
 		default:
 			die("usage: talkers [-s SERVERS] [-c CLIENTS] [-k CONNECTIONS] [-l ROUNDS] "
-			    "[-m BYTES] [-u] [-n]");
+			    "[-m BYTES] [-u] [-n] [-o] [-p]");
 		}
 	}
+	if (udp && one_way)
+		die("-o needs TCP: datagrams have no end");
 	start_servers();
 	for (i = 0; i < clients; i++)
-		check(pthread_create(&threads[i], NULL, talk, NULL), "pthread_create");
+		threads[i] = started(talk, NULL, 2 * i + 1);
 	for (i = 0; i < clients; i++)
 		check(pthread_join(threads[i], NULL), "pthread_join");
 	return EXIT_SUCCESS;
