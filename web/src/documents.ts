@@ -682,6 +682,7 @@ export interface AdviceDocument {
   first_stays: string | null;
   line_starts?: KeptLineStart[];
   events: number[];
+  sampled_from: number[];
   cut: boolean;
   found: number;
   front: FrontPoint[];

@@ -1,5 +1,6 @@
 //! From recordings and machines to a recommendation: extract, search, confirm.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use linemate_answers::{FootprintChange, GroupReasons, LayoutEffect};
@@ -26,6 +27,7 @@ use crate::error::AdviseError;
 use crate::footprint::footprint;
 use crate::objective::Objective;
 use crate::reasons::Knowledge;
+use crate::sample::{RATED_MAX, sampled};
 use crate::search::{Limit, MOVE_WORTH, Scored, Search, cheapest};
 use crate::shape::{Metrics, StructShape, UnitLayout};
 use crate::trace::Trace;
@@ -129,8 +131,10 @@ pub struct Advice {
     pub tried: Vec<Tried>,
     /// How many layouts the search found.
     pub found: usize,
-    /// Events that the fast model used, by recording.
+    /// Events that layouts were rated on, by recording.
     pub events: Vec<usize>,
+    /// Events of which those are a sample, by recording; as many where all were used.
+    pub sampled_from: Vec<usize>,
     /// Whether a recording had more than are stored.
     pub cut: bool,
     /// Moves against gain, the fewest moves first.
@@ -191,7 +195,11 @@ pub fn advise(analyses: &[&Session<'_>], request: &Request) -> Result<Advice, Ad
     if traces.iter().any(|t| t.accesses == Accesses::ZERO) {
         return Err(AdviseError::Absent(request.type_name.clone()));
     }
-    let proposer = Proposer::new(analyses, request, &shape, &traces)?;
+    let rated: Vec<_> = traces
+        .iter()
+        .map(|trace| sampled(trace, RATED_MAX))
+        .collect();
+    let proposer = Proposer::new(analyses, request, &shape, &traces, &rated)?;
     let Proposal {
         found,
         front,
@@ -221,7 +229,8 @@ pub fn advise(analyses: &[&Session<'_>], request: &Request) -> Result<Advice, Ad
         grown: offered(grown, request, without),
         aligned: aligned.filter(Aligned::confirmed),
         first_stays: shape.first_stays.clone(),
-        events: traces.iter().map(Trace::events).collect(),
+        sampled_from: traces.iter().map(Trace::events).collect(),
+        events: rated.iter().map(|trace| trace.events()).collect(),
         cut: traces.iter().any(|t| t.cut),
         front: points(&front, &tried),
         choice: request.choice,
@@ -258,6 +267,7 @@ impl<'a, 't> Proposer<'a, 't> {
         request: &'a Request,
         shape: &'a StructShape,
         traces: &'t [Trace],
+        rated: &'t [Cow<'t, Trace>],
     ) -> Result<Proposer<'a, 't>, AdviseError> {
         let model = analyses
             .first()
@@ -269,7 +279,7 @@ impl<'a, 't> Proposer<'a, 't> {
             request,
             model,
             shape,
-            models: models(traces, &request.machines, &by_line, shape)?,
+            models: models(rated, &request.machines, &by_line, shape)?,
             traces: traces.iter().zip(symbols).collect(),
             by_line,
         })
@@ -458,13 +468,13 @@ pub(crate) fn metrics(model: &TypeModel, shape: &StructShape) -> Result<Vec<Metr
 }
 
 pub(crate) fn models<'t>(
-    traces: &'t [Trace],
+    rated: &'t [Cow<'t, Trace>],
     machines: &[Machine],
     by_line: &[Metrics],
     shape: &StructShape,
 ) -> Result<Vec<CostModel<'t>>, AdviseError> {
     let mut models = Vec::new();
-    for trace in traces {
+    for trace in rated {
         for machine in machines {
             let metrics = by_line
                 .iter()

@@ -18,6 +18,7 @@ pub mod error;
 pub mod footprint;
 pub mod objective;
 pub mod reasons;
+mod sample;
 pub mod search;
 pub mod shape;
 pub mod survey;

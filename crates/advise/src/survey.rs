@@ -21,6 +21,7 @@ use linemate_types::{ByteSize, TypeId};
 use crate::advise::{limits, metrics, models, shape};
 use crate::error::AdviseError;
 use crate::objective::Objective;
+use crate::sample::{RATED_MAX, sampled};
 use crate::search::Search;
 use crate::shape::StructShape;
 use crate::trace::{EVENTS_MAX, Trace};
@@ -284,7 +285,11 @@ impl Recordings<'_> {
             .first()
             .ok_or(AdviseError::Nothing("recording"))?;
         let by_line = metrics(first.analysis().model(), shape)?;
-        let models = models(traces, self.machines, &by_line, shape)?;
+        let rated: Vec<_> = traces
+            .iter()
+            .map(|trace| sampled(trace, RATED_MAX))
+            .collect();
+        let models = models(&rated, self.machines, &by_line, shape)?;
         let objective = Objective::of_original(&models, shape);
         // Without growth: the ranking must not favour types for which lines were bought.
         let limits = limits(&models, &by_line, ByteSize::ZERO);

@@ -296,6 +296,7 @@ fn several_recordings_and_machines_count_alike() {
         assert!(tried.effects.iter().all(|e| e.len() == 2), "machines");
     }
     assert_eq!(advice.events, [400, 2]);
+    assert_eq!(advice.sampled_from, advice.events);
 }
 
 #[test]

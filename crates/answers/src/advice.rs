@@ -47,8 +47,11 @@ pub struct AdviceDocument {
     /// show whether they ask for it; absent without any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub line_starts: Vec<KeptLineStart>,
-    /// Accesses that the fast model used, by recording.
+    /// Accesses that layouts were rated on by the fast model, by recording.
     pub events: Vec<usize>,
+    /// Accesses of which those are a sample, by recording: as many where all were used.
+    #[serde(default)]
+    pub sampled_from: Vec<usize>,
     /// Whether a recording had more of them than are stored.
     pub cut: bool,
     /// Layouts that the search found.

@@ -36,6 +36,7 @@ pub fn advice_document(
         first_stays: advice.first_stays.clone(),
         line_starts: Vec::new(),
         events: advice.events.clone(),
+        sampled_from: advice.sampled_from.clone(),
         cut: advice.cut,
         found: advice.found,
         front: advice

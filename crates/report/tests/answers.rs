@@ -114,6 +114,13 @@ fn advice_is_read_back_with_its_layouts_and_remedies() {
         last.starts_with("linemate 1.2.3, recording r.data: "),
         "{last}"
     );
+    assert!(!shown.contains("sample"), "{shown}");
+    let mut sampled = document.clone();
+    sampled.sampled_from = sampled.events.iter().map(|events| events + 3).collect();
+    let (rated, from) = (sampled.events[0], sampled.sampled_from[0]);
+    let shown = text(&read_back(&sampled));
+    let figures = format!("sample: {rated} of the {from} accesses");
+    assert!(shown.contains(&figures), "{shown}");
     let mut held = document.clone();
     held.line_starts.push(KeptLineStart {
         member: "lock".to_owned(),

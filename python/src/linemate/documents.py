@@ -748,6 +748,7 @@ class AdviceDocument(TypedDict):
     first_stays: str | None
     line_starts: NotRequired[list[KeptLineStart]]
     events: list[int]
+    sampled_from: list[int]
     cut: bool
     found: int
     front: list[FrontPoint]

@@ -68,6 +68,10 @@ impl Class {
         for (number, &(object, first)) in self.objects.iter().enumerate() {
             let next = self.objects.get(number + 1);
             let end = next.map_or(self.events, |(_, start)| *start);
+            // A sample has such objects, often most.
+            if first == end {
+                continue;
+            }
             let events = &trace.objects[object as usize].events;
             let at = |number: u32| {
                 let event = &events[(number - first) as usize];

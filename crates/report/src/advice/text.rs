@@ -39,12 +39,7 @@ pub fn advice_text(advice: &AdviceDocument, about: &AdviceText<'_>) -> Text {
     if let Some(reason) = &advice.first_stays {
         let _ = writeln!(out, "The first member stays: {reason}.");
     }
-    if advice.cut {
-        let _ = writeln!(
-            out,
-            "The search used only the beginning of a recording that exceeds its limit of events; replay used all of it."
-        );
-    }
+    searched(advice, &mut out);
     if let Some(source) = &advice.source {
         let _ = writeln!(out, "{}", shown(&source_advice(source)));
     }
@@ -56,6 +51,25 @@ pub fn advice_text(advice: &AdviceDocument, about: &AdviceText<'_>) -> Text {
     remedies(&mut out, &advice.remedies);
     inputs(&mut out, &advice.tool, about.paths, &advice.recordings);
     out
+}
+
+/// Which accesses the search did not use, if it left any out.
+fn searched(advice: &AdviceDocument, out: &mut Text) {
+    let rated: usize = advice.events.iter().sum();
+    let from: usize = advice.sampled_from.iter().sum();
+    // Writing to a String does not fail.
+    if from > rated {
+        let _ = writeln!(
+            out,
+            "The search rated layouts on a sample: {rated} of the {from} accesses that a layout can change; replay used all accesses."
+        );
+    }
+    if advice.cut {
+        let _ = writeln!(
+            out,
+            "The search used only the beginning of a recording that exceeds its limit of events; replay used all of it."
+        );
+    }
 }
 
 fn headline(advice: &AdviceDocument, out: &mut Text) {
