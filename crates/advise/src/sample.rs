@@ -16,7 +16,7 @@ pub(crate) const RATED_MAX: usize = 512 << 10;
 /// How many successive events of an object are in a sample, or not in it, together. Not single
 /// ones, because what an event costs depends on those before it: an object with few events, which
 /// is set up, used and freed, is in it from first to last, or not at all. Stretches eight times as
-/// long are too few to stand for the rest: half of `rq`'s events then lost 6 points of its cost.
+/// long are too few to represent the rest: half of `rq`'s events then lost 6 points of its cost.
 const STRETCH: usize = 512;
 
 /// Some successive events of an object.
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
     use crate::trace::{Act, Kind};
 
-    /// Objects with so many events each, numbered through by their round.
+    /// Objects with these numbers of events, each event in a round of its own.
     fn trace(events: &[usize]) -> Trace {
         let mut round = 0;
         let mut event = |_| {
