@@ -72,27 +72,53 @@ placements() {
 	table 'as_recorded_row' "$work/original.json"
 }
 
-# compare NAME TO FULL: the recording of 8 CPUs as TO, with what 4, 8 and 16 show of growth,
-# compared with the recording of TO.
+# compare NAME FROM TO GROUPS SERIES…: the recording of NAME with FROM CPUs as TO, with what SERIES show of growth, compared with
+# the recording of TO; a table row. GROUPS: as the guests' domains are.
 compare() {
-	local name=$1 to=$2 full=$3 series=$work/$1
-	say "replaying 8 CPUs of $name as $to"
-	"$linemate" diff "$series-8.data" "$series-$to.data" --machine gnr-2s-480 --cpus "$to" --groups phases,locks,flat \
-		--series "$series-4.data,$series-8.data,$series-16.data" --json >"$work/scaling.json"
-	table "scaling(8; $to; $full)" "$work/scaling.json"
+	local name=$1 from=$2 to=$3 groups=phases,locks,$4 cpus files=() with=()
+	shift 4
+	for cpus; do
+		files+=("$work/$name-$cpus.data")
+	done
+	[ $# = 0 ] || with=(--series "$(IFS=,; echo "${files[*]}")")
+	say "replaying $from CPUs of $name as $to, series: $*"
+	"$linemate" diff "$work/$name-$from.data" "$work/$name-$to.data" --machine gnr-2s-480 --cpus "$to" --groups "$groups" \
+		"${with[@]}" --json >"$work/scaling.json"
+	table "scaling_row(\"${name%-2s}\"; $from; $to; \"$*\")" "$work/scaling.json"
 }
 
 scaling() {
 	local name to
 	series 4 8 16 32 64
 	printf '\n## More CPUs: the 20 fields with the most sharing cost\n\n'
+	table scaling_head <(echo 0)
 	for to in 32 64; do
 		for name in sleepers hackbench rtpinned; do
-			printf '%s: ' "$name"
-			compare "$name" "$to" false
+			compare "$name" 8 "$to" flat 4 8 16
 		done
 	done
-	compare sleepers 32 true
+	two_sockets 8 16 32 128
+	for name in sleepers-2s hackbench-2s; do
+		compare "$name" 8 32 domains
+		compare "$name" 32 128 domains
+		compare "$name" 8 128 domains
+		compare "$name" 32 128 domains 8 16 32
+		compare "$name" 8 128 domains 8 16 32
+	done
+	compare sleepers 8 32 flat 4 8 16 >/dev/null
+	table 'scaling_fields' "$work/scaling.json"
+	compare sleepers-2s 32 128 domains >/dev/null
+	table 'scaling_fields' "$work/scaling.json"
+}
+
+# two_sockets CPUS…: guests with sockets and NUMA nodes, whose scheduling domains are those of the machine; sleeps are as long as
+# the CPUs are many, because these share one clock.
+two_sockets() {
+	local cpus guest=(--sockets 2 --numa 2 --threads 2 --memory 3G --append numa_balancing=disable)
+	for cpus; do
+		recorded "sleepers-2s-$cpus" 6.12 "$cpus" "${guest[@]}" -- target/workloads/sleepers -m "$cpus" -l 0 -c $((10 * cpus))
+		recorded "hackbench-2s-$cpus" 6.12 "$cpus" "${guest[@]}" -- hackbench -f 2 -g $((cpus / 4)) -l 20
+	done
 }
 
 # series CPUS…: three workloads that give each CPU the same work.

@@ -30,20 +30,28 @@ def placement_row(name; published): .results[0]
 
 def as_recorded_row: .results[0] | "| as in 6.1 | | \(.types.without | mega) | |";
 
-# Of the 20 fields with the most sharing cost in the real recording ($b): the cloned one's ($a) error.
-def scaling($from; $to; $full): (.a.fields) as $a
+# The 20 fields with the most sharing cost in the real recording ($b), and what the cloned one ($a) has of them.
+def scaled_fields: (.a.fields) as $a
 	| [.b.fields | to_entries[] | select(.value.sharing_cycles > 0)]
 	| sort_by(-.value.sharing_cycles) | .[:20]
-	| map(($a[.key] // {loads: 0, stores: 0, cycles: 0, sharing_misses: 0}) as $p | .value as $v
+	| map(($a[.key] // {cycles: 0, sharing_misses: 0}) as $p | .value as $v
 		| {name: .key, predicted: $p.cycles, real: $v.cycles,
 			error: (100 * ($p.cycles - $v.cycles) / $v.cycles),
-			miss_error: (if $v.sharing_misses == 0 then 0 else 100 * ($p.sharing_misses - $v.sharing_misses) / $v.sharing_misses end),
-			work: (if $p.loads + $p.stores == 0 then 0 else ($v.loads + $v.stores) / $to / (($p.loads + $p.stores) / $from) end)})
-	| (if $full then
-		"| field | predicted | real | error, cycles | error, misses | accesses per CPU, real ÷ recorded |", "|---|---|---|---|---|---|",
-		(.[] | "| `\(.name)` | \(.predicted | mega) | \(.real | mega) | \(.error | signed) % | \(.miss_error | signed) % | \(.work | round2) |"), ""
-	else empty end),
-	(length as $n | "\($from) → \($to): mean absolute error \(map(.error | fabs) | add / $n | round2) % of cycles, \(map(.miss_error | fabs) | add / $n | round2) % of misses; largest \(map(.error | fabs) | max | round2) % and \(map(.miss_error | fabs) | max | round2) %; sum of the 20 fields \(100 * ((map(.predicted) | add) / (map(.real) | add) - 1) | signed) % of cycles");
+			miss_error: (if $v.sharing_misses == 0 then 0 else 100 * ($p.sharing_misses - $v.sharing_misses) / $v.sharing_misses end)});
+
+def round1: . * 10 | round / 10;
+def sign1: round1 | if . > 0 then "+\(.)" else tostring end;
+def mean: add / length;
+def median: sort | (.[(length - 1) / 2 | floor] + .[length / 2 | floor]) / 2;
+
+def scaling_fields:
+	"| field | predicted | real | error, cycles | error, misses |", "|---|---|---|---|---|",
+	(scaled_fields[] | "| `\(.name | gsub("\\|"; "\\|"))` | \(.predicted | mega) | \(.real | mega) | \(.error | sign1) % | \(.miss_error | sign1) % |");
+
+def scaling_head: "| workload | CPUs | series | error of cycles, mean | median | error of misses, mean | sum of the 20 fields' cycles |",
+	"|---|---|---|---|---|---|---|";
+def scaling_row($workload; $from; $to; $series): scaled_fields
+	| "| \($workload) | \($from) → \($to) | \(if $series == "" then "none" else $series | gsub(" "; ", ") end) | \(map(.error | fabs) | mean | round1) % | \(map(.error | fabs) | median | round1) % | \(map(.miss_error | fabs) | mean | round1) % | \(100 * ((map(.predicted) | add) / (map(.real) | add) - 1) | sign1) % |";
 
 def advised_head: "| struct | recording, machine | moves | cost of the type | of the best replayed | lines added, removed | checkpatch --strict |",
 	"|---|---|---|---|---|---|---|";

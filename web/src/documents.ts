@@ -7,6 +7,7 @@ export interface Page {
   tool: string;
   title: string;
   headline: string;
+  prediction_errors: string[];
   type: string | null;
   settings: Record<string, string>;
   report: Report | null;
@@ -367,6 +368,7 @@ export interface Costs {
   time: TimeGrid;
   lines: LineCost[];
   groups?: GroupCosts;
+  prediction_error?: PredictionError;
   under: UnderCost | null;
 }
 
@@ -504,6 +506,16 @@ export interface LockCost {
   cycles: number;
 }
 
+export interface PredictionError {
+  cpus: number;
+  recorded_cpus: number;
+  copies: number;
+  with_series: boolean;
+  compared_copies: number;
+  compared_cpus: number[];
+  percent: [number, number];
+}
+
 export interface UnderCost {
   cost: Cost;
   entered: number;
@@ -558,6 +570,7 @@ export interface WhatIf {
   line_bytes: number;
   cpus: number;
   recorded_cpus: number;
+  prediction_error?: PredictionError;
   seed: number;
   interleavings: number;
   interleavings_max: number;
@@ -697,6 +710,7 @@ export interface AdvisedRecording {
   description: Record<string, string>;
   checksum: string | null;
   event?: EventCount;
+  prediction_error?: PredictionError;
 }
 
 export interface ProgramSource {
@@ -894,6 +908,7 @@ export interface DiffDocument {
 export interface DiffSide {
   bytes: number;
   cpus: number;
+  prediction_error?: PredictionError;
   accesses: number;
   event: EventCount | null;
   fields: Record<string, DiffFigures>;

@@ -48,7 +48,8 @@ function start(): void {
     h("a", { class: "skip", href: "#views" }, "To the views"),
     h("header", {},
       h("h1", {}, page.title),
-      h("p", { class: "headline" }, page.headline)),
+      h("p", { class: "headline" }, page.headline),
+      ...page.prediction_errors.map((sentence) => h("p", { class: "note" }, sentence))),
     h("nav", { "aria-label": "Views" }, h("ul", {}, ...links)),
     h("main", { id: "views", tabindex: -1 }, ...list),
     h("footer", {}, `linemate ${page.tool}. This file holds all that it shows, and loads nothing.`));

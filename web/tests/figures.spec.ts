@@ -114,7 +114,7 @@ test("fields whose functions are left out keep their figures, and it is said", a
   };
   const report = { ...json<D.Report>("heat"), types: [] };
   embed("wide", {
-    schema: "linemate.page/1", tool: "0.1.0", title: "wide", headline: "A type of many fields", type: "wide", settings: {},
+    schema: "linemate.page/1", tool: "0.1.0", title: "wide", headline: "A type of many fields", prediction_errors: [], type: "wide", settings: {},
     report, rows_left_out: 7, types: [type], costs: null, whatif: null, advise: null, diff: null, layouts: [], cases: [],
   });
   await open(page, "wide");

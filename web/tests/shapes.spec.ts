@@ -32,7 +32,7 @@ function typeOf(name: string, count: number): D.PageType {
 function pageOf(types: D.PageType[]): D.Page {
   const report = { ...json<D.Report>("heat"), types: [] };
   return {
-    schema: "linemate.page/1", tool: "0.1.0", title: "shapes", headline: "Types of every shape", type: null, settings: {},
+    schema: "linemate.page/1", tool: "0.1.0", title: "shapes", headline: "Types of every shape", prediction_errors: [], type: null, settings: {},
     report, rows_left_out: 0, types, costs: null, whatif: null, advise: null, diff: null, layouts: [], cases: [],
   };
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::event::EventCount;
 use crate::layout::KeptLineStart;
 use crate::measure::Measure;
+use crate::prediction::PredictionError;
 use crate::remedies::RemedyList;
 
 /// The layout of a type that costs least, and why.
@@ -78,7 +79,7 @@ impl AdviceDocument {
 }
 
 /// A recording that advice is based on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct AdvisedRecording {
     /// Kernel, command, CPUs, seed, …
@@ -89,6 +90,10 @@ pub struct AdvisedRecording {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "EventCount"))]
     pub event: Option<EventCount>,
+    /// How far such predictions were from recordings; only with more CPUs than were recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "PredictionError"))]
+    pub prediction_error: Option<PredictionError>,
 }
 
 /// The language of a program's type, and where it is declared.

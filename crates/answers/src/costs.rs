@@ -9,6 +9,7 @@ use crate::event::EventCount;
 use crate::grid::TimeGrid;
 use crate::groups::GroupCosts;
 use crate::lines::LineCost;
+use crate::prediction::PredictionError;
 use crate::replayed::{MachinePlaces, WarmUp};
 use crate::sets::TypeSets;
 
@@ -174,6 +175,10 @@ pub struct Costs {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "GroupCosts"))]
     pub groups: Option<GroupCosts>,
+    /// How far such predictions were from recordings; only with more CPUs than were recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "PredictionError"))]
+    pub prediction_error: Option<PredictionError>,
     /// With `--under F` (docs/guide/under.md): `types`, `fields`, `functions` and `potential` then
     /// cover accesses while F is on the stack, `whole` still covers everything, `pairs` and `lines`
     /// are empty, `sets` is null.

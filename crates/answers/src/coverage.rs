@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::measure::Measure;
+use crate::prediction::PredictionError;
 
 /// Which new neighbours edits make, who uses them in each recording, and what the edits change there. Lines are
 /// those of an object that starts a line.
@@ -45,6 +46,10 @@ pub struct CoveredRecording {
     pub checksum: Option<String>,
     /// Whether it uses more objects, fields and CPUs than are distinguished: `pairs` count it up to there.
     pub cut: bool,
+    /// How far such predictions were from recordings; only with more CPUs than were recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "PredictionError"))]
+    pub prediction_error: Option<PredictionError>,
     /// What the edits change, one per machine.
     pub results: Vec<CoveredChange>,
 }

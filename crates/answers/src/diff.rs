@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::event::EventCount;
+use crate::prediction::PredictionError;
 
 /// Two recordings field by field, matched by path.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DiffDocument {
     /// The schema's name and version.
@@ -40,7 +41,7 @@ pub struct DiffDocument {
 }
 
 /// Two recordings on another machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MachineDiff {
     /// The machine's name.
@@ -75,13 +76,17 @@ impl DiffDocument {
 }
 
 /// The fields of one recording.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DiffSide {
     /// Bytes of the type; 0 for every type.
     pub bytes: u64,
     /// The replayed CPUs, or the recorded ones without a machine.
     pub cpus: usize,
+    /// How far such predictions were from recordings; only with more CPUs than were recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "PredictionError"))]
+    pub prediction_error: Option<PredictionError>,
     /// All accesses, as recorded.
     pub accesses: u64,
     /// With `--event`: the calls to divide figures by.

@@ -26,6 +26,7 @@ mod machines;
 mod made;
 mod measure;
 mod page;
+mod prediction;
 mod remedies;
 mod replayed;
 mod report;
@@ -80,6 +81,7 @@ pub use machines::{
 };
 pub use measure::{Change, Measure};
 pub use page::{Advised, FieldColumns, LineColumns, Page, PageType};
+pub use prediction::PredictionError;
 pub use remedies::{
     FunctionUse, Gain, Reasons, Remedy, RemedyEffect, RemedyKind, RemedyList, Stake, Trial,
 };

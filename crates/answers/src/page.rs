@@ -27,6 +27,10 @@ pub struct Page {
     pub title: String,
     /// The answer in one sentence.
     pub headline: String,
+    /// How far predictions like this one were from recordings: a sentence for each recording that is
+    /// replayed as more CPUs than it has.
+    #[serde(default)]
+    pub prediction_errors: Vec<String>,
     /// The type of `--type`.
     #[serde(rename = "type")]
     pub type_name: Option<String>,

@@ -9,6 +9,7 @@ use crate::costs::Potential;
 use crate::event::EventCount;
 use crate::layout::LayoutChange;
 use crate::measure::Measure;
+use crate::prediction::PredictionError;
 use crate::replayed::WarmUp;
 use crate::sets::SetsChange;
 
@@ -54,6 +55,10 @@ pub struct WhatIf {
     pub cpus: usize,
     /// The number of CPUs recorded.
     pub recorded_cpus: usize,
+    /// How far such predictions were from recordings; only with more CPUs than were recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "PredictionError"))]
+    pub prediction_error: Option<PredictionError>,
     /// The first seed; the others count up.
     pub seed: u64,
     /// How many were replayed: fewer than the maximum if the intervals are narrow

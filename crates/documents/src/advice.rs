@@ -86,6 +86,7 @@ fn advised_recording(recording: &Recording) -> AdvisedRecording {
         description: recording.metadata().clone(),
         checksum: checksum(recording),
         event: None,
+        prediction_error: None,
     }
 }
 

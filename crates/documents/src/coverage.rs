@@ -33,6 +33,9 @@ pub fn covered_recording(
         recording: recording.metadata().clone(),
         checksum: checksum(recording),
         cut: uses.iter().any(|of| of.cut),
+        prediction_error: results
+            .first()
+            .and_then(|result| result.prediction_error.clone()),
         results: results.iter().map(change).collect(),
     }
 }

@@ -1,9 +1,10 @@
 //! How many CPUs are replayed, and where they sit.
 
+use linemate_answers::PredictionError;
 use linemate_attribution::Analysis;
 use linemate_machine::{LogicalCpu, Machine};
 use linemate_replay::{COPIES_MAX, Mixing, ReplayError, Scaling};
-use linemate_session::recorded_cpus;
+use linemate_session::{Session, recorded_cpus};
 
 use crate::error::ExperimentError;
 
@@ -49,6 +50,11 @@ impl Cpus {
     /// How many CPUs are replayed.
     pub fn replayed(self) -> usize {
         self.recorded * usize::from(self.copies)
+    }
+
+    /// How far such predictions were from recordings; `None` for as many CPUs as were recorded.
+    pub fn prediction_error(self, session: &Session<'_>) -> Option<PredictionError> {
+        PredictionError::new(self.recorded, self.replayed(), session.growth().is_some())
     }
 
     /// Where they sit on the machine: recorded CPU c's copy n is number c x copies + n.

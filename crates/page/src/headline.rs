@@ -1,10 +1,12 @@
 //! The answer in one sentence, at the top of the page.
 
 use linemate_answers::{
-    AdviceDocument, AdvisedLayout, CaseResults, DiffDocument, DiffSide, SurveyDocument, SurveyRow,
-    WhatIf, WhatIfDocument,
+    AdviceDocument, AdvisedLayout, AdvisedRecording, CaseResults, DiffDocument, DiffSide,
+    SurveyDocument, SurveyRow, WhatIf, WhatIfDocument,
 };
-use linemate_report::{costs_headline, relative, report_headline, type_headline, verdict};
+use linemate_report::{
+    costs_headline, prediction_errors, relative, report_headline, type_headline, verdict,
+};
 use linemate_text::{short, shown};
 
 use crate::answered::{About, Answered};
@@ -26,6 +28,26 @@ pub(crate) fn headline(answered: &Answered, about: Option<&About>, of_type: bool
         Answered::Survey(document) => of_survey(document),
         Answered::Diff { document, .. } => of_diff(document),
         Answered::Cases(cases) => cases.first().map(of_case).unwrap_or_default(),
+    }
+}
+
+/// How far predictions for more CPUs than were recorded were off.
+pub(crate) fn errors(answered: &Answered) -> Vec<String> {
+    let of = |recordings: &[AdvisedRecording]| {
+        prediction_errors(recordings.iter().map(|one| &one.prediction_error))
+    };
+    match answered {
+        Answered::Counts | Answered::Cases(_) => Vec::new(),
+        Answered::Costs { asked, .. } => prediction_errors([&asked.costs.prediction_error]),
+        Answered::WhatIf(document) => {
+            prediction_errors(document.results.iter().map(|one| &one.prediction_error))
+        }
+        Answered::Advice { document, .. } => of(&document.recordings),
+        Answered::Survey(document) => of(&document.recordings),
+        Answered::Diff { document, .. } => {
+            let sides = [&document.a, &document.b];
+            prediction_errors(sides.map(|side| &side.prediction_error))
+        }
     }
 }
 

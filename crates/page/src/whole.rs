@@ -6,7 +6,7 @@ use linemate_answers::{Advised, LayoutChange, Page, PageType};
 
 use crate::answered::{About, Answered, Frame};
 use crate::document::trimmed;
-use crate::headline::headline;
+use crate::headline::{errors, headline};
 
 /// The page of an answer, about a recording if it is of one.
 #[must_use]
@@ -14,6 +14,7 @@ pub fn page(frame: Frame, about: Option<About>, answered: Answered) -> Page {
     let mut page = Page {
         schema: Page::SCHEMA.into(),
         headline: headline(&answered, about.as_ref(), frame.type_name.is_some()),
+        prediction_errors: errors(&answered),
         tool: frame.tool,
         title: frame.title,
         settings: frame.settings,

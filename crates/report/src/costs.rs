@@ -12,6 +12,7 @@ use linemate_answers::{
 use linemate_text::shown;
 
 use crate::headline::{costly, costs_headline};
+use crate::prediction::warn_of_copies;
 use crate::print::{
     counted, cycles, description, interleavings, mechanisms, more, percent, provenance,
     warn_of_short, warn_of_turns, within,
@@ -45,6 +46,7 @@ pub fn costs_text(document: &CostsDocument, tables: &CostsTables<'_>) -> Text {
     for document in &machines {
         answer(document, &mut out);
     }
+    warn_of_copies(&mut out, [&document.costs.prediction_error]);
     warn_of_short(&mut out, document.costs.warm_up);
     warn_of_turns(&mut out, &document.recording);
     for document in &machines {

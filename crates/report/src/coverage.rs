@@ -9,6 +9,7 @@ use linemate_answers::{
 };
 use linemate_text::{short, shown};
 
+use crate::prediction::warn_of_copies;
 use crate::print::{counted, more, percent, provenance, relative, verdict};
 use crate::{Table, Text};
 
@@ -35,6 +36,8 @@ pub fn coverage_text(document: &CoverageDocument, top: usize) -> Text {
     more(&mut out, changed.len(), top);
     let _ = writeln!(out, "\nchange in each recording");
     out.table(changes(document));
+    let recordings = document.recordings.iter();
+    warn_of_copies(&mut out, recordings.map(|of| &of.prediction_error));
     if !document.pairs.is_empty() {
         let _ = writeln!(out, "\nnew neighbours, least exercised first");
         out.table(pairs(document, top));

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use linemate_answers::{DiffDocument, DiffFigures, DiffSide};
 use linemate_text::shown;
 
+use crate::prediction::warn_of_copies;
 use crate::print::{interleavings, more, percent};
 use crate::whatifs::calls;
 use crate::{Table, Text};
@@ -21,6 +22,8 @@ pub fn diff_text(document: &DiffDocument, names: [&str; 2], top: usize) -> Text 
         // Writing to a text does not fail.
         let _ = writeln!(out, "{}", headline(diff));
     }
+    let sides = [&document.a, &document.b];
+    warn_of_copies(&mut out, sides.map(|side| &side.prediction_error));
     for diff in &machines {
         let _ = match &diff.machine {
             Some(machine) if machines.len() > 1 => writeln!(out, "\n{}:", shown(machine)),

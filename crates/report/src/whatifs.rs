@@ -9,6 +9,7 @@ use linemate_text::shown;
 
 use crate::changes::changed_lines;
 use crate::line_starts::line_starts_text;
+use crate::prediction::warn_of_copies;
 use crate::print::{
     change, counted, cycles, interleavings, is_unchanged, mechanisms, more, origin, percent,
     relative, shares, shows_change, verdict, verdict_of, warn_of_short,
@@ -38,6 +39,8 @@ pub fn whatif_text(document: &WhatIfDocument, path: &str, top: usize) -> Text {
         let starts = line_starts_text(&change.type_name, &change.line_starts);
         let _ = write!(out, "{starts}");
     }
+    let results = document.results.iter();
+    warn_of_copies(&mut out, results.map(|result| &result.prediction_error));
     warn_of_short(&mut out, document.results.first().and_then(|r| r.warm_up));
     let _ = writeln!(out, "\nedits");
     for line in document.edits.lines() {

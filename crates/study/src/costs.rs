@@ -181,6 +181,7 @@ fn report(
         time: border::time_grid(session.time_grid()),
         lines: lines::lines(&book),
         groups: group_costs(experiment, outcome),
+        prediction_error: cpus.prediction_error(session),
         fields,
         whole,
         under,

@@ -91,6 +91,7 @@ pub fn fields(
     Ok(DiffSide {
         bytes,
         cpus: cpus.replayed(),
+        prediction_error: cpus.prediction_error(session),
         accesses: scene.accesses.0,
         event,
         fields,

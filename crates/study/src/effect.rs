@@ -381,6 +381,7 @@ pub(crate) fn whatif(facts: &Facts<'_>) -> WhatIf {
         line_bytes: facts.line.bytes(),
         cpus: facts.cpus.replayed(),
         recorded_cpus: facts.cpus.recorded,
+        prediction_error: facts.cpus.prediction_error(facts.scene.session),
         seed: run.seed.0,
         interleavings: facts.outcomes.first().map_or(0, Vec::len),
         interleavings_max: run.interleavings,

@@ -322,6 +322,7 @@ class Costs(TypedDict):
     time: TimeGrid
     lines: list[LineCost]
     groups: NotRequired[GroupCosts]
+    prediction_error: NotRequired[PredictionError]
     under: UnderCost | None
 
 
@@ -460,6 +461,16 @@ class LockCost(TypedDict):
     cycles: int
 
 
+class PredictionError(TypedDict):
+    cpus: int
+    recorded_cpus: int
+    copies: int
+    with_series: bool
+    compared_copies: int
+    compared_cpus: list[int]
+    percent: list[float]
+
+
 class UnderCost(TypedDict):
     cost: Cost
     entered: int
@@ -514,6 +525,7 @@ class WhatIf(TypedDict):
     line_bytes: int
     cpus: int
     recorded_cpus: int
+    prediction_error: NotRequired[PredictionError]
     seed: int
     interleavings: int
     interleavings_max: int
@@ -638,6 +650,7 @@ class CoveredRecording(TypedDict):
     recording: dict[str, str]
     checksum: str | None
     cut: bool
+    prediction_error: NotRequired[PredictionError]
     results: list[CoveredChange]
 
 
@@ -713,6 +726,7 @@ class DiffDocument(TypedDict):
 class DiffSide(TypedDict):
     bytes: int
     cpus: int
+    prediction_error: NotRequired[PredictionError]
     accesses: int
     event: EventCount | None
     fields: dict[str, DiffFigures]
@@ -763,6 +777,7 @@ class AdvisedRecording(TypedDict):
     description: dict[str, str]
     checksum: str | None
     event: NotRequired[EventCount]
+    prediction_error: NotRequired[PredictionError]
 
 
 class ProgramSource(TypedDict):
@@ -1472,6 +1487,7 @@ class Page(TypedDict):
     tool: str
     title: str
     headline: str
+    prediction_errors: list[str]
     type: str | None
     settings: dict[str, str]
     report: Report | None

@@ -14,7 +14,7 @@ use linemate_answers::{
     SurveyDocument,
 };
 use linemate_documents::{advice_document, layout_changes, survey_document};
-use linemate_experiment::Seed;
+use linemate_experiment::{Cpus, Seed};
 use linemate_layout::plan::resolve;
 use linemate_layout::{EditSubject, Plan};
 use linemate_machine::Machine;
@@ -174,7 +174,7 @@ impl Advised<'_> {
             line_starts: self.line_starts(model, &advice, &ids)?,
             ..advice_document(TOOL, &request, self.recordings, &advice, remedies)
         };
-        self.count(&mut document.recordings);
+        self.complete(&mut document.recordings)?;
         let chosen_by = advice.choice.to_string();
         let text = || {
             let about = AdviceText {
@@ -207,7 +207,7 @@ impl Advised<'_> {
             .map(|machine| machine.name.clone())
             .collect();
         let mut document = survey_document(TOOL, self.recordings, names, seed, rows, remedies);
-        self.count(&mut document.recordings);
+        self.complete(&mut document.recordings)?;
         let searched = document.types.iter().find(|row| row.why_not.is_none());
         let next = searched.map(|row| {
             let about = question.words(Some(&row.name));
@@ -225,11 +225,17 @@ impl Advised<'_> {
         )
     }
 
-    /// Notes how often the event happened in each recording.
-    fn count(&self, recordings: &mut [AdvisedRecording]) {
-        for (recording, event) in recordings.iter_mut().zip(&self.events) {
+    /// Notes how often the event happened in each recording, and how far predictions like these
+    /// were off.
+    fn complete(&self, recordings: &mut [AdvisedRecording]) -> anyhow::Result<()> {
+        let wanted = self.args.question.conditions().cpus;
+        let known = self.events.iter().zip(self.sessions);
+        for (recording, (event, session)) in recordings.iter_mut().zip(known) {
+            let cpus = Cpus::new(session.analysis(), wanted)?;
             recording.event.clone_from(event);
+            recording.prediction_error = cpus.prediction_error(session);
         }
+        Ok(())
     }
 
     /// The files as texts.

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use linemate_answers::{By, MachinesDocument, Report, WhatIfDocument};
+use linemate_answers::{By, MachinesDocument, PredictionError, Report, WhatIfDocument};
 use linemate_documents::{
     ReportOptions, costs_document, machines_document, report_document, whatif_document,
 };
@@ -15,6 +15,7 @@ use linemate_files::{FileSet, Published};
 use linemate_layout::EditSubject;
 use linemate_machine::Machine;
 use linemate_recording::Recording;
+use linemate_report::prediction_errors;
 use linemate_session::Session;
 use linemate_study::costs::{CostRun, costs};
 use linemate_study::{Run as StudyRun, Study};
@@ -166,6 +167,8 @@ fn export(
     if args.edits.are_given() {
         let document = whatif(args, session, recording, machine.clone())?;
         run.edits = Some(document.edits.clone());
+        let results = document.results.iter();
+        warn_of_copies(results.map(|result| &result.prediction_error));
         return write(args, &run, &Facts::WhatIf(&document));
     }
     let conditions = CostRun {
@@ -180,7 +183,15 @@ fn export(
         true => WithLines::Yes,
         false => WithLines::No,
     };
+    warn_of_copies([&document.costs.prediction_error]);
     write(args, &run, &Facts::Replay(&document, lines))
+}
+
+/// Prints how far predictions for more CPUs were off, which no table has.
+fn warn_of_copies<'e>(errors: impl IntoIterator<Item = &'e Option<PredictionError>>) {
+    for sentence in prediction_errors(errors) {
+        to_stderr(&sentence);
+    }
 }
 
 /// Refuses a folder with tables of another version before any work is done.

@@ -14,6 +14,7 @@ use crate::{Table, Text};
 pub fn survey_text(survey: &SurveyDocument, paths: &[String]) -> Text {
     let mut out = Text::default();
     types(&mut out, survey);
+    text::warn(&mut out, &survey.recordings);
     text::remedies(&mut out, &survey.remedies);
     text::inputs(&mut out, &survey.tool, paths, &survey.recordings);
     out

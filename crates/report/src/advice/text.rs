@@ -10,6 +10,7 @@ use linemate_text::shown;
 
 use super::source_advice;
 use crate::line_starts::line_starts_text;
+use crate::prediction::warn_of_copies;
 use crate::print::{change, cycles, interleavings, origin, percent, relative, verdict};
 use crate::whatifs::calls;
 use crate::{Table, Text};
@@ -33,6 +34,7 @@ pub fn advice_text(advice: &AdviceDocument, about: &AdviceText<'_>) -> Text {
     let mut out = Text::default();
     headline(advice, &mut out);
     alternatives(advice, &mut out);
+    warn(&mut out, &advice.recordings);
     let starts = line_starts_text(&advice.type_name, &advice.line_starts);
     // Writing to a String does not fail.
     let _ = writeln!(out, "{starts}");
@@ -298,6 +300,14 @@ pub(super) fn remedies(out: &mut Text, found: &RemedyList) {
         out,
         "\nOther than the order of members (docs/model/remedies.md), first recording:\n{advice}"
     );
+}
+
+/// How far predictions for more CPUs were off, of the recordings that are replayed as more.
+pub(super) fn warn(out: &mut Text, recordings: &[AdvisedRecording]) {
+    let errors = recordings
+        .iter()
+        .map(|recording| &recording.prediction_error);
+    warn_of_copies(out, errors);
 }
 
 /// What the result rests on.
