@@ -32,11 +32,13 @@ const fn compared(
 }
 
 /// All that were made; evidence/scaling.md has the same rows, which a test compares.
-const COMPARISONS: [Comparison; 4] = [
+const COMPARISONS: [Comparison; 6] = [
     compared("sleepers", 8, 32, true, 34.3),
     compared("hackbench", 8, 32, true, 27.6),
     compared("rtpinned", 8, 32, true, 16.8),
+    compared("sleepers", 8, 32, false, 49.9),
     compared("sleepers", 32, 128, false, 59.7),
+    compared("sleepers", 8, 128, false, 72.9),
 ];
 
 impl Comparison {
