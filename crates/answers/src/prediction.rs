@@ -172,16 +172,19 @@ mod tests {
 
     #[test]
     fn the_next_distance_that_was_compared_counts() {
-        let farthest = COMPARISONS.iter().filter(|one| one.with_series);
-        let farthest = farthest.map(Comparison::copies).max().unwrap();
-        for copies in 2..=farthest + 1 {
-            let error = PredictionError::new(8, 8 * copies, true).unwrap();
-            let known = COMPARISONS.iter().filter(|one| one.with_series);
+        for with_series in [false, true] {
+            let known = COMPARISONS
+                .iter()
+                .filter(|one| one.with_series == with_series);
             let mut known: Vec<usize> = known.map(Comparison::copies).collect();
             known.sort_unstable();
-            let next = known.iter().find(|known| **known >= copies);
-            assert_eq!(error.compared_copies, *next.unwrap_or(&farthest));
-            assert_eq!(error.is_measured(), copies <= farthest, "{copies}");
+            let farthest = *known.last().unwrap();
+            for copies in 2..=farthest + 1 {
+                let error = PredictionError::new(8, 8 * copies, with_series).unwrap();
+                let next = known.iter().find(|known| **known >= copies);
+                assert_eq!(error.compared_copies, *next.unwrap_or(&farthest));
+                assert_eq!(error.is_measured(), copies <= farthest, "{copies}");
+            }
         }
     }
 
