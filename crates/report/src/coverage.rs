@@ -321,6 +321,7 @@ mod tests {
 
     fn recording(path: &str, cut: bool) -> CoveredRecording {
         CoveredRecording {
+            prediction_error: None,
             path: path.to_owned(),
             recording: BTreeMap::new(),
             checksum: None,

@@ -257,6 +257,7 @@ mod tests {
             .iter()
             .map(|(path, l, c)| ((*path).to_owned(), figures(*l, *c)));
         DiffSide {
+            prediction_error: None,
             bytes: 0,
             cpus: 1,
             accesses: 0,

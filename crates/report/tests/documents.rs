@@ -384,6 +384,7 @@ fn several_machines_are_each_as_alone(first: &CostsDocument, others: &[CostsDocu
 #[test]
 fn a_difference_is_scaled_by_the_runs() {
     let side = |accesses, loads, stores, cycles| DiffSide {
+        prediction_error: None,
         bytes: 64,
         cpus: 2,
         accesses,
