@@ -166,6 +166,16 @@ struct Args {
 }
 END
 cp crates/a/src/lib.rs crates/a/src/tests/a.rs
+cat >crates/a/src/wide.rs <<'END'
+//! | a table may be wide, as | this one, which has more than a hundred columns | and so may a picture in a fence |
+//!
+//! ```text
+//! from here ─────────────────────────────────────────────────────────────────────────────────────────► to there
+//! ```
+//!
+//! This line is prose, has no reason to be as wide as it is, and is ninety-nine columns and six more.
+fn code() {} // code is formatted by another program, which leaves comments behind it as wide as they are
+END
 echo 'say("at hand"); // besides' >web/src/a.ts
 # shellcheck disable=SC2016 # Markdown's
 printf '\nWhat `tells` stands in\ncode, in vain.\n\n```\nbesides\n```\n' >>docs/guide/a.md
@@ -188,6 +198,7 @@ crates/a/src/tests/a.rs:1: error: \"told\": say $told
 crates/a/src/tests/a.rs:10: error: \"Whoever\": say who, or the function
 crates/a/src/tests/a.rs:12: error: \"whoever\": say who, or the function
 crates/a/src/tests/a.rs:16: error: \"tell\": say $told
+crates/a/src/wide.rs:7: error: the comment has 102 columns, 100 are the most
 crates/base: error: 4 files import each other, 3 are the most: a, b, c, d
 crates/linemate/src/verbs/self_test.rs:1: error: README.md does not say what \`linemate self-test\` does
 crates/untested/src/lib.rs:5: error: an example that no test compiles: take \`doctest = false\` out of crates/untested/Cargo.toml

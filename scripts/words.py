@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Words that a reader stops at, in texts and comments: help, messages and tables of the crates, their comments, the page, README.md, docs.
+Lines of the crates' comments that are too wide.
 
 words.py [FOLDER] prints `file:line: error: "word": say …`, one a line, and ends with 0: scripts/style.sh collects what it prints.
 Names and quoted output are not checked, nor docs/reference/json, which is generated from the crates' comments.
@@ -51,6 +52,9 @@ QUOTED = re.compile(r"`[^`\n]*`")
 # Where a link leads is a name.
 TARGET = re.compile(r"\]\([^()\n]*\)")
 
+COLUMNS = 100
+COMMENT = re.compile(r"\s*//[/!]? *(?P<text>.*)")
+
 
 def blank(match: re.Match[str]) -> str:
     """Spaces in the place of a text, so that lines stay."""
@@ -91,6 +95,17 @@ def of_comments(path: Path) -> Iterator[tuple[int, str]]:
             yield from findings(QUOTED.sub(blank, match.group(0)), match.start(), whole)
 
 
+def too_wide(path: Path) -> Iterator[tuple[int, str]]:
+    """Of a file of a crate: lines of comments that are too wide. Tables and pictures are as wide as they have to be."""
+    fenced = False
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        comment = COMMENT.fullmatch(line)
+        text = comment["text"] if comment else ""
+        fenced = comment is not None and fenced != text.startswith("```")
+        if len(line) > COLUMNS and text and not fenced and not text.startswith("|"):
+            yield number, f"the comment has {len(line)} columns, {COLUMNS} are the most"
+
+
 def of_page(path: Path) -> Iterator[tuple[int, str]]:
     """Of a file of the page: its literals."""
     whole = path.read_text(encoding="utf-8")
@@ -116,6 +131,7 @@ def main() -> None:
         (of_crate, sorted(path for path in root.glob("crates/*/src/**/*.rs") if not is_test(path.relative_to(root)))),
         (of_page, sorted(root.glob("web/src/*.ts"))),
         (of_comments, sorted(root.glob("crates/**/*.rs"))),
+        (too_wide, sorted(root.glob("crates/**/*.rs"))),
         (of_document, [path for path in [root / "README.md", root / "ARCHITECTURE.md", *sorted(root.glob("docs/*/*.md"))] if path.is_file()]),
     ]
     for find, paths in kinds:

@@ -1,4 +1,5 @@
-//! Compiles the guest agent: a small static C program, because it has to run in a guest that has nothing else.
+//! Compiles the guest agent: a small static C program, because it has to run in a guest that has
+//! nothing else.
 
 use std::env;
 use std::path::PathBuf;

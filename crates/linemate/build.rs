@@ -1,7 +1,9 @@
-//! Compiles the recorder's self-test, a small static C program with known memory accesses, which `linemate doctor` runs in
-//! a guest; and makes `LINEMATE_ANALYSIS`, a digest of all that decides what an analysis says: the sources of the crates that
-//! analyse, of the verbs that call them, the shipped machines, and the versions of all dependencies. `linemate case run` keeps
-//! analyses under it, so that a change of anything else leaves them valid; and `LINEMATE_VERSION`, the version with the commit.
+//! Compiles the recorder's self-test, a small static C program with known memory accesses, which
+//! `linemate doctor` runs in a guest; and makes `LINEMATE_ANALYSIS`, a digest of all that decides
+//! what an analysis says: the sources of the crates that analyse, of the verbs that call them, the
+//! shipped machines, and the versions of all dependencies. `linemate case run` keeps analyses under
+//! it, so that a change of anything else leaves them valid; and `LINEMATE_VERSION`, the version
+//! with the commit.
 
 use std::env;
 use std::fs;
@@ -50,8 +52,8 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// The package's version; in a release build with the commit, if that is known. Others leave it out, because each commit would
-/// link every test again.
+/// The package's version; in a release build with the commit, if that is known. Others leave it
+/// out, because each commit would link every test again.
 fn version() -> String {
     let version = env::var("CARGO_PKG_VERSION").expect("cargo sets CARGO_PKG_VERSION");
     let commit = match env::var("PROFILE").as_deref() {

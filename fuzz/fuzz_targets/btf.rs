@@ -1,4 +1,5 @@
-//! BTF: what can be read can be written and read again as the same types, and every layout is consistent.
+//! BTF: what can be read can be written and read again as the same types, and every layout is
+//! consistent.
 
 #![no_main]
 

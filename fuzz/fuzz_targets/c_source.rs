@@ -1,5 +1,5 @@
-//! C definitions: what can be read can be printed back byte for byte, and members that are brought into another order reach it, with
-//! every word and comment still there. Refusing is always right.
+//! C definitions: what can be read can be printed back byte for byte, and members that are brought
+//! into another order reach it, with every word and comment still there. Refusing is always right.
 
 #![no_main]
 
@@ -90,7 +90,8 @@ fn reorder(text: &str, seed: u8) {
             wanted.members = sorted;
             check(&new, &moved, &wanted).expect("the members have the wanted order");
         }
-        // What is no C can read differently in another order: that nothing is written then is what counts.
+        // What is no C can read differently in another order: that nothing is written then is what
+        // counts.
         Err(error) => drop(error.to_string()),
     }
 }

@@ -1,4 +1,5 @@
-//! Programs: whatever is in a file's debug information, reading it ends, and what it says of types is consistent.
+//! Programs: whatever is in a file's debug information, reading it ends, and what it says of types
+//! is consistent.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Kernel images: any file is taken or refused without harm, and what is packed into an image comes out again.
+//! Kernel images: any file is taken or refused without harm, and what is packed into an image comes
+//! out again.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Programs inside recordings: whatever is in their files, attribution answers or refuses, and its ledger's sum is the recording's.
+//! Programs inside recordings: whatever is in their files, attribution answers or refuses, and its
+//! ledger's sum is the recording's.
 
 #![no_main]
 
@@ -8,7 +9,8 @@ use linemate_recording::Recording;
 use linemate_testkit::programs::recording_of;
 
 fuzz_target!(|data: &[u8]| {
-    // What is attached to a program is its split units, if it has such sections, else what `dwz` moved.
+    // What is attached to a program is its split units, if it has such sections, else what `dwz`
+    // moved.
     let Some(bytes) = recording_of(data, &[data]) else {
         return;
     };

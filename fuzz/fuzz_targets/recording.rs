@@ -1,5 +1,5 @@
-//! Recordings: any bytes are read or refused without harm, whether as a file or as chunks with right checksums;
-//! and events that are made from the bytes come back as they were.
+//! Recordings: any bytes are read or refused without harm, whether as a file or as chunks with
+//! right checksums; and events that are made from the bytes come back as they were.
 
 #![no_main]
 
@@ -49,7 +49,8 @@ fn read(bytes: Vec<u8>) {
     }
 }
 
-/// Takes the bytes as (kind, length, payload) and frames them rightly, so that what is inside the chunks is reached.
+/// Takes the bytes as (kind, length, payload) and frames them rightly, so that what is inside the
+/// chunks is reached.
 fn as_chunks(mut data: &[u8]) -> Vec<u8> {
     let mut file = MAGIC.to_vec();
     file.extend_from_slice(&[1, 0, 0, 0, 0, 0, 0, 0]);

@@ -1,4 +1,5 @@
-//! Rules: no text makes the reader panic, what was read prints as a text that reads the same, and can be held against a kernel.
+//! Rules: no text makes the reader panic, what was read prints as a text that reads the same, and
+//! can be held against a kernel.
 
 #![no_main]
 
@@ -9,7 +10,8 @@ use linemate_rules::{check, parse};
 use linemate_testkit::btf_writer::{TypeList, bit_field, member};
 use linemate_types::{LineSize, TypeModel};
 
-/// `struct t` with an array, a union, bit-fields, a struct without a tag and a flexible array; one-letter names, easy to guess.
+/// `struct t` with an array, a union, bit-fields, a struct without a tag and a flexible array;
+/// one-letter names, easy to guess.
 fn kernel() -> &'static TypeModel {
     static KERNEL: OnceLock<TypeModel> = OnceLock::new();
     KERNEL.get_or_init(|| {

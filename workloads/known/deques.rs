@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! deques: work-stealing deques that are allocated one after the other share lines (coco, later crossbeam-deque).
-//! Source: C. Lerche, github.com/stjepang/coco/issues/8, 2017; the fix pads each deque.
+//! deques: work-stealing deques that are allocated one after the other share lines (coco, later
+//! crossbeam-deque). Source: C. Lerche, github.com/stjepang/coco/issues/8, 2017; the fix pads each
+//! deque.
 //!
-//! Where it is weak: nobody steals; a task is a number. Rust allocated by size then (jemalloc), so that deques were neighbours. Here
-//! they are because all buffers come before them, because the capacity is no fourth word, and because blocks that were freed before are
-//! used up.
+//! Where it is weak: nobody steals; a task is a number. Rust allocated by size then (jemalloc), so
+//! that deques were neighbours. Here they are because all buffers come before them, because the
+//! capacity is no fourth word, and because blocks that were freed before are used up.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicIsize, AtomicPtr, AtomicUsize, Ordering, fence};
@@ -16,7 +17,8 @@ const CAPACITY: usize = 128;
 /// Of a deque in an `Arc`: two counts and the deque.
 const WORDS: usize = 2 + size_of::<Deque>() / size_of::<usize>();
 
-/// More than the C library has free of a deque's size when the program begins: how many differs between versions of Rust.
+/// More than the C library has free of a deque's size when the program begins: how many differs
+/// between versions of Rust.
 const FREED: usize = 64;
 
 /// The tasks, on lines that no other deque's tasks are on.

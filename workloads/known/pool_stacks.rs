@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! pool_stacks: the stacks of a pool, one for each thread modulo eight, share lines (regex-automata, Pool).
-//! Source: A. Gallant, github.com/rust-lang/regex/pull/1080, 2023; the pool that was merged gives each stack a line.
+//! pool_stacks: the stacks of a pool, one for each thread modulo eight, share lines
+//! (regex-automata, Pool). Source: A. Gallant, github.com/rust-lang/regex/pull/1080, 2023; the pool
+//! that was merged gives each stack a line.
 //!
 //! Where it is weak: what the pool holds is not used.
 

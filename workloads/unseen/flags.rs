@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! flags: a static flag that every thread sets though it is set, with the published fix under `--cfg
-//! fixed`; and a control, a static whose value changes.
+//! flags: a static flag that every thread sets though it is set, with the published fix under
+//! `--cfg fixed`; and a control, a static whose value changes.
 //!
 //! Where it is weak: each is a loop of few instructions, so sharing is most of its cost.
 //!

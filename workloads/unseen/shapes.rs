@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! shapes: more small cases of false sharing, in what Rust's `Arc`, `Vec`, `Box<[T]>` and statics hold, each a
-//! function, with its published fix under `--cfg fixed`; and a control. cases.list has the sources.
+//! shapes: more small cases of false sharing, in what Rust's `Arc`, `Vec`, `Box<[T]>` and statics
+//! hold, each a function, with its published fix under `--cfg fixed`; and a control. cases.list has
+//! the sources.
 //!
 //! Where it is weak: each is a loop of few instructions, so sharing is most of its cost.
 //!

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! stacks: cases of false sharing between scoped threads that borrow what is on the stack of the one
-//! that starts them; each a function, with its published fix under `--cfg fixed`; and controls.
+//! stacks: cases of false sharing between scoped threads that borrow what is on the stack of the
+//! one that starts them; each a function, with its published fix under `--cfg fixed`; and controls.
 //!
 //! Where it is weak: each is a loop of few instructions, so sharing is most of its cost.
 //!

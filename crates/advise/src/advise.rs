@@ -349,8 +349,8 @@ impl<'a, 't> Proposer<'a, 't> {
         }))
     }
 
-    /// By how many bytes the type grows to take `lines` lines more: by what its last line lacks, too,
-    /// if its objects do not start lines. Lines are the longest of the machines.
+    /// By how many bytes the type grows to take `lines` lines more: by what its last line lacks,
+    /// too, if its objects do not start lines. Lines are the longest of the machines.
     fn growth(&self, lines: u32) -> ByteSize {
         let metrics = self.models.iter().map(CostModel::metrics);
         let bytes = metrics.clone().map(|m| m.line.bytes()).max();

@@ -1,5 +1,5 @@
-//! Alternatives to the recommended layout, confirmed by replay: a layout with more lines, if the size
-//! was to stay, and objects that start lines, if the recorded ones do not.
+//! Alternatives to the recommended layout, confirmed by replay: a layout with more lines, if the
+//! size was to stay, and objects that start lines, if the recorded ones do not.
 
 use std::collections::BTreeMap;
 
@@ -82,22 +82,22 @@ impl Aligned {
     }
 }
 
-/// By how many lines a type grows unasked, at most: one for each side of a ring buffer or queue, the
-/// rest on the first. More lines in each object are a decision about memory.
+/// By how many lines a type grows unasked, at most: one for each side of a ring buffer or queue,
+/// the rest on the first. More lines in each object are a decision about memory.
 pub(crate) const LINES_MORE_MAX: u32 = 2;
 
-/// What another line has to gain, as a share of the type's cost. It costs memory in every object, so
-/// it has to gain what a layout may lose to be preferred for its fewer moves ([`ENOUGH`]).
+/// What another line has to gain, as a share of the type's cost. It costs memory in every object,
+/// so it has to gain what a layout may lose to be preferred for its fewer moves ([`ENOUGH`]).
 const LINE_WORTH: f64 = 1.0 - ENOUGH as f64 / 100.0;
 
-/// Whether a gain with another line is clearly larger than one without it: by a tenth of itself, and
-/// of the type's cost. Both are shares of that cost.
+/// Whether a gain with another line is clearly larger than one without it: by a tenth of itself,
+/// and of the type's cost. Both are shares of that cost.
 pub(crate) fn is_worth_a_line(without: f64, with: f64) -> bool {
     without * 100.0 < with * f64::from(ENOUGH) && with - without >= LINE_WORTH
 }
 
-/// Of the replayed layouts with more lines the one to offer: with the most lines of which each gains
-/// clearly more than what was found with a line less.
+/// Of the replayed layouts with more lines the one to offer: with the most lines of which each
+/// gains clearly more than what was found with a line less.
 pub(crate) fn offered(grown: Vec<Grown>, request: &Request, without: f64) -> Option<Grown> {
     let mut by_bytes: BTreeMap<ByteSize, Vec<Tried>> = BTreeMap::new();
     for Grown { bytes, tried } in grown {

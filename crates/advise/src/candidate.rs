@@ -279,8 +279,8 @@ fn longest_rise(order: &[usize]) -> Rise {
     Rise(rise)
 }
 
-/// The length of a longest ascending part, all values different: the piles alone, because the search
-/// asks this of every layout that it rates, and needs the part itself of few.
+/// The length of a longest ascending part, all values different: the piles alone, because the
+/// search asks this of every layout that it rates, and needs the part itself of few.
 fn rise_length(order: impl Iterator<Item = usize>) -> usize {
     let mut tops: Vec<usize> = Vec::with_capacity(order.size_hint().0);
     for value in order {

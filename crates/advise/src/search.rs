@@ -197,7 +197,8 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
     /// Whether all layouts are tried.
     fn exhaustive(&self) -> bool {
         let movable = (0..self.shape.units().len()).filter(|u| self.shape.movable(*u));
-        // With a line to spare nearly every way to start lines fits, so each layout has to be rated.
+        // With a line to spare nearly every way to start lines fits, so each layout has to be
+        // rated.
         let spare = self.limits.iter().any(Limit::has_a_line_to_spare);
         movable.count() <= EXHAUSTIVE_UNITS - usize::from(spare)
     }

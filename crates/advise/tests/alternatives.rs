@@ -62,8 +62,8 @@ fn one_more_line_is_offered_where_sizes_are_to_stay() {
     assert!(found.aligned.is_none(), "all objects start lines");
 }
 
-/// Objects of 16 bytes that start anywhere: one line for each writer takes what the last line lacks,
-/// too.
+/// Objects of 16 bytes that start anywhere: one line for each writer takes what the last line
+/// lacks, too.
 #[test]
 fn a_struct_of_a_quarter_line_is_split_by_who_writes() {
     let found = advice("apart", 0, |world| {

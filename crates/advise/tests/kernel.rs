@@ -15,7 +15,8 @@ use linemate_layout::{EditSubject, Layouts, Plan, parse, plan};
 use linemate_testkit::kernels;
 use linemate_types::{LineSize, TypeModel};
 
-/// Structs with bit-fields, forced alignments, anonymous unions, flexible arrays, embedded structs that start lines.
+/// Structs with bit-fields, forced alignments, anonymous unions, flexible arrays, embedded structs
+/// that start lines.
 const TYPES: [&str; 12] = [
     "rq",
     "cfs_rq",

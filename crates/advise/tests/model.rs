@@ -128,7 +128,8 @@ fn run(
     (cycles, begin)
 }
 
-/// Rounds in which one CPU does several things, or several do one each, closely enough that they wait for each other.
+/// Rounds in which one CPU does several things, or several do one each, closely enough that they
+/// wait for each other.
 fn random_story(cpus: u16, atoms: u64, dice: &mut Dice) -> Trace {
     let mut events = Vec::new();
     for round in 0..6 + dice.below(20) as u32 {
@@ -158,8 +159,9 @@ fn random_story(cpus: u16, atoms: u64, dice: &mut Dice) -> Trace {
     }
 }
 
-/// Ends a story with a round in which CPU 0 writes everything. The fast model warms up from the last write to each line on. What a line of a pair
-/// was before its last write decides which accesses miss there and fetch the other line, too: without such a round the two can begin in
+/// Ends a story with a round in which CPU 0 writes everything. The fast model warms up from the
+/// last write to each line on. What a line of a pair was before its last write decides which
+/// accesses miss there and fetch the other line, too: without such a round the two can begin in
 /// different states.
 fn write_all(trace: &mut Trace, atoms: u16) {
     let events = &mut trace.objects[0].events;
@@ -223,7 +225,8 @@ fn the_fast_model_is_the_replays_machine_on_hundreds_of_cpus() {
 fn a_line_costs_what_replay_says_it_costs() {
     let machine = plain("westmere-4s-80");
     let l = machine.latency;
-    // Two CPUs of a recording sit on different sockets. A story begins with the lines as it leaves them.
+    // Two CPUs of a recording sit on different sockets. A story begins with the lines as it leaves
+    // them.
     let far = u64::from(l.hitm_other_socket);
     let one = |events: &[(u32, u16, u16, Kind)]| costs(events, &machine).0;
     assert_eq!(one(&[(0, 0, 0, R)]), 0);
@@ -269,7 +272,8 @@ fn a_line_is_a_server() {
     let machine = plain("westmere-4s-80");
     let l = machine.latency;
     let far = u64::from(l.hitm_other_socket);
-    // Both write in one round, at the same time: the second waits for the first, which fetches what the second had.
+    // Both write in one round, at the same time: the second waits for the first, which fetches what
+    // the second had.
     let race = [(0, 0, 0, W), (0, 1, 0, W)];
     assert_eq!(costs(&race, &machine).0, far + far + far);
 }

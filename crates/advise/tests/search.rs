@@ -40,7 +40,8 @@ fn an_anonymous_struct_of_several_members_stays() {
     assert_eq!(movable, [true, false, true]);
 }
 
-/// The least cost of all orders, each with lines started at any set of members; tried one by one, without the search's code.
+/// The least cost of all orders, each with lines started at any set of members; tried one by one,
+/// without the search's code.
 fn brute_force(shape: &StructShape, objective: &Objective<'_, '_>, limit: &Limit) -> Millionths {
     fn orders(left: &mut Vec<usize>, so_far: &mut Vec<usize>, visit: &mut dyn FnMut(&[usize])) {
         if left.is_empty() {
@@ -292,7 +293,8 @@ fn no_filler_without_need(seed: u64, search: &Search<'_, '_, '_>, front: &[Score
     }
 }
 
-/// Climbs at several prices of a move, from the recorded order and from the best layout, find nothing that the front misses.
+/// Climbs at several prices of a move, from the recorded order and from the best layout, find
+/// nothing that the front misses.
 fn not_beaten_by_climbs(
     seed: u64,
     search: &Search<'_, '_, '_>,

@@ -313,13 +313,15 @@ fn the_survey_puts_the_contended_type_first() {
     assert!((estimate.gain - estimate.share * row.cost).abs() < 1e-6);
 }
 
-/// Two words on two lines that are always exchanged together: nothing but true sharing, half of which ends where both are on one line.
+/// Two words on two lines that are always exchanged together: nothing but true sharing, half of
+/// which ends where both are on one line.
 #[test]
 fn a_layout_saves_true_sharing_of_words_that_are_exchanged_together() {
     let mut w = World::with_chunks_of(64);
     let rq = UNITS[0] + RQ;
     for _ in 0..ROUNDS {
-        // Both turns take as long, so that no load comes between the stores however they are shifted.
+        // Both turns take as long, so that no load comes between the stores however they are
+        // shifted.
         for word in [0, 64] {
             w.access(0, AccessKind::Store, rq + word, 4, F::WakeTask, false);
         }
@@ -338,7 +340,8 @@ fn a_layout_saves_true_sharing_of_words_that_are_exchanged_together() {
     let row = &rows[0];
     let not_true = row.false_sharing + row.other_misses;
     assert!(row.true_sharing > 0.9, "{row:?}");
-    // The estimate is more than all that is not true sharing, and replay confirms it: that is not a bound.
+    // The estimate is more than all that is not true sharing, and replay confirms it: that is not a
+    // bound.
     let estimate = row.estimate.unwrap();
     assert!(estimate.share > 0.4 && estimate.share > not_true, "{row:?}");
     let advice = advice(&recording, &request(&[])).unwrap();

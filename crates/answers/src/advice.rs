@@ -63,7 +63,8 @@ pub struct AdviceDocument {
     pub recommended: Option<AdvisedLayout>,
     /// The other layouts that were replayed, best first.
     pub others: Vec<AdvisedLayout>,
-    /// Only if `max_growth` is 0 and one or two more lines gain noticeably more, confirmed by replay.
+    /// Only if `max_growth` is 0 and one or two more lines gain noticeably more, confirmed by
+    /// replay.
     #[serde(default)]
     pub with_growth: Option<GrownLayout>,
     /// Only if objects do not start lines and aligning them gains, confirmed by replay.
@@ -156,7 +157,8 @@ pub struct LayoutEffect {
     pub whole: Measure,
     /// Cycles from the replay's start to its end.
     pub duration: Measure,
-    /// With `--under F`: cycles of accesses that left their core while F was on the stack; absent without it.
+    /// With `--under F`: cycles of accesses that left their core while F was on the stack; absent
+    /// without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "Measure"))]
     pub under: Option<Measure>,

@@ -61,8 +61,8 @@ impl Figure {
         self.per_event.as_ref().unwrap_or(&self.sum)
     }
 
-    /// For a figure that counts accesses to types: whether one kernel has so much larger a number that the
-    /// types' names do not mean the same objects in both.
+    /// For a figure that counts accesses to types: whether one kernel has so much larger a number
+    /// that the types' names do not mean the same objects in both.
     #[must_use]
     pub fn is_renamed(&self) -> bool {
         let compared = self.best();

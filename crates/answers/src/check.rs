@@ -68,7 +68,8 @@ pub struct BrokenRule {
     pub subject: String,
     /// `group`, `apart`, `isolate`, `start`, `size` or `hole`.
     pub kind: Cow<'static, str>,
-    /// The rule without its list of members: `group clocks`, `apart rto_mask from cpupri`, `size in lines`.
+    /// The rule without its list of members: `group clocks`, `apart rto_mask from cpupri`,
+    /// `size in lines`.
     pub rule: String,
     /// What is wrong, as a sentence; lines and bytes are counted from 0.
     pub message: String,

@@ -1,4 +1,5 @@
-//! What `linemate whatif --coverage` writes: what an edit brings together, and which recordings exercise that.
+//! What `linemate whatif --coverage` writes: what an edit brings together, and which recordings
+//! exercise that.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::measure::Measure;
 use crate::prediction::PredictionError;
 
-/// Which new neighbours edits make, who uses them in each recording, and what the edits change there. Lines are
-/// those of an object that starts a line.
+/// Which new neighbours edits make, who uses them in each recording, and what the edits change
+/// there. Lines are those of an object that starts a line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CoverageDocument {
@@ -25,7 +26,8 @@ pub struct CoverageDocument {
     pub recordings: Vec<CoveredRecording>,
     /// Fields that get or lose neighbours, or whose accesses the edits change.
     pub fields: Vec<CoveredField>,
-    /// Fields that share a line after the edits and not before; those that fewest recordings exercise first.
+    /// Fields that share a line after the edits and not before; those that fewest recordings
+    /// exercise first.
     pub pairs: Vec<NewPair>,
 }
 
@@ -44,7 +46,8 @@ pub struct CoveredRecording {
     pub recording: BTreeMap<String, String>,
     /// Null if it is truncated.
     pub checksum: Option<String>,
-    /// Whether it uses more objects, fields and CPUs than are distinguished: `pairs` count it up to there.
+    /// Whether it uses more objects, fields and CPUs than are distinguished: `pairs` count it up to
+    /// there.
     pub cut: bool,
     /// How far such predictions were from recordings; only with more CPUs than were recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,7 +80,8 @@ pub struct CoveredField {
     pub type_name: String,
     /// Its path.
     pub field: String,
-    /// Whether it gets other lines, or accesses to it change; else others come to its line or leave it.
+    /// Whether it gets other lines, or accesses to it change; else others come to its line or leave
+    /// it.
     pub changed: bool,
     /// Its lines before.
     pub from: LineSpan,
@@ -87,11 +91,12 @@ pub struct CoveredField {
     pub joins: Vec<String>,
     /// Fields that share one before and not after.
     pub leaves: Vec<String>,
-    /// By recording: the functions that access it, most accesses first; without accesses to programs' stacks that
-    /// have their names one by one: no edit moves those.
+    /// By recording: the functions that access it, most accesses first; without accesses to
+    /// programs' stacks that have their names one by one: no edit moves those.
     pub functions: Vec<Vec<FieldFunction>>,
-    /// With `--source`: functions that access it in no recording and have `->NAME` or `.NAME` of its direct member in the
-    /// source, whatever the type before it. Those inlined into others are here, too, and those that pass it on.
+    /// With `--source`: functions that access it in no recording and have `->NAME` or `.NAME` of
+    /// its direct member in the source, whatever the type before it. Those inlined into others are
+    /// here, too, and those that pass it on.
     pub unseen: Vec<String>,
 }
 
@@ -141,8 +146,9 @@ pub struct NewPair {
     pub second: String,
     /// In how many recordings the pair is exercised: at least one of 100 accesses is contended.
     pub exercised: usize,
-    /// Functions with at least one of 100 accesses to the pair in a recording that exercise it in none, as reader or
-    /// as writer; in the order of `functions`, by their sums over the recordings.
+    /// Functions with at least one of 100 accesses to the pair in a recording that exercise it in
+    /// none, as reader or as writer; in the order of `functions`, by their sums over the
+    /// recordings.
     pub alone: Vec<String>,
     /// By recording: who uses it.
     pub uses: Vec<PairUses>,
@@ -156,8 +162,9 @@ pub struct PairUses {
     pub first: u64,
     /// To the second.
     pub second: u64,
-    /// Of both: accesses that the neighbour alone makes a miss. Another CPU has written the other field since this
-    /// CPU's last access to the pair in the object, and none has written this field since this CPU's last access to it.
+    /// Of both: accesses that the neighbour alone makes a miss. Another CPU has written the other
+    /// field since this CPU's last access to the pair in the object, and none has written this
+    /// field since this CPU's last access to it.
     pub contended: u64,
     /// By function; those first that use both fields most, then by accesses.
     pub functions: Vec<PairFunction>,
@@ -179,7 +186,8 @@ pub struct PairFunction {
     pub caused: u64,
 }
 
-/// An access in that many makes a pair exercised: as for fields that are shared (docs/model/attribution.md).
+/// An access in that many makes a pair exercised: as for fields that are shared
+/// (docs/model/attribution.md).
 const ACCESSES_PER_CONTENTION: u64 = 100;
 
 fn is_much(part: u64, accesses: u64) -> bool {

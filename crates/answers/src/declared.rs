@@ -1,4 +1,5 @@
-//! What `linemate check --recording` writes: the groups that types declare, against what a recording shows.
+//! What `linemate check --recording` writes: the groups that types declare, against what a
+//! recording shows.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::report::Share;
 
-/// The groups of members that types declare (`__cacheline_group_begin`), against a recording and its costs on a
-/// machine. Cycles are those of accesses that left their core.
+/// The groups of members that types declare (`__cacheline_group_begin`), against a recording and
+/// its costs on a machine. Cycles are those of accesses that left their core.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DeclaredDocument {
@@ -24,13 +25,15 @@ pub struct DeclaredDocument {
     pub machine: String,
     /// Bytes of a line, 64 or 128.
     pub line_bytes: u64,
-    /// Cycles of everything in the recording; null if no such type is accessed, and nothing was replayed.
+    /// Cycles of everything in the recording; null if no such type is accessed, and nothing was
+    /// replayed.
     pub whole_cycles: Option<u64>,
     /// The types that declare groups and are accessed, most cycles first.
     pub types: Vec<DeclaredType>,
     /// Types that declare groups and are not accessed, by name.
     pub absent: Vec<String>,
-    /// Members that are used otherwise than their group says, most cycles first. Those without a cost are left out.
+    /// Members that are used otherwise than their group says, most cycles first. Those without a
+    /// cost are left out.
     pub findings: Vec<MisplacedMember>,
     /// How many findings have no cost on the machine.
     pub free: usize,
@@ -52,8 +55,8 @@ pub struct DeclaredType {
     pub size: u64,
     /// Its cycles, wherever its objects are.
     pub cycles: u64,
-    /// Functions that set up whole objects: they write at least a quarter of the type's accessed members. Their
-    /// accesses are in no count; what they cost is in the cycles.
+    /// Functions that set up whole objects: they write at least a quarter of the type's accessed
+    /// members. Their accesses are in no count; what they cost is in the cycles.
     pub set_up: Vec<String>,
     /// Its groups, by their place.
     pub groups: Vec<GroupUse>,
@@ -88,8 +91,8 @@ pub struct GroupUse {
 pub enum Misplacement {
     /// It is in a group for reading, and is written.
     Written,
-    /// It is in a group of one direction, tx or rx, and most of its accesses are by functions that otherwise use
-    /// groups of the other direction (docs/guide/check.md).
+    /// It is in a group of one direction, tx or rx, and most of its accesses are by functions that
+    /// otherwise use groups of the other direction (docs/guide/check.md).
     OtherDirection,
     /// It is in no group.
     Outside,
@@ -134,8 +137,8 @@ pub struct MisplacedMember {
     pub writers: u32,
     /// Its own cycles.
     pub cycles: u64,
-    /// For a member that is written: cycles of false sharing of the other members of its lines, in the proportion
-    /// that its writes have of all writes there.
+    /// For a member that is written: cycles of false sharing of the other members of its lines, in
+    /// the proportion that its writes have of all writes there.
     pub neighbours: u64,
     /// The functions with most accesses.
     pub functions: Vec<Share>,

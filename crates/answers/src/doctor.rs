@@ -25,8 +25,8 @@ impl DoctorDocument {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DoctorCheck {
-    /// `qemu`, `recorder`, `busybox`, `kernel`, `space`, `pahole` or `self-test`; the last one occurs again for
-    /// each access pattern that was not recorded exactly.
+    /// `qemu`, `recorder`, `busybox`, `kernel`, `space`, `pahole` or `self-test`; the last one
+    /// occurs again for each access pattern that was not recorded exactly.
     pub name: Cow<'static, str>,
     /// The one verb that needs it (`pahole`: `patch`); absent if recordings need it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,6 +1,6 @@
 //! Files generated from the types: `web/src/documents.ts`, `python/src/linemate/documents.py`,
-//! docs/reference/json and docs/reference/columns.md. A test compares them with the types; with `UPDATE` in the environment
-//! it writes them.
+//! docs/reference/json and docs/reference/columns.md. A test compares them with the types; with
+//! `UPDATE` in the environment it writes them.
 
 mod columns;
 mod markdown;

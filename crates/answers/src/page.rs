@@ -27,8 +27,8 @@ pub struct Page {
     pub title: String,
     /// The answer in one sentence.
     pub headline: String,
-    /// How far predictions like this one were from recordings: a sentence for each recording that is
-    /// replayed as more CPUs than it has.
+    /// How far predictions like this one were from recordings: a sentence for each recording that
+    /// is replayed as more CPUs than it has.
     #[serde(default)]
     pub prediction_errors: Vec<String>,
     /// The type of `--type`.

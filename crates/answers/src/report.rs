@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use crate::event::EventCount;
 use crate::type_view::TypeView;
 
-/// What was accessed, how often and by whom. Shares are fractions from 0 to 1; offsets and sizes are bytes;
-/// lines count from 0. The same recording gives the same bytes. Next to `inputs` and `ledger` there is one of
-/// `types`, `fields`, `lines`, `functions`, `sources`, `cpus` (at most `--top` rows: types by `shared`, the
-/// others by accesses) or `type`. With `--type` and another `--by` than `type`, the rows are of that type
-/// alone, wherever its objects are, also inside other types; the `types` of functions and sources are then its
-/// fields.
+/// What was accessed, how often and by whom. Shares are fractions from 0 to 1; offsets and sizes
+/// are bytes; lines count from 0. The same recording gives the same bytes. Next to `inputs` and
+/// `ledger` there is one of `types`, `fields`, `lines`, `functions`, `sources`, `cpus` (at most
+/// `--top` rows: types by `shared`, the others by accesses) or `type`. With `--type` and another
+/// `--by` than `type`, the rows are of that type alone, wherever its objects are, also inside other
+/// types; the `types` of functions and sources are then its fields.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Report {

@@ -56,8 +56,8 @@ impl TypeView {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Place {
-    /// `heap`, `per-CPU runqueues`, `global init_task`, `task_struct.se`, `[]` for any element of an array; a
-    /// variable or a member is a name that `--type` takes.
+    /// `heap`, `per-CPU runqueues`, `global init_task`, `task_struct.se`, `[]` for any element of
+    /// an array; a variable or a member is a name that `--type` takes.
     pub owner: String,
     /// The outer type; absent for objects of the type's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]

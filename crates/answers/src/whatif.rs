@@ -146,8 +146,8 @@ pub struct WorkTime {
     pub bound: Measure,
     /// The share of time, 0 to 1, for which the line that is held most is held.
     pub busiest: Measure,
-    /// The share of `cycles`, 0 to 1, that is not instructions, without the edits. In the model no layout saves more
-    /// than that.
+    /// The share of `cycles`, 0 to 1, that is not instructions, without the edits. In the model no
+    /// layout saves more than that.
     pub memory: f64,
 }
 

@@ -369,8 +369,8 @@ impl<'r> Analysis<'r> {
         Ok(Arc::clone(lock().get_or_insert_with(|| Arc::new(found))))
     }
 
-    /// Gives the names' memory back. The next call of [`Analysis::names`] does a pass again, and the
-    /// names then stay: evidence for advice and lines of a second size ask for them.
+    /// Gives the names' memory back. The next call of [`Analysis::names`] does a pass again, and
+    /// the names then stay: evidence for advice and lines of a second size ask for them.
     pub fn forget_names(&self) {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         *names = None;
@@ -406,7 +406,8 @@ impl<'r> Analysis<'r> {
     }
 }
 
-/// The types of page-table entries (arch/x86/include/asm/pgtable_types.h). They are typedefs of anonymous structs.
+/// The types of page-table entries (arch/x86/include/asm/pgtable_types.h). They are typedefs of
+/// anonymous structs.
 fn table_entries(model: &TypeModel, types: &FxHashMap<u32, TypeIndex>) -> FxHashSet<TypeIndex> {
     let names = ["pte_t", "pmd_t", "pud_t", "p4d_t", "pgd_t"];
     let ids = names

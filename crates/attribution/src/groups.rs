@@ -82,7 +82,8 @@ pub const RMW_SHARE: f64 = 0.25;
 /// field is handed over more often than in one of this many accesses.
 pub const USES_PER_HANDOVER: u64 = 100;
 
-/// The weakest tie that joins two groups. On `struct rq` any value from 0.1 to 0.3 gives the same groups of its hot fields.
+/// The weakest tie that joins two groups. On `struct rq` any value from 0.1 to 0.3 gives the same
+/// groups of its hot fields.
 pub const TIE_MIN: f64 = 0.25;
 
 /// The groups, in the order of their most used field.

@@ -274,7 +274,8 @@ mod tests {
         assert_eq!(handed(&accesses), steps.map(|(.., handed)| handed));
     }
 
-    /// Turns of several lengths, bytes that share places, and subjects that change: against a map of all bytes.
+    /// Turns of several lengths, bytes that share places, and subjects that change: against a map
+    /// of all bytes.
     #[test]
     fn tables_change_nothing() {
         let mut handovers = Handovers::default();

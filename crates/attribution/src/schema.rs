@@ -318,7 +318,8 @@ impl Schema {
         })
     }
 
-    /// Whether the type ends in a flexible array, so that an object of it can be longer than its size.
+    /// Whether the type ends in a flexible array, so that an object of it can be longer than its
+    /// size.
     #[must_use]
     pub fn is_flexible(&self, ty: TypeIndex) -> bool {
         self.get(ty)
@@ -480,7 +481,8 @@ pub(crate) mod tests {
         }
     }
 
-    /// 0 list_head, 1 entity (list_head at 16), 2 task (entity at 64, lock at 200), 3 vector, 4 pri (vector[3] at 8), 5 flex.
+    /// 0 list_head, 1 entity (list_head at 16), 2 task (entity at 64, lock at 200), 3 vector, 4 pri
+    /// (vector[3] at 8), 5 flex.
     pub(crate) fn sample() -> Schema {
         Schema::new(vec![
             ty(

@@ -14,7 +14,8 @@ pub enum SiteUse {
     Other,
 }
 
-/// Functions whose name contains one of these allocate page tables (arch/x86/mm/pgtable.c, mm/memory.c).
+/// Functions whose name contains one of these allocate page tables (arch/x86/mm/pgtable.c,
+/// mm/memory.c).
 const PAGE_TABLE: [&str; 8] = [
     "pte_alloc",
     "pmd_alloc",

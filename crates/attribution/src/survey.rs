@@ -17,7 +17,8 @@ use crate::pointers::Pointers;
 use crate::schema::{MAX_DEPTH, MemberShape, Schema, TypeIndex, aggregate_of, shape_of};
 use crate::sites;
 
-/// The CPU entry areas: the page-table entry -4 (arch/x86/include/asm/pgtable_64_types.h, `CPU_ENTRY_AREA_BASE`).
+/// The CPU entry areas: the page-table entry -4 (arch/x86/include/asm/pgtable_64_types.h,
+/// `CPU_ENTRY_AREA_BASE`).
 const ENTRY_AREA: Range<u64> = 0xffff_fe00_0000_0000..0xffff_fe80_0000_0000;
 
 /// The maximum number of caches: a loop in a damaged image ends here.

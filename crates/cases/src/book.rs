@@ -1,4 +1,5 @@
-//! Collects figures out of the outputs that steps left. What they mean side by side is for [`crate::results()`].
+//! Collects figures out of the outputs that steps left. What they mean side by side is for
+//! [`crate::results()`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -164,7 +165,8 @@ impl<'b> Book<'b> {
         share(part.without, all.without).zip(share(part.with, all.with))
     }
 
-    /// The shares in the runs of the kernel built without patches, and in those of the kernel with an edit's.
+    /// The shares in the runs of the kernel built without patches, and in those of the kernel with
+    /// an edit's.
     pub(crate) fn rebuilt_shares(&self, of: &PredictedOf, function: &str) -> Option<[Vec<f64>; 2]> {
         let share = |recorded: &StepId| self.share_of(*recorded, function, &of.machine);
         let mut patched = BTreeSet::new();

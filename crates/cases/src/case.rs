@@ -1,6 +1,7 @@
 //! A case that passed its checks.
 
-/// A reproducible experiment. Paths are as written: the verb that carries a case out says where they lead.
+/// A reproducible experiment. Paths are as written: the verb that carries a case out says where
+/// they lead.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
     /// Its name; the folder's, by convention.
@@ -18,7 +19,8 @@ pub struct Case {
     pub types: Vec<String>,
     /// The machines to predict for; never empty.
     pub machines: Vec<String>,
-    /// Whether the CPUs that are replayed get only their share of each last-level cache, as where all CPUs of a machine do the same.
+    /// Whether the CPUs that are replayed get only their share of each last-level cache, as where
+    /// all CPUs of a machine do the same.
     pub llc_share: bool,
     pub edits: Vec<CaseEdit>,
     /// How kernels are built for remedies that have patches.
@@ -68,7 +70,8 @@ pub enum RunCount {
 /// When the recorded changes of a case are known well enough.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NarrowEnough {
-    /// The 95 % interval of a recorded change, half its width in per cent of the cost without patches.
+    /// The 95 % interval of a recorded change, half its width in per cent of the cost without
+    /// patches.
     pub percent: f64,
     /// The most runs of a kernel.
     pub at_most: u16,
@@ -103,8 +106,8 @@ pub struct CaseEdit {
     pub file: String,
     /// Patches of a kernel that does what the edit says, in their order; may be empty.
     pub patches: Vec<String>,
-    /// Edits that name the same types and change nothing in the kernel with the patches: what they cost there is what is compared. Present
-    /// if there are patches.
+    /// Edits that name the same types and change nothing in the kernel with the patches: what they
+    /// cost there is what is compared. Present if there are patches.
     pub measure: Option<String>,
 }
 
@@ -129,7 +132,8 @@ pub struct Check {
     pub command: Vec<String>,
     /// The guest's memory, if not that of the recordings.
     pub memory: Option<String>,
-    /// Fragments over those of [`Build`]: the kernel is built again with them for this check. Empty: the kernel that is recorded is checked.
+    /// Fragments over those of [`Build`]: the kernel is built again with them for this check.
+    /// Empty: the kernel that is recorded is checked.
     pub config: Vec<String>,
 }
 
@@ -179,7 +183,8 @@ pub enum FoundFigure {
     Rank { type_name: String, field: String },
     /// The average cycles of a load of the field that left its core, on the first machine.
     CyclesPerLoad { type_name: String, field: String },
-    /// How far the order of a type's fields by cost on the first machine agrees with another order: Spearman's rank correlation.
+    /// How far the order of a type's fields by cost on the first machine agrees with another order:
+    /// Spearman's rank correlation.
     RankCorrelation {
         type_name: String,
         /// The fields in the other order, the most contended first; two at least.

@@ -4,7 +4,8 @@
 use linemate_answers::{Change, Compared, Spread, Verdict};
 use linemate_stats::{change_between, change_within};
 
-/// A change whose margin is at most this, in points of per cent, counts as known even if it is smaller than that.
+/// A change whose margin is at most this, in points of per cent, counts as known even if it is
+/// smaller than that.
 const RESOLUTION: f64 = 1.0;
 
 /// Whether a predicted change fits the recorded one.
@@ -57,7 +58,8 @@ mod tests {
             ci95: None,
         };
         for (predicted, recorded, verdict) in [
-            // FFmpeg of three runs, update_sd_lb_stats of six: docs/guide/cases.md has both as examples.
+            // FFmpeg of three runs, update_sd_lb_stats of six: docs/guide/cases.md has both as
+            // examples.
             (change(-6.6, 0.5), change(-21.0, 36.0), Inconclusive),
             (change(-2.3, 0.5), change(-4.7, 23.0), Inconclusive),
             (change(-20.0, 1.0), change(-21.0, 3.0), Agrees),
@@ -115,7 +117,8 @@ mod tests {
         assert!(!sum(100.0, 199.0).is_renamed() && sum(100.0, 200.0).is_renamed());
         assert!(!sum(199.0, 100.0).is_renamed() && sum(200.0, 100.0).is_renamed());
         assert!(sum(0.0, 1.0).is_renamed() && !sum(0.0, 0.0).is_renamed());
-        // What counts is an event's where there are events: twice the accesses of twice the work are as many.
+        // What counts is an event's where there are events: twice the accesses of twice the work
+        // are as many.
         let twice_the_work = Figure {
             per_event: Some(compared(&[10.0], &[10.0], &[10.0])),
             ..sum(100.0, 200.0)

@@ -1,9 +1,11 @@
 //! Cases: reproducible experiments on a kernel's layouts.
 //!
 //! * [`parse`] reads a `case.toml` into a [`Case`] that passed its checks;
-//! * [`Plan`] says which steps a case takes, what each is made of, and under which content key its output is kept;
+//! * [`Plan`] says which steps a case takes, what each is made of, and under which content key its
+//!   output is kept;
 //! * [`more_runs`] says whether a case wants more runs, from the results of those that it has;
-//! * [`results()`] collects what came out: found, predicted, re-recorded and published figures side by side.
+//! * [`results()`] collects what came out: found, predicted, re-recorded and published figures side
+//!   by side.
 //!
 //! Nothing here spawns, reads files or prints: steps are carried out by the `case` verb.
 

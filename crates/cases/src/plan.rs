@@ -88,8 +88,8 @@ pub enum Work {
         edit: usize,
         machine: String,
     },
-    /// `linemate whatif` with an edit's `measure` file on the kernel with its patches, for one machine: what the types cost there, over
-    /// the same interleavings.
+    /// `linemate whatif` with an edit's `measure` file on the kernel with its patches, for one
+    /// machine: what the types cost there, over the same interleavings.
     Measure {
         /// The step that recorded.
         of: StepId,
@@ -104,7 +104,8 @@ pub enum Work {
         function: String,
         machine: String,
     },
-    /// `linemate whatif --under` for one machine: what share of all cycles a function has without and with an edit.
+    /// `linemate whatif --under` for one machine: what share of all cycles a function has without
+    /// and with an edit.
     WhatIfUnder {
         /// The step that recorded.
         of: StepId,
@@ -114,7 +115,8 @@ pub enum Work {
         machine: String,
     },
     Build {
-        /// The edit whose patches are applied; `None`: the same source and configuration without any.
+        /// The edit whose patches are applied; `None`: the same source and configuration without
+        /// any.
         edit: Option<usize>,
         /// The check whose fragments are merged over the configuration.
         check: Option<usize>,
@@ -214,7 +216,8 @@ pub struct Plan<'c> {
     pub steps: Vec<CaseStep>,
     /// The step that records the kernel that is examined.
     pub examined: StepId,
-    /// The steps that record the kernel built without patches, run by run; empty where nothing is rebuilt.
+    /// The steps that record the kernel built without patches, run by run; empty where nothing is
+    /// rebuilt.
     pub bases: Vec<StepId>,
 }
 
@@ -226,7 +229,8 @@ impl<'c> Plan<'c> {
         Self::with_runs(case, mode, case.guest.runs.first())
     }
 
-    /// The same with that many runs of each kernel that is built. Steps and keys of fewer runs are among those of more.
+    /// The same with that many runs of each kernel that is built. Steps and keys of fewer runs are
+    /// among those of more.
     #[must_use]
     pub fn with_runs(case: &'c Case, mode: Mode, runs: u16) -> Self {
         let mut plan = Plan {
@@ -313,8 +317,8 @@ impl<'c> Plan<'c> {
         }
     }
 
-    /// The kernel without patches: the prediction that a rebuilt kernel is held against is made on one that differs in nothing but the
-    /// patches.
+    /// The kernel without patches: the prediction that a rebuilt kernel is held against is made on
+    /// one that differs in nothing but the patches.
     fn build_base(&mut self, runs: u16) {
         let title = "build the kernel without patches".to_owned();
         let (edit, check) = (None, None);
@@ -343,7 +347,8 @@ impl<'c> Plan<'c> {
         }
     }
 
-    /// A kernel with an edit's patches: built, checked, recorded, measured; built again for checks that want another configuration.
+    /// A kernel with an edit's patches: built, checked, recorded, measured; built again for checks
+    /// that want another configuration.
     fn rebuild_with(&mut self, edit: usize, name: &str) {
         let case = self.case;
         let (this, no_check) = (Some(edit), None);

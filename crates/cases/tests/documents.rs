@@ -69,7 +69,8 @@ fn linked(cell: &str) -> Option<PathBuf> {
     folder.join("case.toml").is_file().then_some(folder)
 }
 
-/// Each row that predicts and was recorded again is a row of the results of the case that it links to, or the row above it. How many there were.
+/// Each row that predicts and was recorded again is a row of the results of the case that it links
+/// to, or the row above it. How many there were.
 fn rows_are_of_their_results(document: &str, heading: &str) -> usize {
     let mut case: Option<PathBuf> = None;
     let mut checked = 0;

@@ -43,7 +43,8 @@ name = "only-predicted"
 file = "only.txt"
 "#;
 
-/// Every ingredient has the digest of its name, except for the one that changed; so has every run, of its kernel and its files.
+/// Every ingredient has the digest of its name, except for the one that changed; so has every run,
+/// of its kernel and its files.
 #[derive(Default)]
 struct Changed(BTreeMap<Ingredient, String>);
 

@@ -310,7 +310,8 @@ fn outputs(plan: &Plan<'_>) -> Outputs {
         .collect()
 }
 
-/// The case with an event and three runs, of which each does more than the one before; the patched kernel's with other growth.
+/// The case with an event and three runs, of which each does more than the one before; the patched
+/// kernel's with other growth.
 fn events() -> (Case, Outputs) {
     let text = CASE.replacen(
         "cpus = 8",

@@ -1,4 +1,5 @@
-//! What `linemate advise` writes: the layout that costs least, and why; without a type, the types where a layout can win most.
+//! What `linemate advise` writes: the layout that costs least, and why; without a type, the types
+//! where a layout can win most.
 
 use linemate_advise::{Advice, Aligned, Point, Request, Tried};
 use linemate_answers::{
@@ -10,8 +11,9 @@ use linemate_remedies::allocated_apart;
 
 use crate::replayed::checksum;
 
-/// The document of the `advice` on `request` from `recordings`, made by version `tool`; for a kernel's type until
-/// [`AdviceDocument::source`] is set, and without [`AdviceDocument::line_starts`], which need the types.
+/// The document of the `advice` on `request` from `recordings`, made by version `tool`; for a
+/// kernel's type until [`AdviceDocument::source`] is set, and without
+/// [`AdviceDocument::line_starts`], which need the types.
 pub fn advice_document(
     tool: &str,
     request: &Request,
@@ -60,7 +62,8 @@ pub fn advice_document(
     }
 }
 
-/// The document of the survey of `recordings` on the machines of these names, made by version `tool`.
+/// The document of the survey of `recordings` on the machines of these names, made by version
+/// `tool`.
 pub fn survey_document(
     tool: &str,
     recordings: &[Recording],

@@ -30,8 +30,8 @@ pub fn check_document(rules: String, kernels: Vec<CheckedKernel>, gone: &[Gone])
     }
 }
 
-/// What `checked` says about the kernel in the file `path`, for lines of `line` bytes; `verdict`: what the baseline says about a
-/// finding, nothing without one.
+/// What `checked` says about the kernel in the file `path`, for lines of `line` bytes; `verdict`:
+/// what the baseline says about a finding, nothing without one.
 #[must_use]
 pub fn checked_kernel(
     path: String,

@@ -130,8 +130,8 @@ fn field(
     })
 }
 
-/// The name that a function of a recording has when it is found in the source: a system call's has several symbols, of
-/// which a recording has one.
+/// The name that a function of a recording has when it is found in the source: a system call's has
+/// several symbols, of which a recording has one.
 fn in_source(function: &str) -> String {
     const SYMBOLS: [(&str, &str); 5] = [
         ("__do_sys_", "__x64_sys_"),
@@ -168,13 +168,15 @@ fn less_used(pair: &NewPair) -> u64 {
     sums.0.min(sums.1)
 }
 
-/// Functions that use a pair and exercise it in no recording: those first that use both fields most.
+/// Functions that use a pair and exercise it in no recording: those first that use both fields
+/// most.
 fn alone(uses: &[PairUses]) -> Vec<String> {
     let mut sums: BTreeMap<&str, PairFunction> = BTreeMap::new();
     for uses in uses {
         for function in &uses.functions {
             let sum = sums.entry(&function.name).or_default();
-            // One that is rarely a user in every recording, and one that exercises the pair in any, is left out.
+            // One that is rarely a user in every recording, and one that exercises the pair in any,
+            // is left out.
             if uses.is_frequent(function) {
                 sum.first += function.first;
                 sum.second += function.second;
@@ -190,7 +192,8 @@ fn alone(uses: &[PairUses]) -> Vec<String> {
     names.map(|(name, _)| name.to_owned()).collect()
 }
 
-/// The direct members that a field's path, or each of its names, begins with: what code that has the type calls them.
+/// The direct members that a field's path, or each of its names, begins with: what code that has
+/// the type calls them.
 fn members_of(field: &str) -> impl Iterator<Item = &str> {
     let paths = field.split(" | ");
     paths.filter_map(|path| path.split(['.', '[']).next())

@@ -47,7 +47,8 @@ fn laid_out(layouts: &mut Layouts<'_>, id: TypeId) -> Result<FieldMap, LayoutCha
         };
         let mut field = place(model, leaf);
         field.offset = offset.0;
-        // Elements are as far apart as the first two of them; of a nested array, within its first element.
+        // Elements are as far apart as the first two of them; of a nested array, within its first
+        // element.
         for array in field.arrays.iter_mut().filter(|array| array.count > 1) {
             let second = layout.moved(leaf.offset + ByteSize(array.stride));
             array.stride = second.map_or(array.stride, |at| at.0.abs_diff(offset.0));
@@ -60,7 +61,8 @@ fn laid_out(layouts: &mut Layouts<'_>, id: TypeId) -> Result<FieldMap, LayoutCha
     })
 }
 
-/// The types that `plan` edits, before and after, for lines of `line`; of a name with variants the first.
+/// The types that `plan` edits, before and after, for lines of `line`; of a name with variants the
+/// first.
 ///
 /// # Errors
 /// A type that cannot be laid out.

@@ -1,7 +1,7 @@
 //! JSON documents made from what analysis found.
 //!
-//! For each document of the answers crate there is a function that makes it; the report crate shows it as text. Same facts, same bytes. No
-//! analysis happens here but sums.
+//! For each document of the answers crate there is a function that makes it; the report crate shows
+//! it as text. Same facts, same bytes. No analysis happens here but sums.
 
 mod advice;
 mod checks;

@@ -1,4 +1,5 @@
-//! Makes a [`Report`] of an analysed recording. What is counted and how it is grouped is the attribution crate's; here are sums.
+//! Makes a [`Report`] of an analysed recording. What is counted and how it is grouped is the
+//! attribution crate's; here are sums.
 
 mod member_uses;
 mod parts;
@@ -240,8 +241,9 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Types by what of them comes from other CPUs. Other memory is in the list where a layout or an allocation can change it and that is
-    /// much; with `all` everything is, what none can change (stacks, contents of pages) after the rest.
+    /// Types by what of them comes from other CPUs. Other memory is in the list where a layout or
+    /// an allocation can change it and that is much; with `all` everything is, what none can change
+    /// (stacks, contents of pages) after the rest.
     fn types(&mut self, all: bool) -> Vec<TypeRow> {
         let mut sums: BTreeMap<RowOf<'_>, RowParts<'_>> = BTreeMap::new();
         for (key, counts) in &self.rows {
@@ -455,7 +457,8 @@ struct RowParts<'s> {
 }
 
 impl RowParts<'_> {
-    /// Is it a variable or a heap block? Stacks, page tables and contents of pages are where the kernel puts them.
+    /// Is it a variable or a heap block? Stacks, page tables and contents of pages are where the
+    /// kernel puts them.
     fn is_placed_by_programmers(&self) -> bool {
         let mut groups = self.subjects.keys().map(|(of, _)| of.bucket.group());
         groups.any(|group| matches!(group, Group::Percpu | Group::Global | Group::Heap))

@@ -99,7 +99,8 @@ fn a_type_shows_when_and_by_whom_it_is_accessed() {
             assert!(rows(timed).iter().all(|r| r.len() <= bins), "{timed}");
         }
     }
-    // The CPUs take turns, each turn 3,000 instructions: a part of the time is one CPU's, or two of them share it at a turn.
+    // The CPUs take turns, each turn 3,000 instructions: a part of the time is one CPU's, or two of
+    // them share it at a turn.
     assert_eq!(fields[0]["field"], "nr_running");
     let clock = &rows(&fields[2]);
     assert_eq!((clock.len(), bins > 40), (2, true));

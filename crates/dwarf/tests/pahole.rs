@@ -1,4 +1,5 @@
-//! Compares the printed layout of every struct and union of compiled programs with pahole's own output.
+//! Compares the printed layout of every struct and union of compiled programs with pahole's own
+//! output.
 //!
 //! Needs a C compiler and pahole (package `dwarves`); a missing one fails.
 

@@ -1,12 +1,14 @@
-//! What task groups do to the caches in a recording: the figures of evidence/validation.md about work 2.
+//! What task groups do to the caches in a recording: the figures of evidence/validation.md about
+//! work 2.
 //!
 //! ```text
 //! cargo run --release -p linemate-study --example groups -- RECORDING MACHINE…
 //! ```
 //!
-//! For each machine, of which CPUs have only their share of the caches: the share of LLC load misses that user code has, that of the kernel's which the
-//! walks of bandwidth control have, and the functions with most. For each type: the lines that a CPU touches, and how they fall
-//! into its caches' sets.
+//! For each machine, of which CPUs have only their share of the caches: the share of LLC load
+//! misses that user code has, that of the kernel's which the walks of bandwidth control have, and
+//! the functions with most. For each type: the lines that a CPU touches, and how they fall into its
+//! caches' sets.
 
 #![allow(clippy::print_stdout, reason = "what it finds is its output")]
 
@@ -60,7 +62,8 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// The machine as commands replay it by default: without prefetchers that follow streams and strides.
+/// The machine as commands replay it by default: without prefetchers that follow streams and
+/// strides.
 fn machine(name: &str) -> Result<Machine> {
     Ok(find(name)?.with_only(|mechanism| mechanism == Mechanism::AdjacentLinePairs))
 }

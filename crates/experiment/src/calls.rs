@@ -1,7 +1,7 @@
 //! Which calls are open when an access is made: read from the accesses themselves.
 //!
-//! A call stores its return address, and the return that ends it loads it from there. So each stack is a list of *frames*, known by the
-//! address of their return address:
+//! A call stores its return address, and the return that ends it loads it from there. So each stack
+//! is a list of *frames*, known by the address of their return address:
 //!
 //! ```text
 //!   call at A    ─►  [… A]      a frame; frames at or below A on that stack are over: their return addresses are overwritten
@@ -25,10 +25,11 @@ use rustc_hash::FxHashMap;
 
 /// Bytes of a return address.
 const SLOT: u8 = 8;
-/// Bytes of a kernel stack on x86-64, which is also its alignment. Where stacks have more (KASAN), or are not aligned (of interrupts),
-/// frames that no return ends stay for longer.
+/// Bytes of a kernel stack on x86-64, which is also its alignment. Where stacks have more (KASAN),
+/// or are not aligned (of interrupts), frames that no return ends stay for longer.
 const STACK_BYTES: ByteSize = ByteSize(16 << 10);
-/// The most frames of a task: twice as many as fit its stack and an interrupt's, if each has a return address and nothing else.
+/// The most frames of a task: twice as many as fit its stack and an interrupt's, if each has a
+/// return address and nothing else.
 const FRAMES_MAX: usize = 8192;
 
 /// A call or an interrupt that has not returned.
@@ -204,8 +205,8 @@ impl<'c> CallStacks<'c> {
     }
 }
 
-/// Whether an access is the one by which its instruction calls or returns: `call [mem]` also loads where to, and a `call` of the image may have become
-/// something else.
+/// Whether an access is the one by which its instruction calls or returns: `call [mem]` also loads
+/// where to, and a `call` of the image may have become something else.
 fn moves(transfer: Transfer, access: &Access) -> bool {
     let kind = match transfer {
         Transfer::Call => AccessKind::Store,
@@ -345,7 +346,8 @@ mod tests {
     fn a_stack_that_is_used_again_ends_what_was_on_it() {
         let bench = bench();
         let mut stacks = CallStacks::new(&bench.transfers, &bench.code, 1);
-        // A task exits in the function; the next one on its stack calls from further up, or from the same place.
+        // A task exits in the function; the next one on its stack calls from further up, or from
+        // the same place.
         for slot in [TOP - 8, TOP - 16] {
             let exits = [
                 (OTHER + CALL, TOP - 16),

@@ -7,7 +7,8 @@ use linemate_types::{Symbol, Symbols};
 
 use crate::error::VariantError;
 
-/// The code of a function: its own symbol, and what the compiler split off or cloned (`f.cold`, `f.isra.0`).
+/// The code of a function: its own symbol, and what the compiler split off or cloned (`f.cold`,
+/// `f.isra.0`).
 pub(crate) fn code_of(
     symbols: &Symbols,
     name: &str,

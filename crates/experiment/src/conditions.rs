@@ -10,8 +10,8 @@ use crate::cpus::Cpus;
 pub struct Conditions {
     /// How many CPUs; `None`: as many as were recorded.
     pub cpus: Option<usize>,
-    /// Whether each last-level cache has only the share of the CPUs that are replayed on it, and each core's L1 and L2 that of its threads:
-    /// a machine all of whose CPUs do the same.
+    /// Whether each last-level cache has only the share of the CPUs that are replayed on it, and
+    /// each core's L1 and L2 that of its threads: a machine all of whose CPUs do the same.
     pub llc_share: bool,
     /// Whether every access is replayed, even those that always hit in L1: slower, for the same
     /// figures where layouts are as recorded.

@@ -8,8 +8,9 @@
 //!                                                             └─ with ─► difference, on top of the outcome
 //! ```
 //!
-//! An edit moves a few percent of the accesses; a whole replay of each variant would do all others again ([`linemate_replay::Partial`]
-//! says what is exact and what is not). Where the difference cannot be put on top, the variant is replayed whole.
+//! An edit moves a few percent of the accesses; a whole replay of each variant would do all others
+//! again ([`linemate_replay::Partial`] says what is exact and what is not). Where the difference
+//! cannot be put on top, the variant is replayed whole.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,19 +38,22 @@ use crate::setup::Experiment;
 use crate::supply::{Batches, Supply};
 use crate::variant::{Memory, Unedited, Variant};
 
-/// Of the accesses, the share from which on it is not worth it: the partial replays, which are one more a variant, take as long as the
-/// whole ones then.
+/// Of the accesses, the share from which on it is not worth it: the partial replays, which are one
+/// more a variant, take as long as the whole ones then.
 const SHARE_MAX: f64 = 0.3;
 
-/// By which share of their time slices may be early or late: beyond it, a variant is replayed whole. Interleavings start slices up to an
-/// eighth of the round's longest late ([`linemate_replay::Interleaving`]) and are averaged over; less than half of that is taken.
+/// By which share of their time slices may be early or late: beyond it, a variant is replayed
+/// whole. Interleavings start slices up to an eighth of the round's longest late
+/// ([`linemate_replay::Interleaving`]) and are averaged over; less than half of that is taken.
 const DRIFT_MAX: f64 = 0.05;
 
-/// The largest object all of whose lines are followed, accessed or not: an edit moves members into lines of their object that nothing
-/// accessed. Of a larger one (a table that is one variable) only lines that are accessed are.
+/// The largest object all of whose lines are followed, accessed or not: an edit moves members into
+/// lines of their object that nothing accessed. Of a larger one (a table that is one variable) only
+/// lines that are accessed are.
 const OBJECT_MAX: ByteSize = ByteSize(1 << 16);
 
-/// Of how many variants the caches are filled at a time: `advise` asks about dozens, and each holds its lines until it has counted.
+/// Of how many variants the caches are filled at a time: `advise` asks about dozens, and each holds
+/// its lines until it has counted.
 const VARIANTS_AT_ONCE: usize = 8;
 
 /// Two lines that are fetched together, by their address in pairs of lines.
@@ -212,7 +216,8 @@ impl<'s> PartialRunner<'s> {
 }
 
 impl<'a> Experiment<'a> {
-    /// By subject: whether one of the variants moves its accesses; `None` where edits are replayed whole.
+    /// By subject: whether one of the variants moves its accesses; `None` where edits are replayed
+    /// whole.
     fn moved_few(&self, variants: &[&Variant]) -> Option<Vec<bool>> {
         let (first, edited) = variants.split_first()?;
         let machine = self.machine;

@@ -6,14 +6,16 @@
 //! the array of each owner (an object of the pointer's type) is the one that is used directly after
 //! loads of that pointer, and whose uses come directly after no other owner's as often:
 //!
-//! * A load of the pointer is followed when one of the CPU's next `REACH` accesses is to a heap object without a type, of the
-//!   size of an element, at a multiple of it. The first such access ends the search.
+//! * A load of the pointer is followed when one of the CPU's next `REACH` accesses is to a heap
+//!   object without a type, of the size of an element, at a multiple of it. The first such access
+//!   ends the search.
 //! * It counts only if no other pointer of that type to things of that size waits for its use:
 //!   where `tg->se` and `tg->cfs_rq` are loaded before either is followed, it is not known which is
 //!   which. One use elsewhere that is not mixed decides for all.
 //! * An owner's array is found when each is the other's most frequent, without a tie.
 //!
-//! Addresses identify objects: an array that is freed and whose place is used again counts as the same one.
+//! Addresses identify objects: an array that is freed and whose place is used again counts as the
+//! same one.
 
 use linemate_attribution::{Analysis, Bucket, FieldRef, SubjectId};
 use linemate_layout::nesting::{embeds, enclosing};

@@ -1,4 +1,5 @@
-//! Replays of more CPUs than were recorded: one group as large as the recording first, then all of them side by side (docs/model/scaling.md).
+//! Replays of more CPUs than were recorded: one group as large as the recording first, then all of
+//! them side by side (docs/model/scaling.md).
 
 use std::sync::Arc;
 
@@ -71,7 +72,8 @@ impl Experiment<'_> {
         })
     }
 
-    /// What a replay has found; of more CPUs than were recorded after all groups have been replayed.
+    /// What a replay has found; of more CPUs than were recorded after all groups have been
+    /// replayed.
     pub(crate) fn finish(
         &self,
         replay: Replay<AsRecorded, NoClones>,
@@ -120,7 +122,8 @@ fn code(scene: &Scene<'_>, cpus: Cpus) -> Result<Code, ExperimentError> {
     })
 }
 
-/// The same of what counts apart because a function is on the stack ([`crate::under::UnderCounts`]); gives the accounts of both.
+/// The same of what counts apart because a function is on the stack
+/// ([`crate::under::UnderCounts`]); gives the accounts of both.
 fn twice(code: &mut Code, own: Accounts) -> Accounts {
     let Accounts { keys, sites } = own;
     code.acquires.extend_from_within(..);

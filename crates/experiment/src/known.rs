@@ -25,7 +25,8 @@ pub(crate) struct KnownOutcomes<'s> {
 }
 
 impl<'s> KnownOutcomes<'s> {
-    /// Of a layout without edits. An exact replay asks for nothing that was kept, nor does one to which other recordings belong.
+    /// Of a layout without edits. An exact replay asks for nothing that was kept, nor does one to
+    /// which other recordings belong.
     pub(crate) fn of(experiment: &Experiment<'s>, layout: Unedited) -> KnownOutcomes<'s> {
         let session = experiment.scene.session;
         // `--exact` exists to check what is otherwise left out or cached; a series is not in the
@@ -89,7 +90,8 @@ impl<'s> KnownOutcomes<'s> {
     }
 }
 
-/// A digest of all that decides what a replay without edits finds, but for the recording and the seed.
+/// A digest of all that decides what a replay without edits finds, but for the recording and the
+/// seed.
 fn question(experiment: &Experiment<'_>, layout: Unedited) -> Digest {
     let mut digest = Digester(Xxh3::new());
     let Experiment {

@@ -8,7 +8,8 @@ use crate::error::ExperimentError;
 use crate::scene::Scene;
 use crate::watch::Watch;
 
-/// The names of one recording's functions and fields, as a [`Growth`](linemate_growth::Growth) knows them.
+/// The names of one recording's functions and fields, as a [`Growth`](linemate_growth::Growth)
+/// knows them.
 #[derive(Debug)]
 pub(crate) struct FieldNames<'a> {
     scene: Scene<'a>,

@@ -15,7 +15,8 @@ use rustc_hash::FxHashMap;
 use crate::follow::{Arrays, Follower, Places, Votes};
 use crate::watch::{TypePair, Watch};
 
-/// How often an object of one type and one of another were touched one directly after the other by one CPU.
+/// How often an object of one type and one of another were touched one directly after the other by
+/// one CPU.
 pub type Neighbours = BTreeMap<(GuestAddr, GuestAddr), Accesses>;
 
 /// What the pass finds.
@@ -27,7 +28,8 @@ pub(crate) struct Matches {
     pub(crate) arrays: Vec<Arrays>,
 }
 
-/// Finds the watch's pairs and pointers. `types` are those of the subjects whose objects edits move.
+/// Finds the watch's pairs and pointers. `types` are those of the subjects whose objects edits
+/// move.
 ///
 /// # Errors
 /// A damaged chunk.

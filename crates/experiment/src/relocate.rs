@@ -1,18 +1,20 @@
 //! New addresses for objects that do not fit their old ones any more.
 //!
-//! They come from address space that no kernel maps: the top of the lower half. An object keeps its place within 1 MiB, rounded up
-//! to its alignment, so that it falls into the same sets of L1 and L2 as before; objects that lay directly one after the
-//! other (elements of an array, neighbours in a slab) still do, so that they share the lines at their borders as before.
+//! They come from address space that no kernel maps: the top of the lower half. An object keeps its
+//! place within 1 MiB, rounded up to its alignment, so that it falls into the same sets of L1 and
+//! L2 as before; objects that lay directly one after the other (elements of an array, neighbours in
+//! a slab) still do, so that they share the lines at their borders as before.
 //!
-//! Per-CPU memory is apart: addresses follow each other there, but each page is in a frame of its own ([`Frames`]), as the per-CPU
-//! allocator's pages are.
+//! Per-CPU memory is apart: addresses follow each other there, but each page is in a frame of its
+//! own ([`Frames`]), as the per-CPU allocator's pages are.
 
 use linemate_recording::{CpuId, GuestAddr, PAGE};
 use linemate_types::{ByteAlign, ByteSize};
 
 use crate::conditions::Seed;
 
-/// The first address that is given away: below bit 56 (the sign of a 57-bit address), above all that Linux maps for a process unless it asks.
+/// The first address that is given away: below bit 56 (the sign of a 57-bit address), above all
+/// that Linux maps for a process unless it asks.
 const START: GuestAddr = GuestAddr(0x00e0_0000_0000_0000);
 /// What an object's place is kept within.
 const KEPT: ByteSize = ByteSize(1 << 20);
@@ -77,7 +79,8 @@ fn mix(mut x: u32) -> u32 {
 }
 
 impl Area {
-    /// Room for `bytes` bytes from an address on that is within its 1 MiB as `like` is, rounded up to `align`.
+    /// Room for `bytes` bytes from an address on that is within its 1 MiB as `like` is, rounded up
+    /// to `align`.
     pub fn take(&mut self, bytes: ByteSize, like: GuestAddr, align: ByteAlign) -> GuestAddr {
         let before = (like.0 % KEPT.0).next_multiple_of(align.bytes());
         let start = GuestAddr(self.next.0 + before);
@@ -132,8 +135,9 @@ pub fn relocate(bases: &[GuestAddr], resize: Resize, area: &mut Area) -> Moves {
     moved
 }
 
-/// What an object of `size` bytes has for itself when objects of its type are at `bases` (ascending): the least distance between two in
-/// one page, which is what the allocator gave each. Its own size where no two are so close.
+/// What an object of `size` bytes has for itself when objects of its type are at `bases`
+/// (ascending): the least distance between two in one page, which is what the allocator gave each.
+/// Its own size where no two are so close.
 pub fn slot(bases: impl Iterator<Item = GuestAddr>, size: ByteSize) -> ByteSize {
     let mut last: Option<GuestAddr> = None;
     let mut least: Option<ByteSize> = None;
@@ -167,8 +171,9 @@ pub struct ObjectPair {
     pub second: GuestAddr,
 }
 
-/// New addresses for pairs of objects that become one: per owner, one after the other in per-CPU memory; those without one come last. Gives
-/// the old and new addresses of the first of each pair, and of the second.
+/// New addresses for pairs of objects that become one: per owner, one after the other in per-CPU
+/// memory; those without one come last. Gives the old and new addresses of the first of each pair,
+/// and of the second.
 pub fn colocate(
     pairs: &[ObjectPair],
     first: Resize,
@@ -201,7 +206,8 @@ pub struct Owned {
     pub base: GuestAddr,
 }
 
-/// New addresses for the objects that each CPU uses: per owner, one after the other in per-CPU memory. Gives old and new addresses.
+/// New addresses for the objects that each CPU uses: per owner, one after the other in per-CPU
+/// memory. Gives old and new addresses.
 pub fn gather(owned: &[Owned], resize: Resize, area: &mut Area) -> Moves {
     let stride = resize.new.align_up(resize.align);
     let mut sorted = owned.to_vec();
@@ -343,7 +349,8 @@ mod tests {
         );
     }
 
-    /// In which sets of gnr-2s-480's L2 the first lines of one CPU's merged objects are: 1111 groups' queues and entities, 1 KiB a pair.
+    /// In which sets of gnr-2s-480's L2 the first lines of one CPU's merged objects are: 1111
+    /// groups' queues and entities, 1 KiB a pair.
     #[test]
     fn merged_objects_reach_sets_as_pages_at_random_do() {
         let half = resize(512, 512, 64);
@@ -365,8 +372,9 @@ mod tests {
         // At a perfect stride of 1 KiB: 128 sets, each with the same number or one more.
         let perfect = l2(None);
         assert_eq!((perfect.reached, perfect.fullest), (128, 9));
-        // 278 pages in 32 groups of sets at random: 8.7 in each on average, and each with four of the lines. The fullest of 32 such groups has
-        // between 11 and 22 in all but about one of a thousand cases.
+        // 278 pages in 32 groups of sets at random: 8.7 in each on average, and each with four of
+        // the lines. The fullest of 32 such groups has between 11 and 22 in all but about one of a
+        // thousand cases.
         for seed in 1..=8 {
             let scattered = l2(Some(Frames::new(Seed(seed))));
             assert_eq!((scattered.lines, scattered.reached), (1111, 128), "{seed}");

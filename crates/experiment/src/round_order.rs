@@ -6,8 +6,8 @@ use linemate_session::step::{Slice, Step};
 
 use crate::conditions::Seed;
 
-/// Puts the accesses of rounds in an order: a round's slices start when a replay with the same seed starts them, and no
-/// stall shifts an access. `T` is what is wanted of an access.
+/// Puts the accesses of rounds in an order: a round's slices start when a replay with the same seed
+/// starts them, and no stall shifts an access. `T` is what is wanted of an access.
 #[derive(Debug)]
 pub struct RoundOrder<T> {
     interleaving: Interleaving,
@@ -47,7 +47,8 @@ impl<T> RoundOrder<T> {
         }
     }
 
-    /// Takes the next round's accesses for which `want` gives something; it is called as they were recorded.
+    /// Takes the next round's accesses for which `want` gives something; it is called as they were
+    /// recorded.
     pub fn take(&mut self, slices: &[Slice<'_>], mut want: impl FnMut(&Step) -> Option<T>) {
         self.wanted.clear();
         self.order.clear();
@@ -127,7 +128,8 @@ mod tests {
         vec![round(), round(), round()]
     }
 
-    /// A slice that has nothing in the round takes no number: the starts of those after it are as if it were not there.
+    /// A slice that has nothing in the round takes no number: the starts of those after it are as
+    /// if it were not there.
     #[test]
     fn a_slice_without_a_part_in_a_round_changes_no_start() {
         let (a, b) = ([step(0, 0), step(0, 7), step(0, 9)], [step(2, 3)]);

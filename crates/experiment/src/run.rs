@@ -1,4 +1,5 @@
-//! The one road from a recording to outcomes: a scene's variants, each under several interleavings, on one machine.
+//! The one road from a recording to outcomes: a scene's variants, each under several interleavings,
+//! on one machine.
 //!
 //! ```text
 //!   stream, kept ─► rounds, without what no replay needs (one thread)
@@ -8,12 +9,13 @@
 //!   recording ─► steps, named (all threads) ─► rounds (one thread), where everything is to be replayed
 //! ```
 //!
-//! Each variant is replayed once to fill the caches, its slices aligned; from the machine as that leaves it, all of its
-//! interleavings are replayed and counted. Warming each interleaving by itself would take twice the time for the same caches: what they hold
-//! at the end depends little on the order inside of rounds.
+//! Each variant is replayed once to fill the caches, its slices aligned; from the machine as that
+//! leaves it, all of its interleavings are replayed and counted. Warming each interleaving by
+//! itself would take twice the time for the same caches: what they hold at the end depends little
+//! on the order inside of rounds.
 //!
-//! Where edits move few accesses, only the layout as recorded goes this way, and the variants are replayed by what they change
-//! (`difference`).
+//! Where edits move few accesses, only the layout as recorded goes this way, and the variants are
+//! replayed by what they change (`difference`).
 //!
 //! Results do not depend on the number of threads.
 
@@ -47,7 +49,8 @@ use crate::variant::{Unedited, Variant};
 /// 12.7 standard errors away from zero.
 pub const INTERLEAVINGS_AT_ONCE: usize = 4;
 
-/// How many steps are gathered before the replays take them: waking threads for fewer costs more than it gains.
+/// How many steps are gathered before the replays take them: waking threads for fewer costs more
+/// than it gains.
 const STEPS_AT_ONCE: usize = 1 << 18;
 
 /// Where the outcomes of a question come from.
@@ -73,8 +76,9 @@ impl Outcomes<'_, '_> {
 }
 
 impl<'a> Experiment<'a> {
-    /// Replays variants under the seeds' interleavings, [`INTERLEAVINGS_AT_ONCE`] at a time: each until `enough`, given what the first one and
-    /// it have and its number, says so, the first as long as another one needs more. `keep` takes from an outcome what is wanted, given the
+    /// Replays variants under the seeds' interleavings, [`INTERLEAVINGS_AT_ONCE`] at a time: each
+    /// until `enough`, given what the first one and it have and its number, says so, the first as
+    /// long as another one needs more. `keep` takes from an outcome what is wanted, given the
     /// variant's number: outcomes are large. Gives that by variant, then by seed.
     ///
     /// # Errors
@@ -121,8 +125,9 @@ impl<'a> Experiment<'a> {
         Ok(kept)
     }
 
-    /// What `keep` takes of each job's outcome: of known ones, of differences, of replays. In the order of jobs, so that a variant's
-    /// outcomes are in the order of seeds whichever of them were cached: differences are paired by place.
+    /// What `keep` takes of each job's outcome: of known ones, of differences, of replays. In the
+    /// order of jobs, so that a variant's outcomes are in the order of seeds whichever of them were
+    /// cached: differences are paired by place.
     fn batch<T>(
         &self,
         outcomes: &mut Outcomes<'_, 'a>,
@@ -165,8 +170,9 @@ impl<'a> Experiment<'a> {
         Ok(found)
     }
 
-    /// Where whole replays get their accesses from. Made with the first batch that needs one, of that many replays: a question whose outcomes
-    /// are all cached reads neither stream nor recording.
+    /// Where whole replays get their accesses from. Made with the first batch that needs one, of
+    /// that many replays: a question whose outcomes are all cached reads neither stream nor
+    /// recording.
     fn supply_for<'o>(
         &self,
         outcomes: &'o mut Outcomes<'_, 'a>,
@@ -390,7 +396,8 @@ impl<'a> Experiment<'a> {
         variants: &[&Variant],
         batches: Batches,
     ) -> Result<Supply<'a>, ExperimentError> {
-        // Other groups may come between two accesses of which the second hits in L1 for sure in one group.
+        // Other groups may come between two accesses of which the second hits in L1 for sure in one
+        // group.
         let scaled = self.cpus.copies > 1;
         let moved: Vec<bool> = (0..self.scene.types.len())
             .map(|subject| {

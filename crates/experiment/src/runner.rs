@@ -9,7 +9,8 @@ use rayon::prelude::*;
 use crate::conditions::Seed;
 use crate::variant::{Memory, Variant};
 
-/// Under which interleaving caches are filled: one that no seed decides, so that an interleaving's figures are the same in every question.
+/// Under which interleaving caches are filled: one that no seed decides, so that an interleaving's
+/// figures are the same in every question.
 pub(crate) const FILLING: Interleaving = Interleaving::Aligned;
 
 /// A replay to be done.
@@ -32,7 +33,8 @@ pub(crate) fn pairs(variants: &[usize], batch: &[Seed]) -> Vec<Job> {
     variants.iter().flat_map(all).collect()
 }
 
-/// Replays that count these jobs, each from a copy of its variant's filled one; which itself is taken where no job after needs it.
+/// Replays that count these jobs, each from a copy of its variant's filled one; which itself is
+/// taken where no job after needs it.
 pub(crate) fn counting<'s>(
     warm: &mut BTreeMap<usize, Runner<'s>>,
     now: &[Job],

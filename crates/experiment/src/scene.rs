@@ -1,4 +1,5 @@
-//! What a recording holds of the things that edits touch: objects with their users, fields, functions.
+//! What a recording holds of the things that edits touch: objects with their users, fields,
+//! functions.
 //!
 //! All of it comes from the recording's counts ([`Session`]), except for pairs of objects and what
 //! pointers lead to, which only the order of accesses shows.
@@ -31,12 +32,13 @@ pub use linemate_session::step::{Slice, Step};
 /// What a key of a replay means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyName {
-    /// Which of the watched types or of the memory watched as a whole, by its number; `None` for all
-    /// else.
+    /// Which of the watched types or of the memory watched as a whole, by its number; `None` for
+    /// all else.
     pub watched: Option<usize>,
     /// The field's path, or what else it is.
     pub path: String,
-    /// In a scene of every type: bytes from the start of the type to the accesses of this key, each place having a key of its own.
+    /// In a scene of every type: bytes from the start of the type to the accesses of this key, each
+    /// place having a key of its own.
     pub place: Option<Place>,
 }
 
@@ -115,7 +117,8 @@ pub struct Scene<'a> {
 }
 
 impl<'a> Scene<'a> {
-    /// Accesses of programs that no cache of their domain served in a replay of this scene: loads, stores, RMWs. The kernel's are the rest.
+    /// Accesses of programs that no cache of their domain served in a replay of this scene: loads,
+    /// stores, RMWs. The kernel's are the rest.
     #[must_use]
     pub fn llc_misses_of_programs(&self, outcome: &Outcome) -> [Accesses; 3] {
         let sites = self.sites.iter().zip(&outcome.sites);
@@ -181,7 +184,8 @@ impl<'a> Scene<'a> {
         Ok(scene)
     }
 
-    /// The first keys are the subjects that have accesses, in their order: one in fifty, and each key takes 300 bytes of every replay.
+    /// The first keys are the subjects that have accesses, in their order: one in fifty, and each
+    /// key takes 300 bytes of every replay.
     fn number_subjects(&mut self, analysis: &Analysis<'_>) {
         let schema = analysis.schema();
         self.subject_keys = vec![None; analysis.subjects().len()];
@@ -203,7 +207,8 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// The fields of all types after them, in the order of (subject, offset); and variables without a type.
+    /// The fields of all types after them, in the order of (subject, offset); and variables without
+    /// a type.
     fn number_every_field(&mut self, analysis: &Analysis<'_>, offsets: BTreeSet<FieldRef>) {
         let (model, schema) = (analysis.model(), analysis.schema());
         for (subject, key) in analysis.subjects().iter().zip(&self.subject_keys) {
@@ -331,7 +336,8 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// Lines of programs' source, each with its function. A line of code that is inlined into several functions is each one's own.
+    /// Lines of programs' source, each with its function. A line of code that is inlined into
+    /// several functions is each one's own.
     fn number_sources(&mut self, analysis: &Analysis<'_>, pcs: BTreeSet<GuestAddr>) {
         let places = analysis.source_places();
         let mut known: BTreeMap<(String, FunctionName<'_>), u32> = BTreeMap::new();
@@ -352,12 +358,14 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// How often bytes were accessed as recorded: loads, stores and RMWs; of subjects without a type all at 0.
+    /// How often bytes were accessed as recorded: loads, stores and RMWs; of subjects without a
+    /// type all at 0.
     pub fn counts(&self) -> impl Iterator<Item = (FieldRef, [Accesses; 3])> {
         self.counts.iter().map(|(field, kinds)| (*field, *kinds))
     }
 
-    /// Accesses to these types, or to what embeds them, on programs' stacks, where edits do not move them.
+    /// Accesses to these types, or to what embeds them, on programs' stacks, where edits do not
+    /// move them.
     pub fn accesses_on_stacks(&self, ids: &[TypeId]) -> Accesses {
         let (model, subjects) = (
             self.session.analysis().model(),
@@ -423,8 +431,8 @@ impl<'a> Scene<'a> {
         })
     }
 
-    /// Hands over the recording's rounds, many at a time, each as its slices, with the accesses of the subjects in `only`, all of which have
-    /// types.
+    /// Hands over the recording's rounds, many at a time, each as its slices, with the accesses of
+    /// the subjects in `only`, all of which have types.
     ///
     /// # Errors
     /// A recording without its number of CPUs, or damaged.

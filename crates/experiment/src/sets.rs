@@ -1,5 +1,5 @@
-//! How the lines that one CPU accesses of a type fall into the sets of its caches. Lines beyond a set's ways throw each other out,
-//! however much room other sets have.
+//! How the lines that one CPU accesses of a type fall into the sets of its caches. Lines beyond a
+//! set's ways throw each other out, however much room other sets have.
 
 use std::convert::Infallible;
 

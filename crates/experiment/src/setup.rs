@@ -22,9 +22,11 @@ pub struct Experiment<'a> {
     pub conditions: Conditions,
     /// Whether lines are looked into ([`linemate_replay::Outcome::lines`]).
     pub lines: bool,
-    /// A function: what is accessed while it is on the stack counts for keys and sites of its own ([`crate::under::UnderCounts`]).
+    /// A function: what is accessed while it is on the stack counts for keys and sites of its own
+    /// ([`crate::under::UnderCounts`]).
     pub under: Option<&'a Under>,
-    /// How many bytes all replays that are held at a time may take, about; two are held in any case. Decides nothing but time.
+    /// How many bytes all replays that are held at a time may take, about; two are held in any
+    /// case. Decides nothing but time.
     pub memory: usize,
     /// Whether edits are replayed whole even where a difference would do: to compare both.
     pub whole: bool,

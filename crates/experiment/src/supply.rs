@@ -1,8 +1,10 @@
-//! Where a question's replays get their accesses from, and how many of them are held in memory at a time.
+//! Where a question's replays get their accesses from, and how many of them are held in memory at a
+//! time.
 //!
-//! A replay remembers every line that was touched, so what it takes depends on the recording: 50 MB for a scheduler's, more than 1 GB for
-//! 48 CPUs that go through programs' memory. How many replays fill their caches at a time follows from an estimate by the number of accesses;
-//! how many count at a time follows from what the filled ones take. Outcomes do not depend on either.
+//! A replay remembers every line that was touched, so what it takes depends on the recording: 50 MB
+//! for a scheduler's, more than 1 GB for 48 CPUs that go through programs' memory. How many replays
+//! fill their caches at a time follows from an estimate by the number of accesses; how many count
+//! at a time follows from what the filled ones take. Outcomes do not depend on either.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +16,8 @@ use linemate_session::progress::StepParts;
 use linemate_session::stream::{Stream, Tables};
 use linemate_types::ByteSize;
 
-/// How many simulated CPUs are held in memory at a time: each has its caches, some 10 to 100 KiB when used.
+/// How many simulated CPUs are held in memory at a time: each has its caches, some 10 to 100 KiB
+/// when used.
 const SIMULATED_CPUS_MAX: usize = 4096;
 
 /// How many replays are held in memory at a time, at most.
@@ -23,11 +26,13 @@ const REPLAYS_MAX: usize = 12;
 /// How many replays of more CPUs than were recorded: each also has a tape.
 const SCALED_AT_ONCE: usize = 4;
 
-/// Bytes of all replays together that any computer has, so that a question stays below 1 GiB where its replays are small.
+/// Bytes of all replays together that any computer has, so that a question stays below 1 GiB where
+/// its replays are small.
 const BYTES_LEAST: usize = 768 << 20;
 
-/// What a replay takes at least, and for each thousand accesses that it gets. From the peaks of what-ifs with four and with eight replays, of
-/// 11 and of 38 million accesses on gnr-2s-480: 50 and 77 MB.
+/// What a replay takes at least, and for each thousand accesses that it gets. From the peaks of
+/// what-ifs with four and with eight replays, of 11 and of 38 million accesses on gnr-2s-480: 50
+/// and 77 MB.
 const REPLAY_BYTES: ByteSize = ByteSize(45_000_000);
 const REPLAY_BYTES_PER_1000: ByteSize = ByteSize(850);
 
@@ -148,7 +153,8 @@ pub(crate) struct Replays {
     pub(crate) batches: usize,
     /// Replays of a batch.
     pub(crate) in_batch: usize,
-    /// Replays of a batch that are of one variant: they begin with one warm-up and are not parted without need.
+    /// Replays of a batch that are of one variant: they begin with one warm-up and are not parted
+    /// without need.
     pub(crate) of_variant: usize,
 }
 
@@ -172,7 +178,8 @@ impl Replays {
     }
 }
 
-/// Bytes for all replays of a question: a quarter of what this computer, the control group this runs in, or this process may have.
+/// Bytes for all replays of a question: a quarter of what this computer, the control group this
+/// runs in, or this process may have.
 pub(crate) fn memory() -> usize {
     let read = |path: &Path| fs::read_to_string(path).ok();
     let computer = read(Path::new("/proc/meminfo")).and_then(|text| total(&text));
@@ -200,7 +207,8 @@ fn address_space(limits: &str) -> Option<usize> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// The least `memory.max` of the control group (v2) that `/proc/self/cgroup` names and of those around it.
+/// The least `memory.max` of the control group (v2) that `/proc/self/cgroup` names and of those
+/// around it.
 fn limit(cgroup: &str, read: impl Fn(&Path) -> Option<String>) -> Option<usize> {
     let name = cgroup.lines().find_map(|line| line.strip_prefix("0::/"))?;
     let root = Path::new("/sys/fs/cgroup");

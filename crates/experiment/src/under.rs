@@ -1,7 +1,9 @@
-//! When a function is on a stack: the instructions and accesses of it and of everything that it calls.
+//! When a function is on a stack: the instructions and accesses of it and of everything that it
+//! calls.
 //!
-//! One pass over the recording maintains the open calls (`calls`), and notes by CPU from which to which instruction the
-//! function is on the stack that the CPU uses. Replays count accesses in those spans apart.
+//! One pass over the recording maintains the open calls (`calls`), and notes by CPU from which to
+//! which instruction the function is on the stack that the CPU uses. Replays count accesses in
+//! those spans apart.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -57,21 +59,25 @@ pub struct Under {
     pub entered: u64,
     /// Instructions while it is on the stack that their CPU uses.
     pub instructions: Instructions,
-    /// Instructions of all CPUs' turns; where turns are not marked, from a turn's first event to its last.
+    /// Instructions of all CPUs' turns; where turns are not marked, from a turn's first event to
+    /// its last.
     pub all_instructions: Instructions,
     /// How well calls and returns fit.
     pub balance: Balance,
-    /// By CPU, ascending: the time of the first access under it and of the last one, again and again.
+    /// By CPU, ascending: the time of the first access under it and of the last one, again and
+    /// again.
     spans: Vec<Vec<(VirtualTime, VirtualTime)>>,
     /// What distinguishes it from other questions.
     pub(crate) question: Digest,
 }
 
 impl Under {
-    /// When `function` is on a stack, in the recording of a session that was given its kernel's machine code ([`Session::with_code`]).
+    /// When `function` is on a stack, in the recording of a session that was given its kernel's
+    /// machine code ([`Session::with_code`]).
     ///
     /// # Errors
-    /// A function that does not exist or never ran, a session without machine code, a damaged recording.
+    /// A function that does not exist or never ran, a session without machine code, a damaged
+    /// recording.
     pub fn new(session: &Session<'_>, function: &str) -> Result<Under, UnderError> {
         let analysis = session.analysis();
         let code = code_of(analysis.symbols(), function)?;
@@ -104,7 +110,8 @@ impl Under {
         Ok(under)
     }
 
-    /// When the function is on the stack that a CPU uses: the times of the first access under it and of the last one, ascending.
+    /// When the function is on the stack that a CPU uses: the times of the first access under it
+    /// and of the last one, ascending.
     pub fn spans(&self, cpu: CpuId) -> &[(VirtualTime, VirtualTime)] {
         self.spans
             .get(usize::from(cpu.0))
@@ -270,7 +277,8 @@ impl Watcher<'_> {
         }
     }
 
-    /// A CPU does something. Where turns are not marked, nobody knows when this one's began, if it is another's.
+    /// A CPU does something. Where turns are not marked, nobody knows when this one's began, if it
+    /// is another's.
     #[inline]
     fn reach(&mut self, cpu: CpuId, time: VirtualTime) {
         match self.running {

@@ -1,4 +1,5 @@
-//! A variant of a what-if: where the accesses of a recording go under a plan, and which do not happen.
+//! A variant of a what-if: where the accesses of a recording go under a plan, and which do not
+//! happen.
 
 mod objects;
 
@@ -85,7 +86,8 @@ pub struct Memory {
 }
 
 impl Variant {
-    /// What `plan` means for the recording of `scene`. `seed` decides in which frames pages of per-CPU memory are.
+    /// What `plan` means for the recording of `scene`. `seed` decides in which frames pages of
+    /// per-CPU memory are.
     ///
     /// # Errors
     /// A function that the kernel does not have, a type that the recording does not touch.
@@ -280,7 +282,8 @@ impl Variant {
         let compares = edit.skip_silent || rules.is_some_and(|rules| rules.iter().any(compares));
         if compares && item.kind == AccessKind::Store {
             // Of a store that changes nothing the comparison's load remains. One that changes
-            // something has that load before it, which fetches a line that the store then has to own.
+            // something has that load before it, which fetches a line that the store then has to
+            // own.
             let load = Item {
                 kind: AccessKind::Load,
                 ..item
@@ -337,7 +340,8 @@ impl Variant {
         Ok(())
     }
 
-    /// Emits an access to `item.size` bytes from `addr` on; two if its bytes are in two pages that are apart.
+    /// Emits an access to `item.size` bytes from `addr` on; two if its bytes are in two pages that
+    /// are apart.
     fn emit<E>(
         &self,
         addr: GuestAddr,
@@ -458,7 +462,8 @@ mod tests {
         }
     }
 
-    /// Subject 0 is not edited. Subject 1: a (0..8) to 64, b (8..16) to 0, c (16..24) removed, and its object moved.
+    /// Subject 0 is not edited. Subject 1: a (0..8) to 64, b (8..16) to 0, c (16..24) removed, and
+    /// its object moved.
     fn variant(rules: Vec<Rule>, at: &[(u32, Vec<usize>)]) -> Variant {
         let map = OffsetMap::new(vec![
             piece(0, 8, Some(64)),

@@ -17,11 +17,11 @@ pub struct TypePair {
 pub struct Watch {
     /// Types (each with its variants) whose fields are distinguished.
     pub types: Vec<Vec<TypeId>>,
-    /// Variables and allocations of programs by what edits call them, each as a whole. Their numbers
-    /// follow those of the types.
+    /// Variables and allocations of programs by what edits call them, each as a whole. Their
+    /// numbers follow those of the types.
     pub memory: Vec<String>,
-    /// Instead of those: every type that the recording has objects of. Keys are then called `TYPE.PATH`, variables without a type
-    /// by their names.
+    /// Instead of those: every type that the recording has objects of. Keys are then called
+    /// `TYPE.PATH`, variables without a type by their names.
     pub every: bool,
     /// Pairs of types whose objects are matched.
     pub pairs: Vec<TypePair>,

@@ -74,7 +74,8 @@ fn outcomes_do_not_depend_on_how_many_replays_memory_holds() {
     }
 }
 
-/// What one of these replays takes, about: some hundred bytes for each of its few lines, and the caches' arrays.
+/// What one of these replays takes, about: some hundred bytes for each of its few lines, and the
+/// caches' arrays.
 fn bytes_of_one() -> usize {
     let machine = find("westmere-4s-80").unwrap();
     let lines = |shape: linemate_machine::CacheShape| shape.sets as usize * shape.ways as usize;

@@ -10,8 +10,8 @@ const ROUNDS: usize = 4;
 /// The exponent c. It says what kind of work grows: see docs/model/scaling.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Exponent {
-    /// -1: work that is done once for all CPUs, of which each has its share (b above 0); what only happens with another CPU than the own,
-    /// of which there are n - 1 of n (b below 0).
+    /// -1: work that is done once for all CPUs, of which each has its share (b above 0); what only
+    /// happens with another CPU than the own, of which there are n - 1 of n (b below 0).
     MinusOne,
     /// 0: each CPU does its own, regardless of their number.
     Zero,
@@ -118,8 +118,9 @@ impl Curve {
         .measured(points)
     }
 
-    /// `None` where the best curve of this form is the constant. No curve is below 0 on any number of CPUs from the smallest recording's on:
-    /// where the best one would be, the best one that touches 0 takes its place.
+    /// `None` where the best curve of this form is the constant. No curve is below 0 on any number
+    /// of CPUs from the smallest recording's on: where the best one would be, the best one that
+    /// touches 0 takes its place.
     fn growing(points: &[Weighted], exponent: Exponent) -> Option<Curve> {
         let sums = Sums::of(points, exponent);
         let (a, b) = sums.line()?;
@@ -218,8 +219,8 @@ impl Sums {
     }
 }
 
-/// Points with weights that go by what the best curve expects: weights from the counts themselves would prefer those that
-/// happen to be low.
+/// Points with weights that go by what the best curve expects: weights from the counts themselves
+/// would prefer those that happen to be low.
 fn weighted(observed: &[Observed], noise: Noise) -> Vec<Weighted> {
     let weigh = |expected: &dyn Fn(Observed) -> f64| -> Vec<Weighted> {
         let point = |at: &Observed| Weighted {
@@ -254,8 +255,9 @@ fn best(curves: &[Curve]) -> Curve {
     curves.iter().fold(curves[0], nearer)
 }
 
-/// How far counts are from a curve that is the same for all rows, c = 1/2 with a and b of any sign, in variances for each degree of
-/// freedom. The nearest of several curves would take for its own what is noise.
+/// How far counts are from a curve that is the same for all rows, c = 1/2 with a and b of any sign,
+/// in variances for each degree of freedom. The nearest of several curves would take for its own
+/// what is noise.
 pub(crate) fn spread(observed: &[Observed], noise: Noise) -> f64 {
     let points = weighted(observed, noise);
     let Some((a, b)) = Sums::of(&points, Exponent::Half).line() else {
@@ -340,8 +342,9 @@ impl Trend {
         for curve in &mut curves {
             curve.share /= sum;
         }
-        // A row that no curve fits is not held to the noise of the others, however alike those are: its interval is as wide as its fit is bad,
-        // and a fit of so few points is worth no more degrees of freedom than they leave.
+        // A row that no curve fits is not held to the noise of the others, however alike those are:
+        // its interval is as wide as its fit is bad, and a fit of so few points is worth no more
+        // degrees of freedom than they leave.
         let (dispersion, freedom) = match nearest / own {
             bad if bad > likely => (bad, own),
             _ => (likely, pooled),
@@ -379,7 +382,8 @@ impl Trend {
         self.observed.iter().map(point)
     }
 
-    /// How far the best curve is from the recorded rates: the root of the mean square of the differences, in parts of the mean rate.
+    /// How far the best curve is from the recorded rates: the root of the mean square of the
+    /// differences, in parts of the mean rate.
     pub fn residual(&self) -> f64 {
         let (curve, count) = (self.best(), self.observed.len() as f64);
         let squares = self.observed.iter().map(|at| {
@@ -390,8 +394,8 @@ impl Trend {
         (squares.sum::<f64>() / count).sqrt() / mean
     }
 
-    /// Accesses per CPU that a recording of that many CPUs would have. The interval is that of one recording: it holds the curves'
-    /// error, their spread, and the noise of the recording.
+    /// Accesses per CPU that a recording of that many CPUs would have. The interval is that of one
+    /// recording: it holds the curves' error, their spread, and the noise of the recording.
     pub fn predict(&self, cpus: usize) -> Prediction {
         let cpus = cpus as f64;
         let (mean, error) = self.mixed(|curve| (curve.at(cpus), curve.gradient(cpus)));
@@ -401,8 +405,9 @@ impl Trend {
         self.interval(mean, error * error + fresh)
     }
 
-    /// Accesses per CPU on `to` CPUs divided by those on `from`; `None` if there are none on `from`. What was recorded on `from` CPUs is
-    /// known exactly, so that recorded accesses times this factor are those that are predicted.
+    /// Accesses per CPU on `to` CPUs divided by those on `from`; `None` if there are none on
+    /// `from`. What was recorded on `from` CPUs is known exactly, so that recorded accesses times
+    /// this factor are those that are predicted.
     pub fn ratio(&self, from: usize, to: usize) -> Option<Prediction> {
         // Not the curve's value there: a replay multiplies what was recorded, noise and all.
         if let Some((_, rate)) = self.recorded().find(|(cpus, _)| *cpus == from) {
@@ -421,8 +426,9 @@ impl Trend {
         Some(self.interval(mean, error * error))
     }
 
-    /// The curves' mean of a value, and its standard error with the model's choice in it (Buckland, Burnham & Augustin, Biometrics 53,
-    /// 1997, equation 9). `value` gives the value and how it changes with a and b.
+    /// The curves' mean of a value, and its standard error with the model's choice in it (Buckland,
+    /// Burnham & Augustin, Biometrics 53, 1997, equation 9). `value` gives the value and how it
+    /// changes with a and b.
     fn mixed(&self, value: impl Fn(&Curve) -> (f64, [f64; 2])) -> (f64, f64) {
         let parts = self.curves.iter().map(|curve| (curve, value(curve)));
         let mean = parts

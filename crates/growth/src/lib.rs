@@ -1,4 +1,5 @@
-//! How accesses per CPU grow with the number of CPUs: what a series of recordings shows, and what it predicts.
+//! How accesses per CPU grow with the number of CPUs: what a series of recordings shows, and what
+//! it predicts.
 //!
 //! ```text
 //!   recordings of 4, 8, 16 … CPUs ─► counts by name ─► noise of all rows ─► a trend for each row ─► factors

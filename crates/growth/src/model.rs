@@ -82,9 +82,9 @@ impl Growth {
         self.members.iter().map(|member| &member.run)
     }
 
-    /// By how much a function's accesses to a field grow from `from` CPUs to `to`: predicted accesses per CPU on `to` divided by those
-    /// on `from`; 1 for what no recording of the series has. The field is named as by `FieldNames::field`, or is a type
-    /// (`FieldNames::subject`).
+    /// By how much a function's accesses to a field grow from `from` CPUs to `to`: predicted
+    /// accesses per CPU on `to` divided by those on `from`; 1 for what no recording of the series
+    /// has. The field is named as by `FieldNames::field`, or is a type (`FieldNames::subject`).
     pub fn factor(&self, function: &str, field: &str, from: usize, to: usize) -> Factor {
         let trend = self.fields.get(function, field);
         // By field first. The key of a type that a question does not divide has the type's name,
@@ -171,7 +171,8 @@ impl Trends {
         trends
     }
 
-    /// The trend of a function's accesses to a field; one of them is empty where rows are of all of them.
+    /// The trend of a function's accesses to a field; one of them is empty where rows are of all of
+    /// them.
     pub fn get(&self, function: &str, field: &str) -> Option<&Trend> {
         self.rows.get(function)?.get(field)
     }

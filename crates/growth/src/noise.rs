@@ -1,4 +1,5 @@
-//! How much counts differ from one run to the next without any growth: estimated once, from many rows.
+//! How much counts differ from one run to the next without any growth: estimated once, from many
+//! rows.
 //!
 //! Three or four recordings say little about the noise of one row, but a series has thousands of
 //! rows. So the rows' common noise is estimated from all of them, and each row's own is drawn
@@ -22,20 +23,24 @@ const HALVINGS: usize = 40;
 const FREEDOM_MAX: f64 = 1000.0;
 /// Fewer are as good as none.
 const FREEDOM_MIN: f64 = 0.1;
-/// Spreads below this part of the median are taken for it, so that rows without any have a logarithm (as limma does).
+/// Spreads below this part of the median are taken for it, so that rows without any have a
+/// logarithm (as limma does).
 const SPREAD_MIN: f64 = 1e-5;
 
-/// The noise of counts: of an expected count m their variance is m + (relative·m)², as of a negative binomial.
+/// The noise of counts: of an expected count m their variance is m + (relative·m)², as of a
+/// negative binomial.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Noise {
     /// The standard deviation of large counts, in parts of them.
     pub relative: f64,
-    /// How many degrees of freedom of a row's own noise this is worth; 0: nothing is known from other rows.
+    /// How many degrees of freedom of a row's own noise this is worth; 0: nothing is known from
+    /// other rows.
     pub freedom: f64,
 }
 
 impl Noise {
-    /// Of a count that is expected. Less than one access expected is taken for one: nothing counted is not known exactly.
+    /// Of a count that is expected. Less than one access expected is taken for one: nothing counted
+    /// is not known exactly.
     pub(crate) fn variance(self, expected: f64) -> f64 {
         let expected = expected.max(1.0);
         let relative = self.relative * expected;
@@ -83,8 +88,8 @@ fn median(sorted: &[f64]) -> f64 {
     sorted[sorted.len() / 2]
 }
 
-/// The relative noise with which the median row is as far from its curve as chance has it. The median, because rows whose growth is of
-/// another form are far away.
+/// The relative noise with which the median row is as far from its curve as chance has it. The
+/// median, because rows whose growth is of another form are far away.
 fn common(rows: &[&[Observed]], own: f64) -> f64 {
     let is_too_small = |relative: f64| {
         let noise = Noise {
@@ -109,8 +114,8 @@ fn common(rows: &[&[Observed]], own: f64) -> f64 {
     high
 }
 
-/// The median of a chi-square of that many degrees of freedom (E. B. Wilson and M. M. Hilferty, PNAS 17, 1931); of one, where that
-/// is 3 % off, the exact one.
+/// The median of a chi-square of that many degrees of freedom (E. B. Wilson and M. M. Hilferty,
+/// PNAS 17, 1931); of one, where that is 3 % off, the exact one.
 fn chi_square_median(freedom: f64) -> f64 {
     if freedom <= 1.0 {
         return 0.4549;
@@ -119,7 +124,8 @@ fn chi_square_median(freedom: f64) -> f64 {
     freedom * part * part * part
 }
 
-/// Smyth's d0: by how much the logarithms of the rows' spreads vary beyond what spreads of `own` degrees of freedom do.
+/// Smyth's d0: by how much the logarithms of the rows' spreads vary beyond what spreads of `own`
+/// degrees of freedom do.
 fn likeness(spreads: &[f64], own: f64) -> f64 {
     let least = (median(spreads) * SPREAD_MIN).max(f64::MIN_POSITIVE);
     let logs: Vec<f64> = spreads.iter().map(|s| s.max(least).ln()).collect();
@@ -143,7 +149,8 @@ fn likeness(spreads: &[f64], own: f64) -> f64 {
     low
 }
 
-/// The second derivative of the logarithm of the gamma function (Abramowitz & Stegun 6.4.6 and 6.4.12).
+/// The second derivative of the logarithm of the gamma function (Abramowitz & Stegun 6.4.6 and
+/// 6.4.12).
 fn trigamma(x: f64) -> f64 {
     let (mut x, mut sum) = (x, 0.0);
     // The recurrence of 6.4.6 up to where the asymptotic series below is exact enough.

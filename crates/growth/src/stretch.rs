@@ -37,7 +37,8 @@ pub(crate) fn stretch(rows: &[&[Observed]]) -> f64 {
     held.map_or(1.0, |miss| miss.max(1.0))
 }
 
-/// How far the last count of a row is from its prediction, in halves of the interval; `None` if nothing came before it.
+/// How far the last count of a row is from its prediction, in halves of the interval; `None` if
+/// nothing came before it.
 fn miss(row: &[Observed], part: &[Observed], noise: Noise) -> Option<f64> {
     let last = row.last()?;
     if part.iter().all(|at| at.accesses == 0.0) {

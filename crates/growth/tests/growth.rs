@@ -88,7 +88,8 @@ fn what_falls_faster_or_slower_than_any_form_stays_above_zero() {
     }
 }
 
-/// Nothing on the smallest machine, and from there on towards a limit: no line of 1/n through the points, which would be below 0 there.
+/// Nothing on the smallest machine, and from there on towards a limit: no line of 1/n through the
+/// points, which would be below 0 there.
 #[test]
 fn what_begins_late_and_saturates_is_not_below_zero() {
     let growth = one(&[4, 8, 16, 32], |n| (4000.0 - 20_000.0 / n).max(0.0));
@@ -103,8 +104,9 @@ fn what_begins_late_and_saturates_is_not_below_zero() {
     assert!(near(curve.a, 3900.0, 0.1), "{curve:?}");
 }
 
-/// Counts of chance events: the variance of each is its mean. So the best constant is all accesses by all CPUs, but for weights
-/// that come from a curve which falls a little. All recordings alike would give 6.4, the square of the CPUs 5.8.
+/// Counts of chance events: the variance of each is its mean. So the best constant is all accesses
+/// by all CPUs, but for weights that come from a curve which falls a little. All recordings alike
+/// would give 6.4, the square of the CPUs 5.8.
 #[test]
 fn counts_weigh_by_their_variance() {
     let counts = [(4, 30), (8, 48), (16, 90)];
@@ -116,7 +118,8 @@ fn counts_weigh_by_their_variance() {
     assert!(near(curve.a, 168.0 / 28.0, 0.02), "{curve:?}");
 }
 
-/// Where large counts differ from run to run by a part of them, a recording of many CPUs says no more than one of few.
+/// Where large counts differ from run to run by a part of them, a recording of many CPUs says no
+/// more than one of few.
 #[test]
 fn rows_that_differ_by_a_part_of_them_weigh_alike() {
     let mut random = Draws(1);
@@ -179,7 +182,8 @@ fn rate(row: usize, cpus: usize) -> f64 {
     }
 }
 
-/// The noise of a series with noise of that size, and the share of rows whose count at 64 CPUs is in the interval.
+/// The noise of a series with noise of that size, and the share of rows whose count at 64 CPUs is
+/// in the interval.
 fn covered(sizes: &[usize], relative: impl Fn(usize) -> f64) -> (Trends, f64) {
     let mut random = Draws(7);
     let mut drawn = Vec::new();
@@ -220,7 +224,8 @@ fn rows_with_more_noise_than_others_are_held_as_well() {
     assert!(share > 0.93, "{share}");
 }
 
-/// Rows that are all as far from their curves, by a few per cent, and one that follows no curve: what the others are like says nothing about it.
+/// Rows that are all as far from their curves, by a few per cent, and one that follows no curve:
+/// what the others are like says nothing about it.
 #[test]
 fn a_row_that_no_curve_fits_has_an_interval_as_wide_as_its_fit_is_bad() {
     let sizes = [2, 4, 8];
@@ -238,7 +243,8 @@ fn a_row_that_no_curve_fits_has_an_interval_as_wide_as_its_fit_is_bad() {
     let trend = trends.get("f", "t.00000").unwrap();
     let residual = trend.residual();
     assert!(residual > 0.3, "{residual}");
-    // Three points and a curve of two parameters leave one degree of freedom, for which Student's t is 12.7; the others' would make it 1.96.
+    // Three points and a curve of two parameters leave one degree of freedom, for which Student's t
+    // is 12.7; the others' would make it 1.96.
     for cpus in [16, 64, 480] {
         let predicted = trend.predict(cpus);
         let half = (predicted.high - predicted.mean) / predicted.mean;

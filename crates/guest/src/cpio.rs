@@ -1,6 +1,8 @@
-//! Writing of cpio archives (newc form): the initramfs for the kernel and the payload for the agent.
+//! Writing of cpio archives (newc form): the initramfs for the kernel and the payload for the
+//! agent.
 //!
-//! Owner, times and inode numbers are constants, so that an archive is a function of names, modes and contents.
+//! Owner, times and inode numbers are constants, so that an archive is a function of names, modes
+//! and contents.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

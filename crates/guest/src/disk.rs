@@ -8,8 +8,8 @@ const CLUSTER: usize = 1 << CLUSTER_BITS;
 /// Bytes of the (unused) disk; snapshots are after its end.
 const DISK_SIZE: u64 = CLUSTER as u64;
 
-/// The image's bytes: four clusters, for the header, the table of reference counts, its one block, and the
-/// table of data.
+/// The image's bytes: four clusters, for the header, the table of reference counts, its one block,
+/// and the table of data.
 pub(crate) fn empty() -> Vec<u8> {
     let mut image = vec![0; 4 * CLUSTER];
     let cluster = |index: u64| index << CLUSTER_BITS;

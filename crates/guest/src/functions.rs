@@ -1,7 +1,8 @@
 //! The function table: which kernel functions the recorder watches, from BTF prototypes and the
 //! booted kernel's symbols.
 //!
-//! * Every function that takes a pointer to a struct in a register: each such argument is a sighting.
+//! * Every function that takes a pointer to a struct in a register: each such argument is a
+//!   sighting.
 //! * The allocators, by name; the names and types of their parameters show what these mean, so the
 //!   kernel version need not be known.
 //! * `__switch_to`, and the entries of interrupts and exceptions (assembly, so without prototypes).

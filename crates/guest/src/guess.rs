@@ -1,7 +1,9 @@
-//! Programs that a command will start, guessed from its words: `taskset 1 iperf3 -s`, `sh -c 'iperf3 -s & stress-ng'`.
+//! Programs that a command will start, guessed from its words: `taskset 1 iperf3 -s`,
+//! `sh -c 'iperf3 -s & stress-ng'`.
 //!
-//! A word counts that names a program on the search path or by its path. What busybox has in the guest is not copied into the guest: such a
-//! word is as often no program's name, and the guest can run it already.
+//! A word counts that names a program on the search path or by its path. What busybox has in the
+//! guest is not copied into the guest: such a word is as often no program's name, and the guest can
+//! run it already.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;

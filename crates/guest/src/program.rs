@@ -203,7 +203,8 @@ fn listed(loader: &Path, program: &Path) -> Result<Vec<PathBuf>, ProgramError> {
     if !output.status.success() {
         let words = String::from_utf8_lossy(&output.stderr);
         let line = words.lines().next().unwrap_or("no reason given");
-        // glibc: "PROGRAM: error while loading shared libraries: libx.so: cannot open shared object file: …"
+        // glibc: "PROGRAM: error while loading shared libraries: libx.so: cannot open shared object
+        // file: …"
         if let Some((_, rest)) = line.split_once("loading shared libraries: ") {
             let library = rest.split(':').next().unwrap_or(rest).to_owned();
             return Err(ProgramError::NoLibrary {

@@ -175,7 +175,8 @@ const SHIFTS: [u32; 4] = [39, 30, 21, 12];
 /// Receives a table's physical address and its bytes.
 type TakeTable<'t> = dyn FnMut(u64, &[u8]) -> Result<(), GuestError> + 't;
 
-/// Whether this entry of a table of `shift` maps a page, and the page is not plain write-back memory.
+/// Whether this entry of a table of `shift` maps a page, and the page is not plain write-back
+/// memory.
 fn maps_special(entry: u64, shift: u32) -> bool {
     let pat = if shift == 12 { PAT_SMALL } else { PAT_LARGE };
     entry & (WRITE_THROUGH | CACHE_DISABLE | pat) != 0

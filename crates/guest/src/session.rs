@@ -49,7 +49,8 @@ pub struct Session {
     /// Where the recording goes. Until it is complete it is next to that, as `OUTPUT.*.partial`;
     /// then an older recording becomes `OUTPUT.old`; another file there is refused.
     pub output: PathBuf,
-    /// Host time for the boot and the run each. A boot without it takes as long as it makes progress.
+    /// Host time for the boot and the run each. A boot without it takes as long as it makes
+    /// progress.
     pub timeout: Option<Duration>,
 }
 

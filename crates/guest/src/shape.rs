@@ -78,8 +78,8 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// The highest APIC number. Threads, cores and sockets have bits of their own in it, so it may be
-    /// higher than that of the last CPU.
+    /// The highest APIC number. Threads, cores and sockets have bits of their own in it, so it may
+    /// be higher than that of the last CPU.
     fn last_apic(self) -> u32 {
         let bits = |n: u16| u32::from(n).next_power_of_two().trailing_zeros();
         let last = |n: u16| u32::from(n).saturating_sub(1);
@@ -240,8 +240,8 @@ impl GuestShape {
         Ok(())
     }
 
-    /// About the bytes of the state after the boot, and rather more: 1/64 of memory describes it, and
-    /// each CPU has memory of its own. 8 CPUs with 1 GiB take 110 MiB, 128 with 3 GiB 205 MiB.
+    /// About the bytes of the state after the boot, and rather more: 1/64 of memory describes it,
+    /// and each CPU has memory of its own. 8 CPUs with 1 GiB take 110 MiB, 128 with 3 GiB 205 MiB.
     pub(crate) fn state_bytes(&self) -> u64 {
         (128 << 20) + self.memory_bytes / 64 + (u64::from(self.cpus) << 20)
     }

@@ -1,7 +1,8 @@
 //! Runs that really boot a kernel. They need QEMU, busybox and a kernel image in the cache
 //! (`make setup`), and fail without.
 //!
-//! All use the same small machine, so that one boot serves them; they run one at a time, because each keeps a processor busy.
+//! All use the same small machine, so that one boot serves them; they run one at a time, because
+//! each keeps a processor busy.
 
 #![allow(
     clippy::unwrap_used,

@@ -4,7 +4,8 @@
 //! * [`origin`] infers a type's declaration: alignments, packing, padding;
 //! * [`Layouts`] lays out types after edits, or for another line size;
 //! * [`declared()`] takes alignments from debug information, as edits;
-//! * [`Plan`] checks a file of edits against a kernel's types: layouts, and rules about accesses and objects.
+//! * [`Plan`] checks a file of edits against a kernel's types: layouts, and rules about accesses
+//!   and objects.
 //!
 //! Knows types only: no recording, no replay. Reads no files, prints nothing.
 

@@ -251,7 +251,8 @@ mod tests {
         map.parts(ByteOffset(offset), ByteSize(bytes))
     }
 
-    /// Old: a 0..8, b 8..16, hole, s[3] 24..72 of { x 0..8, y 8..16 }; new: b 0, s[3] from 64 by 128 { y 0, x 64 }, a gone.
+    /// Old: a 0..8, b 8..16, hole, s[3] 24..72 of { x 0..8, y 8..16 }; new: b 0, s[3] from 64 by
+    /// 128 { y 0, x 64 }, a gone.
     fn sample() -> OffsetMap {
         let element = Arc::new(OffsetMap::new(vec![
             piece(0, 8, Some(64), Inner::Whole),

@@ -39,14 +39,15 @@ pub struct FieldLines {
 }
 
 impl FieldLines {
-    /// Where a field can have neighbours: what is between is its own, or other members of the same array's elements.
+    /// Where a field can have neighbours: what is between is its own, or other members of the same
+    /// array's elements.
     fn ends(&self) -> BTreeSet<LineIndex> {
         BTreeSet::from([self.first, self.last])
     }
 }
 
-/// What edits do to the neighbourhoods of a type's fields, in objects that start a line. Fields are the first ones
-/// of those with the same bytes; bit-fields of a storage unit are one.
+/// What edits do to the neighbourhoods of a type's fields, in objects that start a line. Fields are
+/// the first ones of those with the same bytes; bit-fields of a storage unit are one.
 #[derive(Debug)]
 pub struct NewNeighbours {
     /// The type's fields.
@@ -105,7 +106,8 @@ impl NewNeighbours {
         paired.chain(self.touched.iter().copied()).collect()
     }
 
-    /// The line, with the edits, of the byte at an offset of the recorded layout; `None` of a removed one.
+    /// The line, with the edits, of the byte at an offset of the recorded layout; `None` of a
+    /// removed one.
     pub fn line_after(&self, at: ByteOffset) -> Option<LineIndex> {
         Some(self.edited.moved(at)?.line(self.line))
     }
@@ -179,7 +181,8 @@ mod tests {
     use super::*;
     use crate::parse;
 
-    /// `struct s`: two longs on the first line, an array from there to the second, two longs on the third.
+    /// `struct s`: two longs on the first line, an array from there to the second, two longs on the
+    /// third.
     fn model() -> (TypeModel, TypeId) {
         let (list, id) = longs_around_an_array();
         (TypeModel::new(list.types, 8).unwrap(), id)
@@ -209,7 +212,8 @@ mod tests {
     fn a_field_that_moves_gets_and_loses_neighbours() {
         let unchanged = change("order many c");
         assert!(unchanged.iter().all(Vec::is_empty), "{unchanged:?}");
-        // The array then ends at byte 120, and `c` is after it on the second line; `d` stays on the third.
+        // The array then ends at byte 120, and `c` is after it on the second line; `d` stays on the
+        // third.
         let [gained, lost, moved] = change("move a last");
         assert_eq!(gained, ["a d", "many[] c"]);
         assert_eq!(lost, ["a b", "a many[]", "c d"]);
@@ -222,7 +226,8 @@ mod tests {
         let edits = parse("type s\nmove a last").unwrap();
         let mut plan = Plan::new(&model, LineSize::B64, &edits, &BTreeMap::new()).unwrap();
         let of = NewNeighbours::new(&mut plan, id).unwrap();
-        // `a d` on the third line, `many[] c` on the second, where the array's elements from byte 72 on are.
+        // `a d` on the third line, `many[] c` on the second, where the array's elements from byte
+        // 72 on are.
         let shared: Vec<_> = of.gained.iter().map(|pair| of.shared(*pair)).collect();
         let lines = |lines: &[u32]| lines.iter().copied().map(LineIndex).collect();
         assert_eq!(shared, [lines(&[2]), lines(&[1])]);

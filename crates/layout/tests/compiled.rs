@@ -3,9 +3,9 @@
 //!
 //! Half of the structs have these members in an anonymous struct, between others.
 //!
-//! Each struct is planned three times: from its offsets alone, as in BTF, where the planner lists the
-//! line starts it is in doubt about and the source decides; from the same with the alignments that
-//! the object's DWARF declares; and from the DWARF alone, where nothing is in doubt.
+//! Each struct is planned three times: from its offsets alone, as in BTF, where the planner lists
+//! the line starts it is in doubt about and the source decides; from the same with the alignments
+//! that the object's DWARF declares; and from the DWARF alone, where nothing is in doubt.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 

@@ -1,4 +1,5 @@
-//! Parsing of the command line and the exit-code contract. Each verb lives in its own file under `verbs/`.
+//! Parsing of the command line and the exit-code contract. Each verb lives in its own file under
+//! `verbs/`.
 
 use std::ffi::OsString;
 use std::io;
@@ -40,7 +41,8 @@ enum Verb {
     Doctor(verbs::doctor::Args),
 }
 
-/// Runs the command with `arguments` (the first one is the program's name). Returns 0 = fine, 1 = findings, 2 = error.
+/// Runs the command with `arguments` (the first one is the program's name). Returns 0 = fine, 1 =
+/// findings, 2 = error.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     limits::take_file_size_as_error();
     let arguments: Vec<OsString> = arguments.collect();

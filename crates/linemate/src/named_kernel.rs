@@ -15,7 +15,8 @@ use crate::output;
 /// What a name begins with.
 const DEBIAN: &str = "debian:";
 
-/// What looks names up; below `scripts` of the checkout, or `share/linemate/scripts` of what was installed.
+/// What looks names up; below `scripts` of the checkout, or `share/linemate/scripts` of what was
+/// installed.
 const SCRIPT: &str = "kernel-image.sh";
 
 /// The image that `--kernel` means: a file, or one with a name, which is fetched into the cache if

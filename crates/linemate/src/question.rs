@@ -37,16 +37,19 @@ pub(crate) struct Question {
     /// The type [default: all types]
     #[arg(long = "type", value_name = "T", value_parser = input::type_name)]
     pub(crate) type_name: Option<String>,
-    /// The machine to replay on: a name (see `linemate machines`), a TOML file, or `this`; may be repeated
+    /// The machine to replay on: a name (see `linemate machines`), a TOML file, or `this`; may be
+    /// repeated
     #[arg(long = "machine", value_name = "M")]
     pub(crate) machines: Vec<MachineName>,
     /// Cache line size in bytes, 64 or 128 [default: the machine's, else 64]
     #[arg(long, value_name = "BYTES", value_parser = input::LineSizes)]
     pub(crate) line: Option<LineSize>,
-    /// Inclusive cost of kernel function F and its callees, as `perf report --children` (docs/guide/under.md)
+    /// Inclusive cost of kernel function F and its callees, as `perf report --children`
+    /// (docs/guide/under.md)
     #[arg(long, value_name = "F", value_parser = input::function_name)]
     pub(crate) under: Option<String>,
-    /// Also show figures per call of this function; the recording must count its calls (`record --event`)
+    /// Also show figures per call of this function; the recording must count its calls
+    /// (`record --event`)
     #[arg(long, value_name = "FUNCTION", value_parser = input::function_name)]
     pub(crate) event: Option<String>,
     #[command(flatten)]

@@ -1,4 +1,5 @@
-//! `linemate case run` on a real kernel: a shipped case in its quick form, resuming, and what goes wrong with kernel builds.
+//! `linemate case run` on a real kernel: a shipped case in its quick form, resuming, and what goes
+//! wrong with kernel builds.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -22,7 +23,8 @@ fn run(case: &Path, cache: &Path, output: &Path, options: &[&str]) -> Output {
     linemate(&arguments)
 }
 
-/// The steps that were not done because they had been, and those that were. Two that are one count as one.
+/// The steps that were not done because they had been, and those that were. Two that are one count
+/// as one.
 fn steps(output: &Output) -> (usize, usize) {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     let is_step = |l: &&str| l.starts_with("linemate: [") && !l.contains(": is step ");
@@ -51,7 +53,8 @@ fn the_nohz_case_finds_predicts_and_is_not_done_twice() {
         let rows = items(found, "/contended");
         rows.iter().find(|row| row["field"] == field).unwrap()
     };
-    // The counter is written about as often as it is read: with every CPU that goes idle, and that stops being so.
+    // The counter is written about as often as it is read: with every CPU that goes idle, and that
+    // stops being so.
     let counter = row("nr_cpus");
     assert!(counter["stores"].as_u64() > Some(5), "{counter}");
     let predicted = &items(&results, "/predicted")[0];
@@ -206,7 +209,8 @@ fn last_line(output: &Output) -> String {
     text.lines().last().unwrap().to_owned()
 }
 
-/// Fault injection: `build.sh` fails, or gives what does not boot, or gives the distribution's kernel. No kernel is compiled here.
+/// Fault injection: `build.sh` fails, or gives what does not boot, or gives the distribution's
+/// kernel. No kernel is compiled here.
 #[test]
 fn faults_of_builds_are_one_line_and_cost_nothing_that_was_done() {
     let folder = tempfile::tempdir().unwrap();
@@ -359,7 +363,8 @@ fn a_whole_case_records_again_and_holds_what_its_checks_find() {
     let rebuilt = &items(&results, "/rebuilt")[0];
     let mean = |of: &str, side: &str| rebuilt[of]["sum"][side]["mean"].as_f64().unwrap();
     assert!(mean("cost", "without") > 0.0, "{rebuilt}");
-    // The same calls of the same function; a run of each kernel says nothing of how much they differ.
+    // The same calls of the same function; a run of each kernel says nothing of how much they
+    // differ.
     let event = &rebuilt["event"];
     let calls = event["without"]["mean"].as_f64().unwrap();
     assert!(calls > 1.0, "{event}");

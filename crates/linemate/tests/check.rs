@@ -1,4 +1,5 @@
-//! `linemate check` as a user calls it: on Debian's kernels of two versions and three architectures, and on bad input.
+//! `linemate check` as a user calls it: on Debian's kernels of two versions and three
+//! architectures, and on bad input.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -133,7 +134,8 @@ fn lines_of_128_bytes_are_found_on_the_real_thing() {
 
 #[test]
 fn another_configuration_can_break_what_the_usual_one_keeps() {
-    // Masks of 256 CPUs are inside root_domain there, and push the fields after them over a line's end.
+    // Masks of 256 CPUs are inside root_domain there, and push the fields after them over a line's
+    // end.
     let image = kernel("6.1-arm64");
     let expected = pairs(&[(
         "root_domain: group rto",

@@ -14,7 +14,8 @@ use clap::error::ErrorKind;
 use clap::{Arg, Command};
 use common::{linemate, linemate_in, story};
 
-/// Calls `look` with every option and argument of every verb that takes a value, and the words before it.
+/// Calls `look` with every option and argument of every verb that takes a value, and the words
+/// before it.
 fn walk(command: &Command, words: &[String], look: &mut dyn FnMut(&[String], &Arg)) {
     for verb in command
         .get_subcommands()

@@ -1,4 +1,5 @@
-//! `linemate whatif --coverage` as a command, on synthetic recordings: its verdict, and what it refuses.
+//! `linemate whatif --coverage` as a command, on synthetic recordings: its verdict, and what it
+//! refuses.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -10,8 +11,8 @@ use linemate_recording::AccessKind;
 use linemate_testkit::world::{Contents, F, NOHZ, RQ, UNITS, World};
 use serde_json::Value;
 
-/// A hundred times one CPU reads `curr` of an `rq` and another, or the same, takes its lock: each in a round of its own,
-/// so that nothing depends on when slices start.
+/// A hundred times one CPU reads `curr` of an `rq` and another, or the same, takes its lock: each
+/// in a round of its own, so that nothing depends on when slices start.
 fn rq(reader: u16, writer: u16) -> World {
     let mut w = World::with_chunks_of(64);
     let rq = UNITS[0] + RQ;

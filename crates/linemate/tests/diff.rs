@@ -1,4 +1,5 @@
-//! `linemate diff` as a command, on a small recording of a real kernel: schema, a recording against itself, bad input.
+//! `linemate diff` as a command, on a small recording of a real kernel: schema, a recording against
+//! itself, bad input.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,5 +1,5 @@
-//! `linemate doctor` as a user calls it: boots a guest and checks that known accesses are recorded exactly. Needs what
-//! `make setup` and `cargo build` provide, and fails without.
+//! `linemate doctor` as a user calls it: boots a guest and checks that known accesses are recorded
+//! exactly. Needs what `make setup` and `cargo build` provide, and fails without.
 
 use std::process::Command;
 

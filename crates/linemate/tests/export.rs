@@ -1,4 +1,5 @@
-//! `linemate export` as a command, on a small recording of a real kernel: the same run twice, two at once, folders and disks that will not do.
+//! `linemate export` as a command, on a small recording of a real kernel: the same run twice, two
+//! at once, folders and disks that will not do.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -87,7 +87,8 @@ fn the_lack_of_memory_is_an_error() {
         data,
     ];
     let answer = linemate(&report);
-    // Down to the first limit that is too low: further down not even the loader of shared libraries has room, whose words are its own.
+    // Down to the first limit that is too low: further down not even the loader of shared libraries
+    // has room, whose words are its own.
     let limits = (2..=20_u32).rev().map(|step| 4_000 * step);
     let mut limited = limits.map(|kilobytes| (kilobytes, run_limited(kilobytes, &report)));
     let lacking = limited.find(|(_, output)| {
@@ -249,8 +250,8 @@ fn more_memory_than_there_is_is_refused_before_the_boot() {
     assert!(!output.exists());
 }
 
-/// One small machine for all that follows: booted once, in a cache whose name needs quoting wherever it is spelled, through a
-/// program and a file that are named without a folder.
+/// One small machine for all that follows: booted once, in a cache whose name needs quoting
+/// wherever it is spelled, through a program and a file that are named without a folder.
 #[test]
 fn recordings_and_their_files() {
     let folder = tempdir().unwrap();

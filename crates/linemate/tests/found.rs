@@ -113,8 +113,9 @@ fn pinned_real_time_threads_show_what_root_domain_shares() {
         let data = record(folder.path(), series, &options, &command);
         let report = report(&data, "root_domain");
         let shared = shared_fields(&report);
-        // Line 0 of the published table: offsets 4 and 0x28. Line 2: 0x0 to 0x38 after 128, of which 0x0 is the end of
-        // rto_push_work; rto_mask (0x30) is a pointer with this configuration, so that it is only read.
+        // Line 0 of the published table: offsets 4 and 0x28. Line 2: 0x0 to 0x38 after 128, of
+        // which 0x0 is the end of rto_push_work; rto_mask (0x30) is a pointer with this
+        // configuration, so that it is only read.
         let published = [
             "rto_count",
             // Its name before Linux 6.10.
@@ -142,8 +143,8 @@ fn pinned_real_time_threads_show_what_root_domain_shares() {
             .filter_map(|field| field["field"].as_str())
             .filter(|field| shared.contains(field))
             .collect();
-        // Nothing else on those two lines is written by several CPUs, except for the counters that keep the domain alive
-        // and the fields that real-time pushes share with the published ones.
+        // Nothing else on those two lines is written by several CPUs, except for the counters that
+        // keep the domain alive and the fields that real-time pushes share with the published ones.
         let mut expected: BTreeSet<&str> = published.into();
         expected.extend(on_the_lines.iter().filter(|field| {
             ["refcount", "rto_loop", "rcu", "visit"]

@@ -190,7 +190,8 @@ fn a_damaged_file_is_made_again() {
     }
 }
 
-/// A pipe would be waited for, a folder cannot be replaced: each answer is the one without a cache, and says so in one line.
+/// A pipe would be waited for, a folder cannot be replaced: each answer is the one without a cache,
+/// and says so in one line.
 #[test]
 fn what_is_no_file_in_a_files_place_is_no_cache() {
     let place = RecordingAndCache::new();
@@ -236,7 +237,8 @@ fn files_that_were_exchanged_answer_nothing() {
     }
 }
 
-/// Every byte of every chunk matters, those that no question reads again included; a warm cache answers for none of them.
+/// Every byte of every chunk matters, those that no question reads again included; a warm cache
+/// answers for none of them.
 #[test]
 fn a_damaged_recording_is_refused_with_the_cache_warm_and_without() {
     let place = RecordingAndCache::new();

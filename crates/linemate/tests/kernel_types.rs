@@ -38,7 +38,8 @@ fn recorded(folder: &Path, name: &str, kernel_types: &str) -> String {
 fn ask(arguments: &[&str]) -> Value {
     let output = linemate(arguments);
     assert!(output.status.success(), "{}", story(&output));
-    // A type whose name the kernel has, too, goes by its file where the kernel's types are there: `node@oracle`.
+    // A type whose name the kernel has, too, goes by its file where the kernel's types are there:
+    // `node@oracle`.
     let text = String::from_utf8(output.stdout).unwrap();
     let mut parts = text.split('@');
     let mut plain = parts.next().unwrap().to_owned();
@@ -64,8 +65,8 @@ fn refused(arguments: &[&str]) -> String {
     said
 }
 
-/// The names and figures of a row. Whether the kernel's stores are silent is not recorded without its types, nor to which CPU its objects
-/// belong.
+/// The names and figures of a row. Whether the kernel's stores are silent is not recorded without
+/// its types, nor to which CPU its objects belong.
 fn figures(row: &Value) -> Value {
     let mut row = row.clone();
     let fields = row.as_object_mut().unwrap();

@@ -25,7 +25,8 @@ fn list(name: &str) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// Compiles a program of `workloads/known` into the folder, with its fix or without; gives its path from there.
+/// Compiles a program of `workloads/known` into the folder, with its fix or without; gives its path
+/// from there.
 fn compile(folder: &Path, source: &str, fixed: bool) -> String {
     let path = root().join("workloads/known").join(source);
     let name = path.file_stem().unwrap();
@@ -137,7 +138,8 @@ fn gains(data: &str, found: &str, edit: &str) {
     }
 }
 
-/// Asserts that the program with the fix costs less, under each of some interleavings than the one without under any.
+/// Asserts that the program with the fix costs less, under each of some interleavings than the one
+/// without under any.
 fn rebuilt_gains(data: &str, source: &str) {
     let folder = tempfile::tempdir().unwrap();
     let fixed = recorded(folder.path(), source, true);
@@ -181,8 +183,8 @@ fn an_alignment_alone_moves_an_array_on_the_heap() {
     gains(&data, "lreg_args", "align tid 64");
 }
 
-/// Asserts that no layout is recommended, and that no trial of another place for its members or objects gains. What replay says of a counter for
-/// each CPU is not a question of places.
+/// Asserts that no layout is recommended, and that no trial of another place for its members or
+/// objects gains. What replay says of a counter for each CPU is not a question of places.
 fn is_not_advised(data: &str, type_name: &str) {
     let advice = [
         "advise",

@@ -47,8 +47,8 @@ const CASES: [Case; 2] = [
     },
 ];
 
-/// What the probe prints, and the types that may be found there (the outermost: a `cfs_rq` can be part of an `rq`, and a task
-/// group's of one that statistics follow).
+/// What the probe prints, and the types that may be found there (the outermost: a `cfs_rq` can be
+/// part of an `rq`, and a task group's of one that statistics follow).
 const PRINTED: [(&str, &[&str]); 5] = [
     ("task", &["task_struct"]),
     ("group", &["task_group"]),
@@ -57,7 +57,8 @@ const PRINTED: [(&str, &[&str]); 5] = [
     ("domain", &["root_domain"]),
 ];
 
-/// The offset of a member, by pahole: a line `type name; /* offset size */` at the first level of the struct.
+/// The offset of a member, by pahole: a line `type name; /* offset size */` at the first level of
+/// the struct.
 fn pahole(btf: &Path, structure: &str, member: &str) -> u64 {
     let output = Command::new("pahole")
         .args(["-C", structure])
@@ -131,14 +132,16 @@ fn printed(trace: &str) -> BTreeMap<&'static str, BTreeSet<u64>> {
     found
 }
 
-/// How many of the printed addresses attribution names rightly, of how many; and the wrong ones, for the message.
+/// How many of the printed addresses attribution names rightly, of how many; and the wrong ones,
+/// for the message.
 struct Score {
     right: usize,
     all: usize,
     wrong: Vec<String>,
 }
 
-/// The names of what was at an address, at any time that something was born there, and at the start and the end.
+/// The names of what was at an address, at any time that something was born there, and at the start
+/// and the end.
 fn names_at(
     analysis: &Analysis<'_>,
     births: &BTreeMap<u64, Vec<VirtualTime>>,
@@ -190,7 +193,8 @@ fn scores(
     scores
 }
 
-/// Of the objects born during the recording that attribution calls `task_struct`: how many the kernel started as tasks.
+/// Of the objects born during the recording that attribution calls `task_struct`: how many the
+/// kernel started as tasks.
 fn tasks_that_are(analysis: &Analysis<'_>, tasks: &BTreeSet<u64>) -> (usize, usize) {
     let names = analysis.names().unwrap();
     let is_task = |at: &linemate_attribution::Located| {

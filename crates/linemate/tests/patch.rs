@@ -1,4 +1,5 @@
-//! `linemate patch` as a user calls it, over small trees. Needs cc, git and pahole, and fails without.
+//! `linemate patch` as a user calls it, over small trees. Needs cc, git and pahole, and fails
+//! without.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -453,8 +454,8 @@ fn no_comment_about_lines_is_left_contradicting() {
         unknown.contains("nobody") || unknown.contains(words),
         "{unknown}"
     );
-    // As in struct file and struct zone: the words may begin with a hyphen and have a sign in them, and the refusal's remedy is
-    // taken as it is.
+    // As in struct file and struct zone: the words may begin with a hyphen and have a sign in them,
+    // and the refusal's remedy is taken as it is.
     let boundary = "--- cacheline 1 boundary (64 = 2 * 32 bytes) ---";
     let marked = TestTree::new(&[("queue.h", &PARTS.replace(words, boundary))]);
     let refused = refusal(&marked, &marked.patch(edit, &types, &[]));
@@ -611,7 +612,8 @@ fn a_date_that_is_none_and_an_empty_subject_are_refused() {
     );
 }
 
-/// A struct whose size shows that something in it starts a line: `refs` does, `list` is there by chance, and only the source says which.
+/// A struct whose size shows that something in it starts a line: `refs` does, `list` is there by
+/// chance, and only the source says which.
 const AREA: &str = "\
 struct area {
 	long start, end, mm, prot, flags;

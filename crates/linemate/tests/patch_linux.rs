@@ -1,11 +1,13 @@
-//! `linemate patch` over Debian's Linux sources: the patches apply, compile and have the layouts of their edits.
+//! `linemate patch` over Debian's Linux sources: the patches apply, compile and have the layouts of
+//! their edits.
 //!
 //! Not part of the usual tests: the sources take 3 GB, and none of their text can be part of this
 //! tree. The reviewed patches are therefore identified by the git hash of the resulting file, which
 //! is in the patch.
 //!
-//! `--nocapture` shows the table of evidence/validation.md. Run with `--ignored`; needs what `scripts/setup.sh patches` leaves in the
-//! cache folder (`LINEMATE_CACHE`, else `~/.cache/linemate`): `kernels/*/boot/vmlinuz-*` and, for 6.1 and 6.12 each,
+//! `--nocapture` shows the table of evidence/validation.md. Run with `--ignored`; needs what
+//! `scripts/setup.sh patches` leaves in the cache folder (`LINEMATE_CACHE`, else
+//! `~/.cache/linemate`): `kernels/*/boot/vmlinuz-*` and, for 6.1 and 6.12 each,
 //! `sources/linux-source-VERSION` and `headers/linux-headers-RELEASE`. Fails when they are missing.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
@@ -102,7 +104,8 @@ struct Patched {
     patch: String,
 }
 
-/// Writes the patch, without comments about cache lines that it makes stale, applies it to a repository with the files that it changes, and has the tree's own checkpatch.pl look at it.
+/// Writes the patch, without comments about cache lines that it makes stale, applies it to a
+/// repository with the files that it changes, and has the tree's own checkpatch.pl look at it.
 fn patched(version: &str, edit: &str) -> Patched {
     let folder = tempfile::tempdir().unwrap();
     let (edit_file, path) = (folder.path().join("edit"), folder.path().join("patch"));
@@ -168,7 +171,8 @@ fn remarks(version: &str, path: &Path, more: &[&str]) -> String {
     String::from_utf8_lossy(&said.stdout).into_owned()
 }
 
-/// Applies a patch to a repository in `folder` with the files that it changes; the first one's text.
+/// Applies a patch to a repository in `folder` with the files that it changes; the first one's
+/// text.
 fn applied(version: &str, folder: &Path, path: &Path) -> String {
     let tree = sources(version);
     let patch = fs::read_to_string(path).unwrap();

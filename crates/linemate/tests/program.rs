@@ -46,7 +46,8 @@ fn run(command: &mut Command) {
     );
 }
 
-/// Moves a program's debug information to `server.debug` next to it; `rest`, next to it or itself, has what is left and says where that is.
+/// Moves a program's debug information to `server.debug` next to it; `rest`, next to it or itself,
+/// has what is left and says where that is.
 fn separate(program: &Path, rest: &Path) {
     let folder = program.parent().unwrap();
     run(Command::new("objcopy")
@@ -232,7 +233,8 @@ fn without_build_ids_the_checksum_says_which_debug_file_it_is() {
     assert!(message.contains("no debug information"), "{message}");
 }
 
-/// Compiles the program and a second unit of it in a folder of their own, with split debug information.
+/// Compiles the program and a second unit of it in a folder of their own, with split debug
+/// information.
 fn split_program(folder: &Path, flags: &[&str]) -> PathBuf {
     let objects = folder.join("objects");
     fs::create_dir_all(&objects).unwrap();

@@ -65,8 +65,9 @@ fn record_with(folder: &Path, data: &str, program: &str, more: &[&str]) -> (Stri
 /// An object as the program reports it.
 #[derive(Debug)]
 struct Told {
-    /// `object`; `entry`: one of a hash table, of which a part may be named as that; `array`: a part of one, whichever code touches it; `stack`: a struct on a
-    /// stack; `number`: one on a stack; `window`: what is written when stacks are as reported.
+    /// `object`; `entry`: one of a hash table, of which a part may be named as that; `array`: a
+    /// part of one, whichever code touches it; `stack`: a struct on a stack; `number`: one on a
+    /// stack; `window`: what is written when stacks are as reported.
     what: String,
     start: u64,
     size: u64,
@@ -104,8 +105,9 @@ impl Share {
     }
 }
 
-/// What the program's own code accesses of what it reported: how much of it has a name, first of objects, then of what is on stacks, of arrays,
-/// which others may access, last of entries. One that is named wrongly fails the test.
+/// What the program's own code accesses of what it reported: how much of it has a name, first of
+/// objects, then of what is on stacks, of arrays, which others may access, last of entries. One
+/// that is named wrongly fails the test.
 fn named(data: &str, objects: &[Told]) -> [Share; 4] {
     let recording = Recording::open(Path::new(data)).unwrap();
     let analysis = Analysis::new(&recording).unwrap();
@@ -180,7 +182,8 @@ fn named(data: &str, objects: &[Told]) -> [Share; 4] {
     shares
 }
 
-/// Some types are on the heap alone, and are called through, which puts a return address onto the stack.
+/// Some types are on the heap alone, and are called through, which puts a return address onto the
+/// stack.
 fn never_on_a_stack(analysis: &Analysis<'_>, names: &Names, access: &Access) {
     let subject = &names.subjects()[names.locate(access).subject.index()];
     let on_stack = matches!(subject.bucket, Bucket::StackTyped | Bucket::StackShared);
@@ -227,9 +230,11 @@ fn is_named((compiler, source, options): (&str, &str, &[&str]), level: &str, lea
         objects.all > 10_000 && objects.of() >= least,
         "{source} {level}: {objects:?}"
     );
-    // What goes by a pointer to a number, or by an index, has no name there: in Rust without optimisation nearly all.
+    // What goes by a pointer to a number, or by an index, has no name there: in Rust without
+    // optimisation nearly all.
     assert!(stacks.right > 1_000, "{source} {level}: {stacks:?}");
-    // What is only copied has its name from where it is allocated, as what is inlined there says it.
+    // What is only copied has its name from where it is allocated, as what is inlined there says
+    // it.
     if (source, level) == ("oracle.rs", "opt-level=3") {
         assert!(
             arrays.all > 1_000 && arrays.right == arrays.all,
@@ -326,8 +331,8 @@ fn a_c_program_is_named_right_with_optimisation() {
     c_program_is_named("-O2", 0.85);
 }
 
-/// As [`a_c_program_is_named_right_with_optimisation`]: where the debug information is makes no difference. And all of it is in the
-/// recording, with the lines.
+/// As [`a_c_program_is_named_right_with_optimisation`]: where the debug information is makes no
+/// difference. And all of it is in the recording, with the lines.
 #[test]
 fn a_c_program_with_split_debug_information_is_named_right() {
     let folder = tempfile::tempdir().unwrap();
@@ -382,7 +387,8 @@ fn sum(rows: &Value, figure: &str) -> u64 {
     rows.map(|row| row[figure].as_u64().unwrap()).sum()
 }
 
-/// What is known of the program: six connections and one on a stack, four threads, 200 rounds, and each adds to `bytes_in` once.
+/// What is known of the program: six connections and one on a stack, four threads, 200 rounds, and
+/// each adds to `bytes_in` once.
 fn lines_are_right(level: &str) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let program = compile(folder.path(), "cc", "oracle.c", &[level, "-pthread"]);
@@ -544,7 +550,8 @@ fn the_same_program_is_recorded_the_same_twice_and_every_verb_knows_it() {
     // Set to 0, and counted up by four threads, 200 times each.
     assert_eq!((numbers.figures.loads, numbers.figures.rmws), (800, 0));
     let programs = report.ledger.programs.unwrap();
-    // The rest is the C library's own, which has names only where its debug information is installed.
+    // The rest is the C library's own, which has names only where its debug information is
+    // installed.
     assert!(programs.typed_share > 0.8, "{programs:?}");
     let functions = linemate(&["report", "-i", &first, "--by", "function"]);
     let text = String::from_utf8(functions.stdout).unwrap();

@@ -332,7 +332,8 @@ fn every_document_names_its_schema() {
         &["check", rules, "--kernel", kernel],
         // Not a kernel: the checks fail, and no guest is booted.
         &["doctor", "--kernel", kernel],
-        // Writes results.json, whose schema docs/reference/cases.md describes; its tests are in case.rs.
+        // Writes results.json, whose schema docs/reference/cases.md describes; its tests are in
+        // case.rs.
         &["case", "run"],
         // Of a series; its tests are in growth.rs.
         &["growth"],

@@ -1,9 +1,9 @@
-//! The tutorial, `docs/guide/tutorial-*.md`, as a reader works through it: sources, commands and what
-//! these print come out of the Markdown, and nothing else does.
+//! The tutorial, `docs/guide/tutorial-*.md`, as a reader works through it: sources, commands and
+//! what these print come out of the Markdown, and nothing else does.
 //!
 //! * A listing is the file that its first line names in a comment.
-//! * In a block of `console`, a line that begins with `$ ` is a command. It succeeds, unless it ends
-//!   with the comment `# exit code N`. The lines below it are what it prints, to both outputs.
+//! * In a block of `console`, a line that begins with `$ ` is a command. It succeeds, unless it
+//!   ends with the comment `# exit code N`. The lines below it are what it prints, to both outputs.
 //! * `…` is any words of a line, alone on a line for any lines. All else has to be there:
 //!   words as they are, whole numbers below 100, signs and units too. Blanks are as wide as a table
 //!   makes them. Larger numbers and those with a decimal point differ by a fifth at most, because

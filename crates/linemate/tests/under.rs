@@ -199,8 +199,8 @@ fn what_cannot_be_asked_is_refused_in_a_line() {
     }
 }
 
-/// A call of a watched function, by the recorder: from its entry to its return instruction. Calls that allocate several objects are recorded when they
-/// return, once for each object.
+/// A call of a watched function, by the recorder: from its entry to its return instruction. Calls
+/// that allocate several objects are recorded when they return, once for each object.
 struct Watched {
     cpu: CpuId,
     entry: u64,
@@ -292,7 +292,8 @@ fn a_recording_without_think_time_says_so_where_there_are_more_cpus() {
     let ask = |cpus: &str| answer(&["report", data, "--machine", "gnr-2s-480", "--cpus", cpus]);
     let note = "no think time (format 1)";
     assert!(!ask("8").contains(note));
-    // The version is the first number after the magic; its header ends with the tool's version, without a checksum.
+    // The version is the first number after the magic; its header ends with the tool's version,
+    // without a checksum.
     let mut bytes = fs::read(data).unwrap();
     let tool = u32::from_le_bytes(bytes[12..16].try_into().unwrap()) as usize;
     bytes.drain(16 + tool..16 + tool + 8);

@@ -1,4 +1,5 @@
-//! `linemate whatif` as a command, on a small recording of a real kernel: schema, edits that change nothing, bad input.
+//! `linemate whatif` as a command, on a small recording of a real kernel: schema, edits that change
+//! nothing, bad input.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -238,7 +239,8 @@ fn a_small_recording_answers_or_says_why_not() {
         "-e",
         "isolate __lock",
         "--all-interleavings",
-        // Warm, so few lines are missed that the order of accesses weighs more than the caches' size.
+        // Warm, so few lines are missed that the order of accesses weighs more than the caches'
+        // size.
         "--cold",
     ];
     let whole = whatif(&data, &isolated);
@@ -247,7 +249,8 @@ fn a_small_recording_answers_or_says_why_not() {
     assert_eq!(shared["results"][0]["llc_share"], true);
     let misses = |json: &Value| json["results"][0]["llc_misses"]["whole"]["without"].as_f64();
     let (shared, whole) = (misses(&shared).unwrap(), misses(&whole).unwrap());
-    // A smaller L2 hands lines to the last-level cache earlier, where others then find them: a few fewer can miss it.
+    // A smaller L2 hands lines to the last-level cache earlier, where others then find them: a few
+    // fewer can miss it.
     assert!(shared >= 0.999 * whole, "{shared} is less than {whole}");
     costs_are_as_described(&data);
     misses_overlap_where_the_kernel_is_known(&data);
@@ -258,8 +261,8 @@ fn a_small_recording_answers_or_says_why_not() {
     bad_recordings_are_refused(&data, folder.path());
 }
 
-/// `--exact` changes no byte where layouts are as recorded: text, JSON, any number of clones, both line sizes, all of a machine's
-/// threads.
+/// `--exact` changes no byte where layouts are as recorded: text, JSON, any number of clones, both
+/// line sizes, all of a machine's threads.
 fn nothing_is_lost_by_what_is_left_out(data: &str) {
     for options in [
         &["report", "-i", data, "--machine", "gnr-2s-480", "--json"][..],
@@ -451,7 +454,8 @@ fn costs_are_as_described(data: &str) {
     assert!(output.stdout.is_empty());
 }
 
-/// The same quantity has the same figure in every table, as text and as JSON, and in both verbs that show it.
+/// The same quantity has the same figure in every table, as text and as JSON, and in both verbs
+/// that show it.
 fn a_quantity_has_one_figure(data: &str) {
     let report = |more: &[&str]| {
         let output = linemate(&[&["report", "-i", data, "--machine", "gnr-2s-480"], more].concat());

@@ -48,8 +48,8 @@ pub enum Distance {
     Remote,
 }
 
-/// A private cache's geometry. The number of sets is a power of two; the line number's low bits select
-/// the set.
+/// A private cache's geometry. The number of sets is a power of two; the line number's low bits
+/// select the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheShape {
     pub sets: u32,

@@ -15,7 +15,8 @@ use tempfile::TempDir;
 
 use crate::*;
 
-/// Compiles one struct of `long` members, of which some ask for an alignment and some are under `#ifdef`.
+/// Compiles one struct of `long` members, of which some ask for an alignment and some are under
+/// `#ifdef`.
 #[derive(Clone, Default)]
 struct FakeCompiler {
     /// Its name, and the condition that is true.

@@ -1,4 +1,5 @@
-//! Patches of types in C++ and Rust, proven by their compilers. Needs c++ and rustc, and fails without.
+//! Patches of types in C++ and Rust, proven by their compilers. Needs c++ and rustc, and fails
+//! without.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 

@@ -79,7 +79,8 @@ pub(crate) fn start_here<S: Sink + Announce + Send + 'static, const WORDS: usize
     Encoding::Here(shared)
 }
 
-/// Consumes the available records. One that fails is dropped, so that the guest continues unrecorded.
+/// Consumes the available records. One that fails is dropped, so that the guest continues
+/// unrecorded.
 fn take_all<S: Sink + Announce, const WORDS: usize>(shared: &Mutex<Option<Taking<S, WORDS>>>) {
     let mut taking = shared.lock().unwrap_or_else(PoisonError::into_inner);
     let failed = taking.as_mut().is_some_and(|taking| {

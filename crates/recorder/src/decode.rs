@@ -11,7 +11,8 @@ pub(crate) enum AccessShape {
     Single,
     /// `lock` prefix, or `xchg` with memory: the load and the store are one RMW of at most `bytes`.
     Atomic { bytes: u8 },
-    /// The operand is wider than an emulated load or store may be: adjoining pieces make one access of at most `bytes`.
+    /// The operand is wider than an emulated load or store may be: adjoining pieces make one access
+    /// of at most `bytes`.
     Wide { bytes: u8 },
 }
 
@@ -21,7 +22,8 @@ pub(crate) enum ExitKind {
     /// Nothing that the recorder watches.
     Other,
     Return,
-    /// An unconditional direct jump to this address (a tail call, or a return through the return thunk).
+    /// An unconditional direct jump to this address (a tail call, or a return through the return
+    /// thunk).
     Jump(u64),
     /// `hlt` or `mwait`: the CPU waits for an interrupt.
     Halt,
@@ -53,7 +55,8 @@ const MARK_TAIL: [u8; 3] = [0xfe, 0xca, 0x6b];
 /// Whether the code that ends with these bytes may end with a call. `true` if there are too few
 /// bytes to decide.
 ///
-/// Encodings: Intel 64 and IA-32 Architectures Software Developer's Manual, CALL: `e8` with four bytes, `ff /2` with its operand.
+/// Encodings: Intel 64 and IA-32 Architectures Software Developer's Manual, CALL: `e8` with four
+/// bytes, `ff /2` with its operand.
 pub(crate) fn may_follow_call(before: &[u8]) -> bool {
     /// The longest of those encodings.
     const LONGEST: usize = 7;
@@ -145,7 +148,8 @@ mod tests {
 
     #[test]
     fn locked_and_exchanging_instructions_are_atomic() {
-        // lock incl (%rdi); xchg %rax,(%rdi); lock cmpxchg16b (%rdi); lock btsl $3,(%rdi); lock xadd %al,(%rdi)
+        // lock incl (%rdi); xchg %rax,(%rdi); lock cmpxchg16b (%rdi); lock btsl $3,(%rdi); lock
+        // xadd %al,(%rdi)
         assert_eq!(
             shape_of(&[0xf0, 0xff, 0x07]),
             AccessShape::Atomic { bytes: 4 }
@@ -184,7 +188,8 @@ mod tests {
 
     #[test]
     fn vectors_are_wide_but_gathers_are_not() {
-        // movups (%rdi),%xmm0; vmovdqu (%rdi),%ymm0; vpgatherdd %ymm2,(%rdi,%ymm1,4),%ymm0; movss (%rdi),%xmm0
+        // movups (%rdi),%xmm0; vmovdqu (%rdi),%ymm0; vpgatherdd %ymm2,(%rdi,%ymm1,4),%ymm0; movss
+        // (%rdi),%xmm0
         assert_eq!(
             shape_of(&[0x0f, 0x10, 0x07]),
             AccessShape::Wide { bytes: 16 }
@@ -215,7 +220,8 @@ mod tests {
 
     #[test]
     fn what_may_touch_memory_is_reported_generously() {
-        // mov %rax,%rcx; lea 8(%rax),%rcx counts (an operand in memory form); jmp; add $1,%eax; nopw 0(%rax)
+        // mov %rax,%rcx; lea 8(%rax),%rcx counts (an operand in memory form); jmp; add $1,%eax;
+        // nopw 0(%rax)
         for bytes in [
             &[0x48, 0x89, 0xc1][..],
             &[0xeb, 0x10],
@@ -224,7 +230,8 @@ mod tests {
         ] {
             assert!(!facts(bytes, 0).may_touch_memory, "{bytes:x?}");
         }
-        // push; call; ret; iretq; mov %eax,%ds; ltr %ax; rep movsb; xlat; maskmovdqu; syscall; int3; pushf; leave
+        // push; call; ret; iretq; mov %eax,%ds; ltr %ax; rep movsb; xlat; maskmovdqu; syscall;
+        // int3; pushf; leave
         for bytes in [
             &[0x50][..],
             &[0xe8, 0, 0, 0, 0],

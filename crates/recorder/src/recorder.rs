@@ -131,7 +131,8 @@ fn shadow(options: &RecorderOptions, tap: &Tap) -> Result<Option<Shadow>, SetUpE
 }
 
 impl Recorder {
-    /// Reads the head of `recording` and starts an encoder for each of `taps`; the guest has `cpus` CPUs.
+    /// Reads the head of `recording` and starts an encoder for each of `taps`; the guest has `cpus`
+    /// CPUs.
     ///
     /// # Errors
     /// See [`SetUpError`].

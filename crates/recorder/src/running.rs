@@ -101,7 +101,8 @@ mod tests {
         };
         assert_eq!(running.number(0xa0, &none), 0);
         assert_eq!(running.number(0xb0, &none), 1);
-        // The kernel is up; CPU 1's number is taken, so a state that claims it again gets the next one.
+        // The kernel is up; CPU 1's number is taken, so a state that claims it again gets the next
+        // one.
         assert_eq!(running.number(0xc0, &guest(0x2000, 0)), 2);
     }
 }

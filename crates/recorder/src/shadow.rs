@@ -130,8 +130,8 @@ impl Shadow {
         })
     }
 
-    /// Whether a store that changes nothing may be called silent: one through a user mapping, or the
-    /// kernel's.
+    /// Whether a store that changes nothing may be called silent: one through a user mapping, or
+    /// the kernel's.
     #[inline]
     pub(crate) fn compares(&self, user_mapping: bool) -> bool {
         match user_mapping {

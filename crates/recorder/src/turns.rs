@@ -1,9 +1,9 @@
 //! How long the CPUs' turns are, if the recorder ends them.
 //!
 //! QEMU shares the time to the guest's next timer among its CPUs, so a program's thread runs for
-//! hundreds of thousands of instructions on end, and after each timer every CPU gets a smaller share
-//! than the one before it. The recorder therefore ends turns itself, after a number of instructions
-//! that is the same for all CPUs.
+//! hundreds of thousands of instructions on end, and after each timer every CPU gets a smaller
+//! share than the one before it. The recorder therefore ends turns itself, after a number of
+//! instructions that is the same for all CPUs.
 
 /// A CPU that runs alone gets turns of up to this many times the length: each end goes through all
 /// halted CPUs.

@@ -202,8 +202,8 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// An encoder whose chunks hold about `max_events` events (two to four million are a good size; at most
-    /// [`crate::format::MAX_EVENTS`]).
+    /// An encoder whose chunks hold about `max_events` events (two to four million are a good size;
+    /// at most [`crate::format::MAX_EVENTS`]).
     pub fn new(lane: LaneId, max_events: u32) -> Self {
         let max_events = max_events.clamp(1, crate::format::MAX_EVENTS) as usize;
         let mut model = Model::new();
@@ -305,7 +305,8 @@ impl Encoder {
         self.chunk.columns.control.push(control);
     }
 
-    /// Adds the entry of a function. Function numbers must be below [`crate::format::MAX_FUNCTIONS`].
+    /// Adds the entry of a function. Function numbers must be below
+    /// [`crate::format::MAX_FUNCTIONS`].
     pub fn call(&mut self, call: &Call) {
         if self.model.cpu != Some(call.cpu.0) {
             self.switch(call.cpu, call.time);

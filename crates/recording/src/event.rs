@@ -33,7 +33,8 @@ pub struct FunctionId(pub u32);
 pub enum AccessKind {
     Load,
     Store,
-    /// An atomic read-modify-write: a `lock`ed instruction or `xchg` with memory, both halves in one.
+    /// An atomic read-modify-write: a `lock`ed instruction or `xchg` with memory, both halves in
+    /// one.
     Rmw,
 }
 
@@ -53,7 +54,8 @@ pub struct Access {
     pub kind: AccessKind,
     /// A store (or RMW) known to have left memory unchanged. `false` also if that is unknown.
     pub silent: bool,
-    /// The instruction used a user-space address (user code, or the kernel copying to or from user space).
+    /// The instruction used a user-space address (user code, or the kernel copying to or from user
+    /// space).
     pub user_mapping: bool,
 }
 
@@ -155,7 +157,8 @@ impl MappedPage {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     Access(Access),
-    /// A function entry: a sighting of each of its struct pointers, an allocation, a context switch, an interrupt.
+    /// A function entry: a sighting of each of its struct pointers, an allocation, a context
+    /// switch, an interrupt.
     Call(Call),
     /// The return of a function, with its value.
     Return(Return),

@@ -77,7 +77,8 @@ pub enum Role {
     /// Returns virtually contiguous memory.
     VirtualAlloc,
     VirtualFree,
-    /// `__switch_to(prev, next)`: from here on the CPU runs `next`; [`crate::Call::stack`] is on its kernel stack.
+    /// `__switch_to(prev, next)`: from here on the CPU runs `next`; [`crate::Call::stack`] is on
+    /// its kernel stack.
     ContextSwitch,
     /// An interrupt or exception entry.
     Interrupt,

@@ -193,9 +193,10 @@ impl fmt::Display for VerifyReport {
     }
 }
 
-/// Reads a whole recording and checks: the header's checksum, chunks (order, numbers, checksums, totals of the end), time (never backwards on a
-/// CPU, and in a recording of one lane never at all), functions (in the table, values as listed, returns with
-/// calls), heap objects (no double free, no overlap of live ones of known size), RMW instructions, markers, images.
+/// Reads a whole recording and checks: the header's checksum, chunks (order, numbers, checksums,
+/// totals of the end), time (never backwards on a CPU, and in a recording of one lane never at
+/// all), functions (in the table, values as listed, returns with calls), heap objects (no double
+/// free, no overlap of live ones of known size), RMW instructions, markers, images.
 ///
 /// # Errors
 /// Only if it cannot be read at all: not a recording, a newer one, an error of the file system.

@@ -57,10 +57,12 @@ impl std::fmt::Debug for Writer {
 }
 
 impl Writer {
-    /// Creates (or overwrites) a recording with its header and its METADATA chunk. `tool` is the version of linemate.
+    /// Creates (or overwrites) a recording with its header and its METADATA chunk. `tool` is the
+    /// version of linemate.
     ///
     /// # Errors
-    /// [`Error::Io`] if the file cannot be written, [`Error::Unwritable`] if the metadata are too large.
+    /// [`Error::Io`] if the file cannot be written, [`Error::Unwritable`] if the metadata are too
+    /// large.
     pub fn create(path: &Path, tool: &str, metadata: &Metadata) -> Result<Self, Error> {
         let file = File::create(path).map_err(io_error("create the recording"))?;
         Self::create_in(Box::new(file), tool, metadata)
@@ -166,7 +168,8 @@ impl Writer {
     /// Appends the function table.
     ///
     /// # Errors
-    /// [`Error::Io`], or [`Error::Unwritable`] if the table breaks its own rules (sorted, at most six parameters).
+    /// [`Error::Io`], or [`Error::Unwritable`] if the table breaks its own rules (sorted, at most
+    /// six parameters).
     pub fn functions(&mut self, table: &FunctionTable) -> Result<(), Error> {
         let payload =
             payload::functions_payload(table).map_err(|problem| Error::Unwritable { problem })?;
@@ -205,7 +208,8 @@ impl Writer {
     /// An instruction must be defined before events that use it are appended.
     ///
     /// # Errors
-    /// [`Error::Io`], or [`Error::Unwritable`] if there are more than [`crate::format::MAX_INSTRUCTIONS`].
+    /// [`Error::Io`], or [`Error::Unwritable`] if there are more than
+    /// [`crate::format::MAX_INSTRUCTIONS`].
     pub fn instructions(&mut self, addresses: &[GuestAddr]) -> Result<(), Error> {
         if addresses.is_empty() {
             return Ok(());
@@ -229,7 +233,8 @@ impl Writer {
     /// Appends a chunk of events. An empty one is skipped.
     ///
     /// # Errors
-    /// [`Error::Io`], or [`Error::Unwritable`] if it is too large, or uses instructions that were not announced.
+    /// [`Error::Io`], or [`Error::Unwritable`] if it is too large, or uses instructions that were
+    /// not announced.
     pub fn events(&mut self, chunk: &RawChunk) -> Result<(), Error> {
         if chunk.events() == 0 {
             return Ok(());

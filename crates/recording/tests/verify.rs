@@ -59,7 +59,8 @@ fn a_sound_recording_has_no_findings() {
 fn a_flipped_bit_is_found_in_every_chunk_and_every_byte() {
     let bytes = sound();
     for (number, (start, length, kind)) in chunks(&bytes).into_iter().enumerate() {
-        // In the payload and in the checksum; the fields before them decide where the next chunk is.
+        // In the payload and in the checksum; the fields before them decide where the next chunk
+        // is.
         for at in start + 24..start + length {
             let mut broken = bytes.clone();
             broken[at] ^= 1 << (at % 8);

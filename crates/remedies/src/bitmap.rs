@@ -1,7 +1,8 @@
 //! Which fields of a recording's types are bitmaps, and which point to one.
 //!
-//! A bitmap is a struct of one member that is an array of `unsigned long` (`cpumask`, `nodemask_t`), or a member that is such an
-//! array itself. A pointer to one is a pointer to such a struct (`cpumask_var_t` of a kernel with `CONFIG_CPUMASK_OFFSTACK`).
+//! A bitmap is a struct of one member that is an array of `unsigned long` (`cpumask`,
+//! `nodemask_t`), or a member that is such an array itself. A pointer to one is a pointer to such a
+//! struct (`cpumask_var_t` of a kernel with `CONFIG_CPUMASK_OFFSTACK`).
 
 use linemate_attribution::{Analysis, FieldRef, SubjectId};
 use linemate_types::{FlatType, IntEncoding, Type, TypeId, TypeModel};

@@ -69,7 +69,8 @@ impl Focus {
     /// Whether a remedy is about it: about its objects, or about a field of it inside others.
     pub(crate) fn concerns(&self, remedy: &Remedy) -> bool {
         let about = |field: &String| {
-            // `FIELD in FUNCTION`, `FIELD from BITMAP`; an array goes by the start of its elements' names.
+            // `FIELD in FUNCTION`, `FIELD from BITMAP`; an array goes by the start of its elements'
+            // names.
             let rest = remedy.subject.strip_prefix(field.as_str());
             let element = field.strip_prefix(remedy.subject.as_str());
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))

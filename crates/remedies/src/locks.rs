@@ -3,8 +3,8 @@
 //! A lock's word is exchanged because that is its purpose: it is not a counter to split, its value
 //! must be read afresh, and an object whose lock is taken is shared on purpose. Locks are
 //! recognised by the names of their types (include/linux, libraries of C, C++ and Rust), which are
-//! stable over many versions. A missing name costs advice that a reader will smile at, or a claim that
-//! what a lock guards should leave its line.
+//! stable over many versions. A missing name costs advice that a reader will smile at, or a claim
+//! that what a lock guards should leave its line.
 
 use linemate_types::{Type, TypeId, TypeModel};
 

@@ -1,7 +1,7 @@
 //! Programs' variables on one line of which different CPUs write different ones.
 //!
-//! The program decides where variables are, so each is edited by its name: what several CPUs use, or
-//! one of them writes, gets lines of its own.
+//! The program decides where variables are, so each is edited by its name: what several CPUs use,
+//! or one of them writes, gets lines of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -154,8 +154,8 @@ fn locks(model: &TypeModel, outer: TypeId, leaves: &Leaves, prefix: &str) -> Mem
 
 /// Whether those who use the members have taken a lock among them: the same CPUs write all that is
 /// written, and what nobody writes is read by CPUs that use the locks, and no more often than those
-/// are written. The line comes to the holder with the lock. What takes it from him before he is done
-/// are the attempts of others, and those of a replay are not real ones: its sections overlap.
+/// are written. The line comes to the holder with the lock. What takes it from him before he is
+/// done are the attempts of others, and those of a replay are not real ones: its sections overlap.
 fn is_guarded(members: &BTreeMap<&str, MemberUse>, sets: &Sets<'_>, locks: &MemberUse) -> bool {
     let written = sets.keys().filter(|writers| !writers.is_empty());
     let unwritten = sets.get(&Vec::new()).into_iter().flatten();

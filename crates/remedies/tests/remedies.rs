@@ -139,7 +139,8 @@ fn a_load_that_needs_the_value_afresh_reuses_nothing() {
     assert_eq!(subjects(&of_kind(RemedyKind::ReuseResult, lock)), [""; 0]);
 }
 
-/// A CPU goes idle in even rounds and comes back in odd ones; `alone` more counts go without the bitmap.
+/// A CPU goes idle in even rounds and comes back in odd ones; `alone` more counts go without the
+/// bitmap.
 fn idling(alone: u64) -> impl Fn(&mut World, u64) {
     move |w, number| {
         let cpu = (number / 2 % 3) as u16;
@@ -479,7 +480,8 @@ fn advice_can_be_about_one_type_and_the_best_are_tried_first() {
     );
 }
 
-/// CPUs load one field of the objects that `of` says, in turn, on a machine whose L2 has 16 sets of two ways: 1 KiB a way.
+/// CPUs load one field of the objects that `of` says, in turn, on a machine whose L2 has 16 sets of
+/// two ways: 1 KiB a way.
 fn in_small_caches(of: impl Fn(u16) -> [u64; 4]) -> Vec<Remedy> {
     let mut options = options();
     (options.machine.l1.sets, options.machine.l1.ways) = (8, 1);
@@ -499,7 +501,8 @@ fn in_small_caches(of: impl Fn(u16) -> [u64; 4]) -> Vec<Remedy> {
 
 #[test]
 fn objects_at_a_stride_that_divides_a_way_collide() {
-    // Crates of 256 bytes are given out in turn to four CPUs: each has every fourth, 1 KiB apart, in one set.
+    // Crates of 256 bytes are given out in turn to four CPUs: each has every fourth, 1 KiB apart,
+    // in one set.
     let found = in_small_caches(|cpu| [0, 4, 8, 12].map(|n| n + u64::from(cpu)));
     assert_eq!(subjects(&found), ["crate"]);
     let (reasons, stake) = (&found[0].reasons, &found[0].stake);

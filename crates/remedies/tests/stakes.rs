@@ -47,8 +47,9 @@ fn advice_for_a_type_inside_of_another_is_about_its_fields() {
 
 #[test]
 fn what_is_at_stake_is_on_the_lines_where_objects_meet() {
-    // Two elements that share their middle line: each CPU counts at one end of its own, which the other one does not come near, and both count
-    // at different words of the first line of the first.
+    // Two elements that share their middle line: each CPU counts at one end of its own, which the
+    // other one does not come near, and both count at different words of the first line of the
+    // first.
     let ends = |w: &mut World, _| {
         let pair = [object(Heap::Chest, 0), object(Heap::Chest, 1)];
         for (cpu, at) in [(0, pair[0]), (1, pair[0] + 8)] {

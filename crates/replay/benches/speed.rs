@@ -1,10 +1,11 @@
 //! How fast a replay is, and how much memory it takes, on a synthetic stream shaped like a
-//! scheduler recording: `cargo bench -p linemate-replay --bench speed [-- ACCESSES]
-//! [CASE…]`, where a case is `usual-8`, `usual-8x2` (two replays at once on two threads), `usual-480`, `hard-8`, `hard-480`, or `ahead-8`: `usual-8`
-//! with the machine's stream and stride prefetchers, which the others do without.
+//! scheduler recording: `cargo bench -p linemate-replay --bench speed [-- ACCESSES] [CASE…]`, where
+//! a case is `usual-8`, `usual-8x2` (two replays at once on two threads), `usual-480`, `hard-8`,
+//! `hard-480`, or `ahead-8`: `usual-8` with the machine's stream and stride prefetchers, which the
+//! others do without.
 //!
-//! The stream: 8 CPUs in slices of 40 to 70 accesses, three instructions apart; 30 % of the accesses to own
-//! data are stores, 3 % atomics. Where they go, in per cent of all accesses:
+//! The stream: 8 CPUs in slices of 40 to 70 accesses, three instructions apart; 30 % of the
+//! accesses to own data are stores, 3 % atomics. Where they go, in per cent of all accesses:
 //!
 //! | to | `usual` | `hard` |
 //! |---|---|---|
@@ -15,8 +16,8 @@
 //! | 16 KiB that everybody reads | 3 | 4 |
 //! | 64 lines that everybody writes | 1 | 2 |
 //!
-//! `usual` leaves L1 in about 6 % of the accesses (`ls -lR` as recorded by valgrind's lackey: 1 %; a kernel
-//! more often), `hard` shows what a miss costs.
+//! `usual` leaves L1 in about 6 % of the accesses (`ls -lR` as recorded by valgrind's lackey: 1 %;
+//! a kernel more often), `hard` shows what a miss costs.
 
 use std::io::Write;
 use std::time::Instant;

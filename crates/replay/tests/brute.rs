@@ -447,8 +447,9 @@ impl<'m> Brute<'m> {
         self.note(core, line, CopyEvent::Dropped);
     }
 
-    /// Dubois' definition, from the log: a lifetime is essential if it uses a word that another core wrote
-    /// between the core's last delivery (its last essential miss, or its first one) and the lifetime's start.
+    /// Dubois' definition, from the log: a lifetime is essential if it uses a word that another
+    /// core wrote between the core's last delivery (its last essential miss, or its first one) and
+    /// the lifetime's start.
     fn classify(&self) -> BTreeMap<usize, Cause> {
         let mut causes = BTreeMap::new();
         for &(miss, core, line) in &self.undecided {
@@ -557,7 +558,7 @@ fn compare(machine: &Machine, ops: &[Op], what: &str) {
     }
 }
 
-/// Two sockets of one domain of two cores; L1 of one line, L2 of two, LLC of three (in four ways' place).
+/// Two sockets of one domain of two cores; L1 of one line, L2 of two, LLC of three of four ways.
 fn tiny(pairs: bool) -> Machine {
     machine(&[
         ("cpus = 16", "cpus = 4"),
@@ -652,7 +653,7 @@ fn random(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Half of a CPU's accesses go to the line it used before, so that L1 and L2 come to hold different lines.
+/// Half of a CPU's accesses go to the line it used before: L1 and L2 come to hold different lines.
 fn long_run(machine: &Machine, seed: u64, cpus: u64, lines: u64, length: usize) {
     let mut state = seed;
     let mut at = 0;
@@ -686,7 +687,7 @@ fn long_run(machine: &Machine, seed: u64, cpus: u64, lines: u64, length: usize) 
     );
 }
 
-/// All CPUs, threads and both distances of the small machine, with evictions, overlapping words, atomics.
+/// All CPUs, threads and both distances of the small machine: evictions, overlaps, atomics.
 #[test]
 fn long_random_sequences() {
     for seed in 0..120 {

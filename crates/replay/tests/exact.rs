@@ -159,7 +159,8 @@ const TRANSITIONS: &[Case] = &[
     (
         "M to E: L2 lets the modified copy go while L1 has a clean one",
         PLAIN,
-        // A goes to L2 modified, comes back clean to L1, and is then pushed out of L2 while L1 uses it.
+        // A goes to L2 modified, comes back clean to L1, and is then pushed out of L2 while L1 uses
+        // it.
         "0 W A.0\n0 R B.0\n0 R C.0\n0 R A.0 = l2 - 14 | A:M\n0 R D.0\n0 R A.0 = l1 - 4\n0 R E.0\n0 R A.0 = l1 - 4\n0 R F.0\n0 R A.0 = l1 - 4\n0 R G.0 | A:E",
     ),
 ];
@@ -223,7 +224,8 @@ const DISTANCES: &[Case] = &[
     (
         "memory of the other socket",
         PLAIN,
-        // Core 4's first touch makes socket 1 A's home; the LLCs' eight ways are then used up by both sockets.
+        // Core 4's first touch makes socket 1 A's home; the LLCs' eight ways are then used up by
+        // both sockets.
         "4 R A.0\n4 R B.0\n4 R C.0\n4 R D.0\n4 R E.0\n4 R F.0\n4 R G.0\n4 R H.0\n4 R I.0 | A:\n0 R A.0 = dram_remote cold 500\n4 R A.0 = forward_remote capacity 400",
     ),
     (
@@ -268,7 +270,8 @@ const SHARING: &[Case] = &[
     (
         "an essential miss delivers the whole line",
         PLAIN,
-        // The true miss on A.8 delivers A.16 too, so looking at A.16 after the next miss is nothing new.
+        // The true miss on A.8 delivers A.16 too, so looking at A.16 after the next miss is nothing
+        // new.
         "0 R A.0\n1 W A.8\n1 W A.16\n0 R A.8 = hitm_domain true 100\n1 W A.24\n0 R A.16 = hitm_domain false 100",
     ),
     (
@@ -480,7 +483,8 @@ const PREFETCH: &[Case] = &[
         PAIRS,
         "1 W B.0 | A:.E B:.M\n0 R A.0 = llc cold 50 | A:FS B:FS",
     ),
-    // The fetch of B begins with the miss of A and takes 100: 50 of them are left when the write comes.
+    // The fetch of B begins with the miss of A and takes 100: 50 of them are left when the write
+    // comes.
     (
         "false sharing across a pair: an upgrade that nobody's use caused",
         PAIRS,

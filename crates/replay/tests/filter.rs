@@ -209,7 +209,8 @@ fn recordings() -> impl Strategy<Value = Vec<Step>> {
     prop_oneof![wide, narrow, shared, long, walks()]
 }
 
-/// Of that many sets and pages, the first bytes of lines, and at most that many accesses a slice and slices.
+/// Of that many sets and pages, the first bytes of lines, and at most that many accesses a slice
+/// and slices.
 fn recordings_of(
     sets: u64,
     pages: u64,
@@ -368,7 +369,8 @@ fn prefetchers_fetch_and_misses_overlap_on_such_recordings() {
     );
 }
 
-/// A loop over two lines of a CPU's own: all but the first round trip is left out, unless the lines are in one set.
+/// A loop over two lines of a CPU's own: all but the first round trip is left out, unless the lines
+/// are in one set.
 #[test]
 fn what_is_used_over_and_over_is_left_out() {
     let steps = |second: u64| -> Vec<Step> {

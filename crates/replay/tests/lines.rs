@@ -75,7 +75,8 @@ fn by_line(outcome: &Outcome) -> Tally {
 
 #[test]
 fn lines_hold_what_keys_and_sites_hold_to_the_last_cycle() {
-    // Lines that are never shared, lines that are later, private stores after that, accesses that touch two lines.
+    // Lines that are never shared, lines that are later, private stores after that, accesses that
+    // touch two lines.
     let mut accesses = Vec::new();
     for turn in 0..400u64 {
         let cpu = (turn % 3 % 2) as u16;
@@ -145,7 +146,8 @@ fn lines_hold_what_keys_and_sites_hold_to_the_last_cycle() {
 
 #[test]
 fn a_transfer_is_known_by_place_by_who_and_by_when() {
-    // CPU 0 writes, CPU 1 reads: three times early, once late; then CPU 0 takes the other line from CPU 1, late.
+    // CPU 0 writes, CPU 1 reads: three times early, once late; then CPU 0 takes the other line from
+    // CPU 1, late.
     let mut accesses = Vec::new();
     for time in [0, 10, 20, 150] {
         accesses.push(access(time, 0, AccessKind::Store, A + 8, 8));

@@ -1,7 +1,8 @@
 //! Small programs with known costs: a pointer chase, walks, gathers, each with the prefetchers and
 //! the overlap that it tests.
 //!
-//! Latencies: L1 4, L2 14, memory of the own socket 300. Memory that was not touched before is the own socket's.
+//! Latencies: L1 4, L2 14, memory of the own socket 300. Memory that was not touched before is the
+//! own socket's.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -141,7 +142,8 @@ fn tally(count: u64, cycles: u64) -> Tally {
     }
 }
 
-/// Lines that follow each other in no direction: one of each page, with the distance between them growing.
+/// Lines that follow each other in no direction: one of each page, with the distance between them
+/// growing.
 fn scattered(n: u64) -> Vec<u64> {
     let addr = |i: u64| BASE + i * (i + 1) / 2 * PAGE + i * i * 7 % 64 * LINE;
     (0..n).map(addr).collect()
@@ -235,7 +237,8 @@ fn two_chases_side_by_side_cost_one() {
 
 #[test]
 fn arguments_come_from_outside_of_the_function() {
-    // A function of instructions 10 to 19 loads two fields of its argument, which the caller loaded.
+    // A function of instructions 10 to 19 loads two fields of its argument, which the caller
+    // loaded.
     let addrs = scattered(30);
     let ops: Vec<Op> = (0..30)
         .map(|i| load([1, 10, 11][i % 3], addrs[i], 2))
@@ -349,9 +352,10 @@ fn a_stream_is_fetched_no_further_than_it_may_be() {
 
 #[test]
 fn what_comes_late_is_waited_for() {
-    // One line ahead, 10 instructions apart. The third miss sends for the fourth line, which is here when the miss is over. The fourth
-    // access sends for the fifth line, which needs 300 cycles, of which 10 pass in the wait for L2 and 10 in instructions; while the fifth
-    // waits for the rest, the sixth line comes, but for 14 cycles.
+    // One line ahead, 10 instructions apart. The third miss sends for the fourth line, which is
+    // here when the miss is over. The fourth access sends for the fifth line, which needs 300
+    // cycles, of which 10 pass in the wait for L2 and 10 in instructions; while the fifth waits for
+    // the rest, the sixth line comes, but for 14 cycles.
     let addrs: Vec<u64> = (0..6).map(|i| BASE + i * LINE).collect();
     let outcome = run(&streamer(3, 1, 1), &[], &loads(&addrs, 10));
     assert_eq!(outcome.totals.source(Source::L2), tally(1, 14));
@@ -366,7 +370,8 @@ fn what_comes_late_is_waited_for() {
 
 #[test]
 fn a_stream_is_forgotten_for_others() {
-    // A request of each of as many pages as are followed, in turn, is a stream in each; of one more, in none.
+    // A request of each of as many pages as are followed, in turn, is a stream in each; of one
+    // more, in none.
     let walk = |pages: u64| -> Vec<u64> {
         let at = |i: u64| BASE + i % pages * 2 * PAGE + i / pages * LINE;
         (0..pages * 20).map(at).collect()
@@ -407,7 +412,8 @@ fn strides_are_not_learnt_from_stores_other_instructions_or_long_ways() {
         run(&short_stride(), &[], &ops).fetched_ahead.l1_stride
     };
     let loads = |_, addr| load(1, addr, 1000);
-    // From the third load on, the last one's next line included; at 576 bytes that is on the next page.
+    // From the third load on, the last one's next line included; at 576 bytes that is on the next
+    // page.
     assert_eq!(walk(256, &loads), 6);
     assert_eq!(walk(576, &loads), 5);
     assert_eq!(walk(640, &loads), 0);
@@ -419,7 +425,8 @@ fn strides_are_not_learnt_from_stores_other_instructions_or_long_ways() {
 
 #[test]
 fn no_prefetcher_takes_a_line_away() {
-    // CPU 1 walks towards a line that CPU 0 has modified. A demand load fetches it from there, a prefetcher does not.
+    // CPU 1 walks towards a line that CPU 0 has modified. A demand load fetches it from there, a
+    // prefetcher does not.
     let walk: Vec<Op> = (0..6).map(|i| load(1, BASE + i * LINE, 2000)).collect();
     let own = [Op(2, AccessKind::Store, BASE + 4 * LINE, 1)];
     let cpus = vec![LogicalCpu(0), LogicalCpu(1)];

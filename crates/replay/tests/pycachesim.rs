@@ -1,6 +1,6 @@
-//! Capacity on one CPU against an independent cache simulator, pycachesim: hits at every level are equal,
-//! for several geometries, store shares and address ranges. The script that makes the expectations is
-//! `pycachesim/expectations.py`.
+//! Capacity on one CPU against an independent cache simulator, pycachesim: hits at every level are
+//! equal, for several geometries, store shares and address ranges. The script that makes the
+//! expectations is `pycachesim/expectations.py`.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -163,8 +163,8 @@ fn timeless() -> Machine {
     machine
 }
 
-/// The throughput of N customers that think for `think` on average and are served by one server in `service` each: M/M/1//N, in customers per
-/// cycle (Kleinrock, "Queueing Systems" I, 3.8).
+/// The throughput of N customers that think for `think` on average and are served by one server in
+/// `service` each: M/M/1//N, in customers per cycle (Kleinrock, "Queueing Systems" I, 3.8).
 fn repairman(customers: u32, think: f64, service: f64) -> f64 {
     let ratio = service / think;
     let mut term = 1.0;
@@ -380,7 +380,8 @@ fn groups_meet_where_mixing_lets_them() {
         assert!(all > 10_000.0, "{mixing:?}: {all}");
         [HitmDomain, HitmSocket, HitmRemote].map(|source| count(source) / all)
     };
-    // Spread over the machine, the copies of one CPU are on one socket and those of the other on the other one.
+    // Spread over the machine, the copies of one CPU are on one socket and those of the other on
+    // the other one.
     assert_eq!(hitm(Mixing::Groups), [0.0, 0.0, 1.0]);
     assert_eq!(hitm(Mixing::Flat), [0.0, 0.0, 1.0]);
     let near = |found: [f64; 3], expected: [f64; 3]| {

@@ -62,7 +62,8 @@ fn a_share_of_a_cache_holds_as_much_less() {
     assert_eq!(from_memory(&[0, 2], 400, true), Accesses(2 * 800));
 }
 
-/// How many accesses leave their core when these CPUs go through lines twice, each through its own (`apart`) or all through the same.
+/// How many accesses leave their core when these CPUs go through lines twice, each through its own
+/// (`apart`) or all through the same.
 fn leaving(logical: &[u16], lines: u64, apart: bool, share: bool) -> Accesses {
     // L2: 4 ways of one set; L1: 2. The last-level cache has room for everything.
     let machine = machine(&[("size = 512\nways = 8", "size = 65536\nways = 64")]);
@@ -91,7 +92,8 @@ fn leaving(logical: &[u16], lines: u64, apart: bool, share: bool) -> Accesses {
 
 #[test]
 fn threads_of_a_core_share_its_caches() {
-    // CPU 8 is the second thread of CPU 0's core, CPU 1 is another core. What one thread brought the other has.
+    // CPU 8 is the second thread of CPU 0's core, CPU 1 is another core. What one thread brought
+    // the other has.
     assert_eq!(leaving(&[0, 1], 4, false, false), Accesses(2 * 4));
     assert_eq!(leaving(&[0, 8], 4, false, false), Accesses(4));
     // Four lines stay in four ways, not four of each thread.

@@ -98,8 +98,8 @@ fn mixed(seed: u64, cpus: u16, length: usize) -> Vec<Access> {
 
 #[test]
 fn slices_of_a_round_run_side_by_side() {
-    // Recorded one after the other, 1000 instructions apart; replayed, both start at 0. CPU 1's write
-    // waits for CPU 0's; they sit on different sockets.
+    // Recorded one after the other, 1000 instructions apart; replayed, both start at 0. CPU 1's
+    // write waits for CPU 0's; they sit on different sockets.
     let outcome = run(2, &[write(0, 0, A), write(1000, 1, A)]);
     assert_eq!(outcome.rounds, 1);
     assert_eq!(outcome.totals.source(Source::DramLocal), tally(1, 300));
@@ -123,8 +123,8 @@ fn a_cpu_that_comes_up_again_starts_a_round_at_the_end_of_the_last_one() {
 
 #[test]
 fn stalls_push_only_the_cpu_that_stalls() {
-    // CPU 0 misses at once and is 296 cycles late from then on; CPU 1's read of B at instruction 100 comes
-    // before CPU 0's at instruction 1.
+    // CPU 0 misses at once and is 296 cycles late from then on; CPU 1's read of B at instruction
+    // 100 comes before CPU 0's at instruction 1.
     let b = A + 64;
     let outcome = run(
         2,
@@ -135,7 +135,7 @@ fn stalls_push_only_the_cpu_that_stalls() {
             read(501, 1, b),
         ],
     );
-    // Both start with a miss of their own, both reach B at 297; CPU 0 goes first, CPU 1 waits 10 for the serving.
+    // Both start with a miss of their own, both reach B at 297; CPU 0 is first, CPU 1 waits 10.
     assert_eq!(outcome.totals.source(Source::DramLocal), tally(3, 900));
     assert_eq!(outcome.totals.source(Source::ForwardRemote), tally(1, 410));
     let late = run(
@@ -176,8 +176,8 @@ fn an_access_across_two_lines_counts_once_as_its_slower_piece() {
     assert_eq!(outcome.totals.accesses(), Accesses(2));
     assert_eq!(outcome.totals.split, Accesses(1));
     assert_eq!(outcome.totals.source(Source::DramLocal), tally(2, 600));
-    // Two equally slow ones, in the second round: the first decides. CPU 1 has modified the first line, the
-    // second one it has clean; both take 400 from the other socket.
+    // Two equally slow ones, in the second round: the first decides. CPU 1 has modified the first
+    // line, the second one it has clean; both take 400 from the other socket.
     let dummy = A + 4096;
     let outcome = run(
         2,
@@ -261,8 +261,9 @@ fn keys_sites_pairs_and_lines_account_for_the_same_things() {
         read(4, 1, A + 4),
     ];
     let outcome = run_on(&roomy(), &config(2), place, 1, &accesses);
-    // Round 1: CPU 0 writes key 0 (memory) and reads it; CPU 1 writes key 1, waits for CPU 0's first write.
-    // Round 2: CPU 0's read fetches the line back for nothing new; CPU 1 reads its shared copy.
+    // Round 1: CPU 0 writes key 0 (memory) and reads it; CPU 1 writes key 1, waits for CPU 0's
+    // first write. Round 2: CPU 0's read fetches the line back for nothing new; CPU 1 reads its
+    // shared copy.
     let [zero, one] = &outcome.keys[..] else {
         panic!("two keys")
     };
@@ -329,8 +330,9 @@ fn the_view_of_a_line_has_offsets_instructions_and_costs() {
         .iter()
         .map(|cell| (cell.offset, cell.pc.0, cell.loads, cell.stores, cell.hitm))
         .collect();
-    // CPU 0's first write came before the line had gone anywhere: it is among the uncontested. CPU 1's second one ends the round
-    // at 697, so CPU 0's read waits 3 cycles for the transfer that ends at 700.
+    // CPU 0's first write came before the line had gone anywhere: it is among the uncontested. CPU
+    // 1's second one ends the round at 697, so CPU 0's read waits 3 cycles for the transfer that
+    // ends at 700.
     assert_eq!(
         cells,
         [
@@ -403,8 +405,8 @@ fn references_between_cpus_keep_their_relation_in_every_copy() {
         .iter()
         .map(|pair| (pair.from.0, pair.to.0))
         .collect();
-    // Six CPUs on eight cores: 0, 1, 2, 4, 5, 6. Copy n of CPU c is the (3c + n)-th of them: each pair is as far apart as CPUs 0
-    // and 1 are when they are spread alone, on both sockets.
+    // Six CPUs on eight cores: 0, 1, 2, 4, 5, 6. Copy n of CPU c is the (3c + n)-th of them: each
+    // pair is as far apart as CPUs 0 and 1 are when they are spread alone, on both sockets.
     assert_eq!(pairs, [(0, 4), (1, 5), (2, 6)]);
 }
 
@@ -494,8 +496,8 @@ fn a_lone_cpu_does_not_make_an_endless_round() {
     let outcome = run(1, &accesses);
     assert_eq!(outcome.rounds, 200_000_u64.div_ceil(1 << 16));
     assert_eq!(outcome.totals.source(Source::L1).count, Accesses(199_999));
-    // Instructions 0 to 199,999, the first one stalled for 296. A round starts when the last access of the
-    // one before is done: one instruction is lost at each of the three seams.
+    // Instructions 0 to 199,999, the first one stalled for 296. A round starts when the last access
+    // of the one before is done: one instruction is lost at each of the three seams.
     assert_eq!(outcome.cycles, Cycles(199_999 + 296 - 3));
 }
 
@@ -594,8 +596,8 @@ fn a_placement_that_moves_nothing_changes_nothing() {
 
 #[test]
 fn swapping_fields_that_nobody_touches_changes_nothing() {
-    // Within the first line, only the first 32 bytes are used: exchanging the rest with each other, and the
-    // names of unused keys, moves no access.
+    // Within the first line, only the first 32 bytes are used: exchanging the rest with each other,
+    // and the names of unused keys, moves no access.
     let accesses: Vec<Access> = mixed(4, 8, 5000)
         .into_iter()
         .map(|mut access| {
@@ -619,7 +621,7 @@ fn swapping_fields_that_nobody_touches_changes_nothing() {
 
 #[test]
 fn exchanging_two_words_of_a_line_changes_no_count() {
-    // Which word of a line a field is does not matter to any count, only who shares the line with whom.
+    // Which word of a line a field is does not matter to any count, only who shares the line.
     let accesses = mixed(6, 8, 5000);
     let plain = run(8, &accesses);
     let exchanged = |access: &Access| Placed {
@@ -688,7 +690,8 @@ fn the_other_line_of_a_pair_is_fetched_along() {
         "line_bytes = 64\nadjacent_line_pairs = true",
     )]);
     let pair = A ^ 64;
-    // CPU 1 gets both lines and writes one; CPU 0 reads the other, and so takes the written one from it.
+    // CPU 1 gets both lines and writes one; CPU 0 reads the other, and so takes the written one
+    // from it.
     let accesses = [write(0, 1, pair), read(1000, 0, A)];
     let outcome = run_on(&machine, &config(2), AsRecorded, 1, &accesses);
     assert_eq!((outcome.prefetched, outcome.prefetched_modified), (2, 1));

@@ -1,4 +1,5 @@
-//! What `linemate advise` writes: the layout that costs least, and why; without a type, the types where a layout can win most.
+//! What `linemate advise` writes: the layout that costs least, and why; without a type, the types
+//! where a layout can win most.
 
 mod program;
 mod survey;

@@ -12,8 +12,9 @@ use crate::strip::{Strip, StripPart};
 /// Cycles by field.
 type Cycles<'r> = BTreeMap<&'r str, f64>;
 
-/// The lines of each edited type that hold other fields than before, or the same ones elsewhere, and that cost something before or after; at
-/// most `top` of each layout. Cycles are those of `result`.
+/// The lines of each edited type that hold other fields than before, or the same ones elsewhere,
+/// and that cost something before or after; at most `top` of each layout. Cycles are those of
+/// `result`.
 pub(crate) fn changed_lines(out: &mut Text, change: &LayoutChange, result: &WhatIf, top: usize) {
     let bytes = change.line_bytes.max(1);
     let sides = [

@@ -18,8 +18,8 @@ const NAMED: usize = 4;
 /// A name that more functions use is that of other types' members, too.
 const COMMON: usize = 30;
 
-/// What moves, what the edits change in each recording, the new neighbours and who uses them, at most `top` rows in a
-/// table, then the verdict.
+/// What moves, what the edits change in each recording, the new neighbours and who uses them, at
+/// most `top` rows in a table, then the verdict.
 #[must_use]
 pub fn coverage_text(document: &CoverageDocument, top: usize) -> Text {
     let mut out = Text::default();
@@ -156,7 +156,8 @@ fn pairs(document: &CoverageDocument, top: usize) -> Table {
     table
 }
 
-/// Who accesses the fields, over all recordings: most accesses first, without fields that have none.
+/// Who accesses the fields, over all recordings: most accesses first, without fields that have
+/// none.
 fn fields(out: &mut Text, document: &CoverageDocument, top: usize) {
     let mut sums: Vec<FieldSum<'_>> = document.fields.iter().map(FieldSum::new).collect();
     sums.retain(|sum| sum.accesses() > 0);

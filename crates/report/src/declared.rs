@@ -8,7 +8,8 @@ use linemate_text::{short, shown};
 use crate::print::{counted, cycles, more, origin, percent};
 use crate::{Table, Text};
 
-/// Members that are used otherwise than their group says, at most `top`, then the groups. `path`: the recording's file.
+/// Members that are used otherwise than their group says, at most `top`, then the groups. `path`:
+/// the recording's file.
 #[must_use]
 pub fn declared_text(document: &DeclaredDocument, path: &str, top: usize) -> Text {
     let mut out = Text::default();

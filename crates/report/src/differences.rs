@@ -12,8 +12,8 @@ use crate::print::{interleavings, more, percent};
 use crate::whatifs::calls;
 use crate::{Table, Text};
 
-/// How the recordings differ in all, then at most `top` fields, the largest first, and what the figures are of. `names`: of the
-/// recordings.
+/// How the recordings differ in all, then at most `top` fields, the largest first, and what the
+/// figures are of. `names`: of the recordings.
 #[must_use]
 pub fn diff_text(document: &DiffDocument, names: [&str; 2], top: usize) -> Text {
     let mut out = Text::default();
@@ -217,7 +217,8 @@ struct Row {
     b: Option<DiffFigures>,
 }
 
-/// The fields of both sides, largest change first: in cycles if there are any, else in accesses; then by path.
+/// The fields of both sides, largest change first: in cycles if there are any, else in accesses;
+/// then by path.
 fn compare(a: &DiffSide, b: &DiffSide) -> Vec<Row> {
     let mut rows: BTreeMap<&String, Row> = BTreeMap::new();
     for (path, figures) in &a.fields {

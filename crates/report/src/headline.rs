@@ -86,7 +86,8 @@ pub fn type_headline(view: &TypeView, whole: u64) -> String {
     )
 }
 
-/// Whether a row is the kernel's memory in a recording without names for it: nobody can change that.
+/// Whether a row is the kernel's memory in a recording without names for it: nobody can change
+/// that.
 fn is_unnamed(row: &Cost) -> bool {
     row.name == LedgerGroup::UNNAMED
 }
@@ -152,7 +153,8 @@ pub fn costs_headline(document: &CostsDocument) -> Option<String> {
     ))
 }
 
-/// The rows of types that can be laid out: those of which fields are known. Names of files are in names of types, and have dots, too.
+/// The rows of types that can be laid out: those of which fields are known. Names of files are in
+/// names of types, and have dots, too.
 fn laid_out(document: &CostsDocument) -> impl Iterator<Item = &Cost> {
     let fields = document.costs.fields.iter();
     let owners: std::collections::BTreeSet<&str> = fields

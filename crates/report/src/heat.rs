@@ -17,7 +17,8 @@ fn heat_text(heat: Heat) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-/// A layout in pahole's form (`linemate_types::pahole`), with how often each member is accessed after its offset and size.
+/// A layout in pahole's form (`linemate_types::pahole`), with how often each member is accessed
+/// after its offset and size.
 #[must_use]
 pub fn with_heat(printed: &str, view: &TypeView) -> String {
     let mut out = String::new();
@@ -34,7 +35,8 @@ pub fn with_heat(printed: &str, view: &TypeView) -> String {
     out
 }
 
-/// Offset and size that a line of pahole's ends with: `/*  8  4 */`, of bit-fields `/*  8: 3  4 */`.
+/// Offset and size that a line of pahole's ends with: `/*  8  4 */`, of bit-fields
+/// `/*  8: 3  4 */`.
 fn place(line: &str) -> Option<(u64, u64)> {
     let (_, comment) = line.rsplit_once("/*")?;
     let comment = comment.trim_end().strip_suffix("*/")?;

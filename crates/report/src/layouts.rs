@@ -61,7 +61,8 @@ pub fn layout_text(document: &LayoutDocument) -> String {
     table.text
 }
 
-/// The members of all kernels: the first one's order, and what only later ones have after its neighbour.
+/// The members of all kernels: the first one's order, and what only later ones have after its
+/// neighbour.
 fn member_names(document: &LayoutDocument) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for kernel in &document.kernels {

@@ -1,7 +1,8 @@
 //! The documents of all verbs as text: tables, headlines, results.md.
 //!
-//! For each document of the answers crate there is a function that shows it, of the document's values and nothing else, so that text and JSON
-//! have the same figures. [`pretty()`] writes JSON. Same documents, same bytes.
+//! For each document of the answers crate there is a function that shows it, of the document's
+//! values and nothing else, so that text and JSON have the same figures. [`pretty()`] writes JSON.
+//! Same documents, same bytes.
 
 mod advice;
 pub mod case;

@@ -1,5 +1,5 @@
-//! JSON as people and line-wise tools read it: indented, but arrays of arrays on one line. Rows of counts would be pages of single
-//! numbers otherwise.
+//! JSON as people and line-wise tools read it: indented, but arrays of arrays on one line. Rows of
+//! counts would be pages of single numbers otherwise.
 
 use std::io::{self, Write};
 
@@ -23,7 +23,8 @@ pub fn pretty(document: &impl Serialize) -> serde_json::Result<String> {
 #[derive(Default)]
 struct Rows {
     indented: PrettyFormatter<'static>,
-    /// Of what is being written, the arrays and objects from the outermost on: whether it is an array.
+    /// Of what is being written, the arrays and objects from the outermost on: whether it is an
+    /// array.
     open: Vec<bool>,
     /// How many of them are on one line.
     inline: usize,

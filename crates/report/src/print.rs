@@ -57,7 +57,8 @@ pub fn verdict(measure: &Measure) -> &'static str {
     verdict_of(measure, measure.without)
 }
 
-/// Whether a measure of a part of the cost `of` is better or worse than before, by an amount that [`relative`] shows.
+/// Whether a measure of a part of the cost `of` is better or worse than before, by an amount that
+/// [`relative`] shows.
 pub(crate) fn verdict_of(measure: &Measure, of: f64) -> &'static str {
     match (measure.significant, measure.difference < 0.0) {
         _ if is_unchanged(measure) => "unchanged",
@@ -102,7 +103,8 @@ pub(crate) fn counted(number: usize, what: &str) -> String {
 /// The most members that are named with what is inside them.
 const INSIDE_MAX: usize = 3;
 
-/// What of a type is objects of its own, and what is inside members of other types; nothing where all are its own.
+/// What of a type is objects of its own, and what is inside members of other types; nothing where
+/// all are its own.
 pub(crate) fn within(own: u64, inside: &[(&str, u64)]) -> String {
     if inside.is_empty() {
         return String::new();

@@ -7,7 +7,8 @@ use linemate_text::shown;
 
 use crate::print::verdict;
 
-/// Advice other than reordering, for a terminal: the machine, then each remedy with what is at stake and what its trials gave.
+/// Advice other than reordering, for a terminal: the machine, then each remedy with what is at
+/// stake and what its trials gave.
 pub fn remedies(found: &RemedyList) -> String {
     Advice(found).to_string()
 }

@@ -1,4 +1,5 @@
-//! A cache line as a strip of text: its bytes to scale, the fields in it, and below each what is known about it.
+//! A cache line as a strip of text: its bytes to scale, the fields in it, and below each what is
+//! known about it.
 //!
 //! ```text
 //!         0       8       16      24
@@ -37,7 +38,8 @@ pub(crate) struct StripPart {
     /// Bytes in the line.
     pub(crate) size: u64,
     pub(crate) name: String,
-    /// What is said below the name, from the fullest to the shortest: the first one that fits is taken.
+    /// What is said below the name, from the fullest to the shortest: the first one that fits is
+    /// taken.
     pub(crate) notes: Vec<String>,
 }
 

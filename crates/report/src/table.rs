@@ -47,8 +47,8 @@ const CUT: [&str; 2] = ["most by", "most in"];
 /// The first column is broken into no narrower pieces.
 const NAME_MIN: usize = 12;
 
-/// A table without borders. Without a width it is as wide as its cells: the same bytes everywhere. Names in its cells may come from
-/// files: each cell is printed by [`shown`], in one line.
+/// A table without borders. Without a width it is as wide as its cells: the same bytes everywhere.
+/// Names in its cells may come from files: each cell is printed by [`shown`], in one line.
 #[derive(Clone, Debug)]
 pub struct Table {
     header: Vec<String>,
@@ -108,7 +108,8 @@ impl Table {
         self.header.iter().map(String::as_str)
     }
 
-    /// The text without spaces at the lines' ends, in at most `width` columns, and the titles of the columns that are left out for that.
+    /// The text without spaces at the lines' ends, in at most `width` columns, and the titles of
+    /// the columns that are left out for that.
     pub(crate) fn fitted(&self, width: Option<usize>) -> (String, Vec<&str>) {
         let mut fit = Fit::new(self);
         if let Some(width) = width {
@@ -173,7 +174,8 @@ impl<'t> Fit<'t> {
         widths.map(|width| width + PADDING).sum()
     }
 
-    /// Cuts the last column's names, then leaves columns out, then breaks the first column, until it fits.
+    /// Cuts the last column's names, then leaves columns out, then breaks the first column, until
+    /// it fits.
     fn narrow(&mut self, width: usize) {
         self.shrink_last(width);
         for title in LEFT_OUT {
@@ -281,7 +283,8 @@ fn cut(text: &str, width: usize) -> String {
     kept
 }
 
-/// The text in lines of at most `width` columns, the later ones indented; broken after spaces and dots where that is possible.
+/// The text in lines of at most `width` columns, the later ones indented; broken after spaces and
+/// dots where that is possible.
 pub(crate) fn broken(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();

@@ -252,7 +252,8 @@ fn by_code<'r>(
 const ACCESSES: &str = "accesses";
 const REMOTE: &str = "other CPUs";
 
-/// What is known where no access is to the type: its size, and what the accesses are to that were attributed to no type.
+/// What is known where no access is to the type: its size, and what the accesses are to that were
+/// attributed to no type.
 fn not_attributed(out: &mut Text, view: &TypeView, ledger: &LedgerView) {
     let unnamed = [
         LedgerGroup::HEAP,
@@ -329,7 +330,8 @@ fn type_view(out: &mut Text, view: &TypeView, top: usize) {
     groups(out, &view.groups, top);
 }
 
-/// How many accesses are to objects of the type's own and how many to those inside other types, if there are such.
+/// How many accesses are to objects of the type's own and how many to those inside other types, if
+/// there are such.
 fn own_and_inside(view: &TypeView) -> String {
     let (inside, own): (Vec<&Place>, Vec<&Place>) =
         view.places.iter().partition(|place| place.inside.is_some());

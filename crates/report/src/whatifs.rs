@@ -17,8 +17,9 @@ use crate::print::{
 use crate::sets::changes;
 use crate::{Table, Text};
 
-/// What the edits do on each machine, which share of the cost is not true sharing, then the figures with at most `top` rows in a
-/// table, and at the end what they are of. `path`: the recording's file.
+/// What the edits do on each machine, which share of the cost is not true sharing, then the figures
+/// with at most `top` rows in a table, and at the end what they are of. `path`: the recording's
+/// file.
 #[must_use]
 pub fn whatif_text(document: &WhatIfDocument, path: &str, top: usize) -> Text {
     let names = type_names(document);
@@ -139,7 +140,8 @@ pub(crate) fn potential(out: &mut Text, machine: &str, names: &str, p: &Potentia
             "{machine}: {rest} of the cost of {names} is not true sharing: {parts}."
         ),
     };
-    // No bound: words that are exchanged together take one transfer on one line, one each on several.
+    // No bound: words that are exchanged together take one transfer on one line, one each on
+    // several.
     let _ = match percent(p.true_sharing) {
         none if none == percent(0.0) => writeln!(out),
         share => writeln!(

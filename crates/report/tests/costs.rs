@@ -8,7 +8,8 @@ use linemate_machine::find;
 use linemate_report::{CostsTables, costs_text};
 use linemate_testkit::world::*;
 
-/// The text of costs of which these are the types, with their cycles, and `link_map@ld.so.2` alone has a field.
+/// The text of costs of which these are the types, with their cycles, and `link_map@ld.so.2` alone
+/// has a field.
 fn text_of(types: &[(&str, u64)], hottest: Option<HotPlace>) -> String {
     let named = |(name, cycles): &(&str, u64)| Cost {
         name: (*name).to_owned(),

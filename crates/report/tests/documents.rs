@@ -1,4 +1,5 @@
-//! The documents of the verbs: JSON read back is the same document, and the text shows its figures to the last digit.
+//! The documents of the verbs: JSON read back is the same document, and the text shows its figures
+//! to the last digit.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -121,7 +122,8 @@ fn machines_show_their_descriptions() {
     read_back(&without, machines_text);
 }
 
-/// `struct queue`: a lock, three clocks, two flags of one bit; in the second kernel without the last clock.
+/// `struct queue`: a lock, three clocks, two flags of one bit; in the second kernel without the
+/// last clock.
 fn queue(clocks: u64) -> TypeModel {
     let mut types = TypeList::default();
     let (word, long) = (types.unsigned("unsigned int", 4), types.unsigned("long", 8));

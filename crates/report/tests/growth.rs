@@ -1,4 +1,5 @@
-//! `growth`: the document of a series with known growth, its text, and the check against a recording that it does not have.
+//! `growth`: the document of a series with known growth, its text, and the check against a
+//! recording that it does not have.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -7,7 +8,8 @@ use linemate_documents::{growth_document, held_out_check};
 use linemate_growth::{Growth, RunOfSeries, SeriesCounts};
 use linemate_report::growth_text;
 
-/// Accesses per CPU on n CPUs: `scan` does 1000 + 50n to one field, and 4000 to another; `tick` 9000/n.
+/// Accesses per CPU on n CPUs: `scan` does 1000 + 50n to one field, and 4000 to another; `tick`
+/// 9000/n.
 fn counts(cpus: u64) -> SeriesCounts {
     let rows = [
         ("scan", "rq.cpu", (1000 + 50 * cpus) * cpus),

@@ -83,7 +83,8 @@ fn on<'m>(machine: &'m Machine) -> CostRun<'m> {
     }
 }
 
-/// What everything costs, then each type that a recording has objects of, or inside objects of others.
+/// What everything costs, then each type that a recording has objects of, or inside objects of
+/// others.
 fn costs(session: &Session<'_>) -> (Costs, BTreeMap<&'static str, Costs>) {
     let names = ["task", "entity", "rq"];
     let subjects = names.map(|name| EditSubject::Named(name.to_owned()));
@@ -120,7 +121,8 @@ fn a_row_of_types_is_the_outermost_one_in_every_table() {
         };
         let cost = row(&whole.types, name);
         assert_eq!(counted.figures.accesses, accesses(cost), "{name}");
-        // Of the type alone: its own objects are the row, with those inside others it is its fields.
+        // Of the type alone: its own objects are the row, with those inside others it is its
+        // fields.
         assert_eq!(row(&narrowed.places, name), cost);
         let all = Cost::sum(name, &narrowed.places);
         assert_eq!(Cost::sum(name, &narrowed.fields), all);

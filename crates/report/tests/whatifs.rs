@@ -1,4 +1,5 @@
-//! The text of a what-if: its document's figures to the last digit, what the edits do first, and nothing of what they do not.
+//! The text of a what-if: its document's figures to the last digit, what the edits do first, and
+//! nothing of what they do not.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -136,7 +136,8 @@ impl Terms<'_> {
             Statement::Apart { what, from } => self.apart(what, from),
             Statement::Start(what) => {
                 let mut all = self.members(what)?.into_iter();
-                // A group starts where its first member does, and only the layout says which that is.
+                // A group starts where its first member does, and only the layout says which that
+                // is.
                 let (only, None) = (all.next()?, all.next()) else {
                     return None;
                 };

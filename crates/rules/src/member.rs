@@ -1,10 +1,12 @@
-//! Where the members that rules name are: paths like `cfs.avg` or `pri_to_cpu[0].count` → bytes of the outermost type.
+//! Where the members that rules name are: paths like `cfs.avg` or `pri_to_cpu[0].count` → bytes of
+//! the outermost type.
 
 use linemate_types::{
     CompositeKind, FlattenError, LineSize, NamedMember, Type, TypeId, TypeModel, named_members,
 };
 
-/// Bytes `start..end` of a type. A member without a size (a flexible array, a lock that a configuration empties) has none.
+/// Bytes `start..end` of a type. A member without a size (a flexible array, a lock that a
+/// configuration empties) has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Span {
     pub(crate) start: u64,

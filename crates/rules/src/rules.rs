@@ -93,7 +93,8 @@ pub enum Limit {
 /// What a rule requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Statement {
-    /// `group NAME { F G… }`: the members are on as few lines as their bytes need, or on as many as are given.
+    /// `group NAME { F G… }`: the members are on as few lines as their bytes need, or on as many as
+    /// are given.
     Group {
         /// What other rules call it.
         name: String,

@@ -1,5 +1,5 @@
-//! Rules as assertions, given to the compilers of the three languages: a layout that keeps the rules compiles, and each
-//! layout that breaks one does not, with the rule's place in the message.
+//! Rules as assertions, given to the compilers of the three languages: a layout that keeps the
+//! rules compiles, and each layout that breaks one does not, with the rule's place in the message.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

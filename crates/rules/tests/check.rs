@@ -8,7 +8,8 @@ use linemate_rules::{Checked, Fault, Lines, check, parse};
 use linemate_testkit::btf_writer::{TypeList, bit_field, member};
 use linemate_types::{LineSize, Member, TypeModel};
 
-/// A kernel with one `struct t` of u64 arrays: name and bytes of each member, in order, without holes; `-` is a hole.
+/// A kernel with one `struct t` of u64 arrays: name and bytes of each member, in order, without
+/// holes; `-` is a hole.
 fn kernel(members: &[(&str, u32)]) -> TypeModel {
     let mut list = TypeList::default();
     let word = list.unsigned("u64", 8);
@@ -176,7 +177,9 @@ fn what_cannot_be_kept_is_refused() {
     assert_eq!(fails("type t\ngroup b { a }", &model), expected);
 }
 
-/// `struct t { u64 head; struct { u32 x : 4, y : 28; }; union { u64 one; struct two two; }; struct e arr[4]; u64 *p; }`
+/// ```text
+/// struct t { u64 head; struct { u32 x : 4, y : 28; }; union { u64 one; struct two two; }; struct e arr[4]; u64 *p; }
+/// ```
 fn nested() -> TypeModel {
     let mut list = TypeList::default();
     let (word, half) = (list.unsigned("u64", 8), list.unsigned("u32", 4));
@@ -222,7 +225,8 @@ fn members_inside_of_members_have_their_places() {
         found("apart x from y"),
         ["apart x from y: x shares line 0 with y"]
     );
-    // The other alternative of the union is on the same bytes, but reaches further; arr is on line 1 for itself too.
+    // The other alternative of the union is on the same bytes, but reaches further; arr is on line
+    // 1 for itself too.
     assert_eq!(
         found("isolate two.far"),
         ["isolate two.far: arr is on line 1 too"]

@@ -21,7 +21,8 @@ const STACK_BYTES: ByteSize = ByteSize(16 << 10);
 pub struct Ownership {
     /// By subject: the model's type for the subject's type.
     pub types: Vec<Option<TypeId>>,
-    /// The same of subjects whose objects edits move; `None` for what is on programs' stacks, and for `struct page`.
+    /// The same of subjects whose objects edits move; `None` for what is on programs' stacks, and
+    /// for `struct page`.
     pub movable: Vec<Option<TypeId>>,
     sharing: Vec<SubjectSharing>,
     /// The first idle task and its stack.
@@ -92,7 +93,8 @@ impl Ownership {
     /// Whose memory an access goes to: at `addr`, `offset` bytes into an object of the subject.
     #[inline]
     pub fn sharing(&self, subject: SubjectId, addr: GuestAddr, offset: u32) -> Sharing {
-        // A task and a stack like others, but variables of the kernel image, which are shared otherwise.
+        // A task and a stack like others, but variables of the kernel image, which are shared
+        // otherwise.
         if self.first_idle.iter().any(|part| part.contains(&addr)) {
             return Sharing::Cloned;
         }
@@ -112,7 +114,8 @@ impl Ownership {
         }
     }
 
-    /// The CPU whose unit of the first per-CPU chunk has the address. Of later chunks nobody knows where they begin.
+    /// The CPU whose unit of the first per-CPU chunk has the address. Of later chunks nobody knows
+    /// where they begin.
     fn unit(&self, addr: GuestAddr) -> Option<CpuId> {
         let after = self.units.partition_point(|(start, _)| *start <= addr);
         let (start, cpu) = self.units[after.checked_sub(1)?];
@@ -140,8 +143,9 @@ fn is_movable(subject: &Subject) -> bool {
     !is_on_stack(subject) && subject.bucket != Bucket::StructPage
 }
 
-/// Whether a subject's objects are on programs' stacks. What else is in their bytes at other times has other names or none, and what only code
-/// without debug information accesses of them, too: an edit that moved some of their accesses would part them from the others.
+/// Whether a subject's objects are on programs' stacks. What else is in their bytes at other times
+/// has other names or none, and what only code without debug information accesses of them, too: an
+/// edit that moved some of their accesses would part them from the others.
 pub fn is_on_stack(subject: &Subject) -> bool {
     subject.bucket == Bucket::StackTyped
 }

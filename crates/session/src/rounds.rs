@@ -35,7 +35,8 @@ impl Rounds {
         self.starts.clear();
     }
 
-    /// The same rounds and slices with the steps alone that are followed, into `out`, which is emptied first.
+    /// The same rounds and slices with the steps alone that are followed, into `out`, which is
+    /// emptied first.
     pub fn followed(&self, out: &mut Rounds) {
         out.clear();
         let mut first = 0;

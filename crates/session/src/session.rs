@@ -38,9 +38,9 @@ pub struct Session<'r> {
     growth: Option<Growth>,
 }
 
-/// A recording with more accesses is a long one: memory counts for more than time. Its names go once
-/// replays can do without, because they take as much as the replays and few questions need them
-/// again; its edits are replayed in full.
+/// A recording with more accesses is a long one: memory counts for more than time. Its names go
+/// once replays can do without, because they take as much as the replays and few questions need
+/// them again; its edits are replayed in full.
 pub const LONG: Accesses = Accesses(500_000_000);
 
 /// The recorded kernel's machine code.
@@ -147,8 +147,9 @@ impl<'r> Session<'r> {
         }
     }
 
-    /// The same session, given the machine code of the recorded kernel: replays with overlap then know which misses are independent. Without
-    /// it, and for code that is in no section (modules, BPF, user programs), every miss waits for the loads before it.
+    /// The same session, given the machine code of the recorded kernel: replays with overlap then
+    /// know which misses are independent. Without it, and for code that is in no section (modules,
+    /// BPF, user programs), every miss waits for the loads before it.
     #[must_use]
     pub fn with_code(self, sections: Vec<CodeSection>) -> Session<'r> {
         let mut digest = Xxh3::new();
@@ -192,7 +193,8 @@ impl<'r> Session<'r> {
         self.code.as_ref().map(|code| code.digest)
     }
 
-    /// From which loads the addresses of the recording's accesses come, as far as its code was given.
+    /// From which loads the addresses of the recording's accesses come, as far as its code was
+    /// given.
     pub fn dependences(&self) -> Arc<Dependences> {
         let Some(code) = &self.code else {
             return Arc::default();

@@ -51,8 +51,9 @@ impl fmt::Display for Part {
     }
 }
 
-/// Keeps parts of one recording. What it gives was stored by the same analysis of the same recording, whole and unchanged: the
-/// implementer checks that, and gives nothing where it does not hold. Whatever fails is as if nothing were kept.
+/// Keeps parts of one recording. What it gives was stored by the same analysis of the same
+/// recording, whole and unchanged: the implementer checks that, and gives nothing where it does not
+/// hold. Whatever fails is as if nothing were kept.
 pub trait Shelf: Send + Sync {
     /// What was stored, if anything.
     fn load(&self, part: Part) -> Option<Vec<u8>>;

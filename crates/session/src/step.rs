@@ -21,7 +21,8 @@ pub struct Step {
     pub sharing: Sharing,
     /// Whether it goes through the caches.
     pub fate: Fate,
-    /// Instructions from its slice's first access, where the recording has been cut into slices; else 0.
+    /// Instructions from its slice's first access, where the recording has been cut into slices;
+    /// else 0.
     pub at: u32,
     /// What was left out after it.
     pub later: Later,

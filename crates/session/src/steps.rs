@@ -75,7 +75,8 @@ enum Sent {
     End(Result<(), RecordingError>),
 }
 
-/// Hands all steps and turns of the recording to `each`, block by block, in order. When `each` fails, nothing more is read.
+/// Hands all steps and turns of the recording to `each`, block by block, in order. When `each`
+/// fails, nothing more is read.
 ///
 /// # Errors
 /// A damaged chunk; what `each` gives.

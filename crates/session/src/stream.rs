@@ -1,8 +1,9 @@
 //! The accesses that replays need, stored: the recording's rounds without what always hits in L1,
 //! but with every access to an object that has a type, because an edit may move it.
 //!
-//! An access is a row of the tally (its instruction, subject, offset, kind and size), an address, a time and what was left out after it.
-//! `pack` writes those as what a guess from the accesses before gets wrong; the rest is zstd's.
+//! An access is a row of the tally (its instruction, subject, offset, kind and size), an address, a
+//! time and what was left out after it. `pack` writes those as what a guess from the accesses
+//! before gets wrong; the rest is zstd's.
 
 mod guess;
 mod pack;

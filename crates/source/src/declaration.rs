@@ -24,7 +24,8 @@ pub(crate) use words::{is_call_word, is_type_word};
 /// What a declaration is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeclarationShape {
-    /// `int a, *b;`, also `struct { … } a;`. Without a declarator it declares nothing itself (a `struct T { … };`, or `;`).
+    /// `int a, *b;`, also `struct { … } a;`. Without a declarator it declares nothing itself (a
+    /// `struct T { … };`, or `;`).
     Plain(Vec<Declarator>),
     /// `union { … };`: its members are the enclosing type's.
     Anonymous(Body),

@@ -63,7 +63,8 @@ pub fn only(printed: &str, names: &[&str]) -> String {
     text
 }
 
-/// The name that a line of pahole's declares: the last word before an attribute, a width, a dimension or the end.
+/// The name that a line of pahole's declares: the last word before an attribute, a width, a
+/// dimension or the end.
 fn declared_name(declared: &str) -> Option<&str> {
     let end = declared.find([';', '[', ':'])?;
     let front = declared[..end].split("__attribute__").next()?.trim_end();

@@ -11,7 +11,8 @@ const MAX_COLUMNS: usize = 100;
 /// The style of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Idiom {
-    /// Linux: `____cacheline_aligned` or, where the definition uses that, another of its family; `__aligned(n)`.
+    /// Linux: `____cacheline_aligned` or, where the definition uses that, another of its family;
+    /// `__aligned(n)`.
     Kernel {
         /// The attribute for "to a line".
         line: String,

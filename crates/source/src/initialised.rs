@@ -53,8 +53,8 @@ impl<'w> Orders<'w> {
         }
     }
 
-    /// Refuses if an initialiser would use a member that is initialised after it now; returns notes on those that
-    /// pass on the object with fewer members initialised.
+    /// Refuses if an initialiser would use a member that is initialised after it now; returns notes
+    /// on those that pass on the object with fewer members initialised.
     fn check(&self, initialisers: &[Initialiser]) -> Result<Vec<String>, RewriteError> {
         let mut notes = Vec::new();
         for one in initialisers {
@@ -94,8 +94,8 @@ pub fn is_reordered(wanted: &Wanted) -> bool {
 /// comparisons that the compiler makes. Returns what its user has to look at, each with its line.
 ///
 /// # Errors
-/// If a member would be initialised before another that its initialiser uses, or `<=>` would compare
-/// in another order.
+/// If a member would be initialised before another that its initialiser uses, or `<=>` would
+/// compare in another order.
 pub fn check_definition(
     file: &str,
     definition: &Definition,
@@ -179,8 +179,8 @@ pub fn check_file(file: &str, item: &Item, wanted: &Wanted) -> Result<Vec<String
     Ok(constructors(file, 0, item, true, &Orders::new(wanted))?.0)
 }
 
-/// Checks the constructors in a text whose first line follows `first`; whether there are any that are
-/// written out (a class whose are all defaulted can be initialised by position before C++20).
+/// Checks the constructors in a text whose first line follows `first`; whether there are any that
+/// are written out (a class whose are all defaulted can be initialised by position before C++20).
 fn constructors(
     text: &str,
     first: u32,

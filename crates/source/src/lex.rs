@@ -12,7 +12,8 @@ pub enum TokenKind {
     Newline,
     /// A comment of either kind, without the end of its line.
     Comment,
-    /// A preprocessor line with its continuations and comments, from its `#`, without the end of its line.
+    /// A preprocessor line with its continuations and comments, from its `#`, without the end of
+    /// its line.
     Directive,
     /// A name or keyword.
     Word,

@@ -5,13 +5,14 @@
 //!   groups;
 //! * [`definition`] finds definitions in a file, [`body`] reads their contents without losing a
 //!   byte;
-//! * [`Dialect`] makes bodies of C++ and Rust readable as C, and [`initialised`] reports what depends
-//!   on the order of a C++ class's members;
+//! * [`Dialect`] makes bodies of C++ and Rust readable as C, and [`initialised`] reports what
+//!   depends on the order of a C++ class's members;
 //! * [`tree`] finds the definition of a recorded type in a tree;
 //! * [`proof`] says what to compile, and compares the result with the wanted layout;
 //! * [`diff`], [`message`], [`excerpt`] and [`mail`] make the patch;
 //! * [`remarks`] finds comments about cache lines that a new layout contradicts;
-//! * [`rewrite()`] moves members with their comments and conditions, and proves on the text that none is lost.
+//! * [`rewrite()`] moves members with their comments and conditions, and proves on the text that
+//!   none is lost.
 //!
 //! It uses a token reader instead of a C parser: definitions in real trees are full of conditions
 //! and macros that no parser accepts before the preprocessor has run, and the text before it is

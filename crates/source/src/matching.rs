@@ -412,7 +412,8 @@ fn join(items: Vec<OpenNode>, last: Leaf) -> Leaf {
     joined
 }
 
-/// Cuts `int a, b;` into `int a;` and `int b;`. Names that are not `known` stay with the one before them.
+/// Cuts `int a, b;` into `int a;` and `int b;`. Names that are not `known` stay with the one before
+/// them.
 fn split(
     member: &DeclaredMember,
     declarators: &[crate::declaration::Declarator],

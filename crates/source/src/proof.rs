@@ -28,7 +28,8 @@ const BASIC_HEADERS: [&str; 10] = [
     "linux/skbuff.h",
 ];
 
-/// The unit of [`unit()`] for a header of a kernel that does not compile on its own: after those that most of the kernel includes.
+/// The unit of [`unit()`] for a header of a kernel that does not compile on its own: after those
+/// that most of the kernel includes.
 pub fn unit_after_basics(path: &str, sought: &Sought) -> String {
     let mut text = String::new();
     for header in BASIC_HEADERS {

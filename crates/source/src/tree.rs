@@ -104,7 +104,8 @@ pub enum TreeError {
 }
 
 impl SourceTree {
-    /// Lists the C files below `root`; `arch` is the folder below `arch/` that counts in a Linux tree.
+    /// Lists the C files below `root`; `arch` is the folder below `arch/` that counts in a Linux
+    /// tree.
     ///
     /// # Errors
     /// A folder that cannot be read.

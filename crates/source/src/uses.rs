@@ -8,7 +8,8 @@ use crate::lex::{Token, lex};
 /// By member, the functions with `->MEMBER` or `.MEMBER`.
 pub type UsesByName = BTreeMap<String, BTreeSet<String>>;
 
-/// Adds the functions of a C file that use one of the `names` as a member, of whatever type. Macros are not expanded.
+/// Adds the functions of a C file that use one of the `names` as a member, of whatever type. Macros
+/// are not expanded.
 pub(crate) fn add_uses(text: &str, names: &BTreeSet<&str>, uses: &mut UsesByName) {
     let tokens = lex(text);
     let mut scope = BraceScope::default();
@@ -51,8 +52,8 @@ impl TokenLine {
     }
 }
 
-/// What the name of a system call's function begins with, by the macro that defines it: the symbols that the kernel has
-/// for x86-64 whether or not the compiler inlines the body into them.
+/// What the name of a system call's function begins with, by the macro that defines it: the symbols
+/// that the kernel has for x86-64 whether or not the compiler inlines the body into them.
 fn system_call(name: &str) -> Option<&'static str> {
     match name {
         _ if name.starts_with("SYSCALL_DEFINE") => Some("__x64_sys_"),
@@ -106,8 +107,8 @@ impl<'t> BraceScope<'t> {
         }
     }
 
-    /// All branches of an `#if` are read, so braces need not match: one in column 0 ends a function, and no other ends
-    /// one that begins there.
+    /// All branches of an `#if` are read, so braces need not match: one in column 0 ends a
+    /// function, and no other ends one that begins there.
     fn close(&mut self, line: TokenLine) {
         let inside = self.braces.saturating_sub(1);
         self.braces = inside.max(usize::from(self.is_block));
@@ -127,7 +128,8 @@ impl<'t> BraceScope<'t> {
         if let Some(prefix) = self.prefix.take() {
             self.declared = Some(Cow::Owned(format!("{prefix}{}", token.text)));
         } else if self.parentheses == 0 && before.is_some_and(|before| before.is_word()) {
-            // After a macro without a semicolon, `MODULE(x) static int f(…)`, the next declaration begins.
+            // After a macro without a semicolon, `MODULE(x) static int f(…)`, the next declaration
+            // begins.
             self.declared = None;
         }
     }

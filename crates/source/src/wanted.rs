@@ -252,7 +252,8 @@ fn group_name(file: &EditFile, composite: &Composite, member: Option<&Recorded>)
         })
 }
 
-/// The names of the members of an anonymous struct or union, and of the anonymous ones inside. Recursion: as deep as types nest.
+/// The names of the members of an anonymous struct or union, and of the anonymous ones inside.
+/// Recursion: as deep as types nest.
 pub(crate) fn inner_names(model: &TypeModel, id: TypeId) -> Vec<String> {
     let mut names = Vec::new();
     for member in model.composite(id).map_or(&[][..], |c| &c.members) {

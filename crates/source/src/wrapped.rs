@@ -1,4 +1,5 @@
-//! Fields of Rust on cache lines of their own: their types wrapped in one that is aligned to a line.
+//! Fields of Rust on cache lines of their own: their types wrapped in one that is aligned to a
+//! line.
 //!
 //! The wrapper dereferences to what it holds, and values in literals of the struct are wrapped, so
 //! most uses stay as they are. The compiler says where they do not.

@@ -455,7 +455,8 @@ fn intents_cannot_end_their_comment() {
     );
 }
 
-/// A definition of members `m0`, `m1`, …, some under conditions, some not compiled in; and the names of those that are.
+/// A definition of members `m0`, `m1`, …, some under conditions, some not compiled in; and the
+/// names of those that are.
 #[derive(Clone, Debug)]
 struct Made {
     text: String,

@@ -1,4 +1,5 @@
-//! Intervals of changes: a published example, closed forms, what they must not depend on, and how often they hold the truth.
+//! Intervals of changes: a published example, closed forms, what they must not depend on, and how
+//! often they hold the truth.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -6,8 +7,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Hours of sleep that ten patients gained by each of two drugs: Student, The probable error of a mean, Biometrika 6, 1908; the data
-/// set `sleep` of R.
+/// Hours of sleep that ten patients gained by each of two drugs: Student, The probable error of a
+/// mean, Biometrika 6, 1908; the data set `sleep` of R.
 const SLEEP: [[f64; 10]; 2] = [
     [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0],
     [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4],
@@ -15,8 +16,9 @@ const SLEEP: [[f64; 10]; 2] = [
 
 #[test]
 fn welchs_interval_is_that_of_a_published_example() {
-    // R's documentation of `t.test`, `t.test(extra ~ group, data = sleep)`: means 0.75 and 2.33, df = 17.776, 95 percent confidence
-    // interval -3.3654832 0.2054832. Equal variances would give 18 degrees, pairs an interval of -2.46 to -0.70.
+    // R's documentation of `t.test`, `t.test(extra ~ group, data = sleep)`: means 0.75 and 2.33, df
+    // = 17.776, 95 percent confidence interval -3.3654832 0.2054832. Equal variances would give 18
+    // degrees, pairs an interval of -2.46 to -0.70.
     let [a, b] = SLEEP.map(|values| Sample::of(&values).unwrap());
     assert!((a.mean - 0.75).abs() < 1e-9 && (b.mean - 2.33).abs() < 1e-9);
     let half = welch(a, b);
@@ -114,7 +116,8 @@ fn two_runs_give_no_interval_and_nothing_no_change() {
     assert_eq!(of_two.ci95, None, "two runs of one of the kernels");
 }
 
-/// Normal deviates, the same every time: a generator of Numerical Recipes, Box and Muller's transform.
+/// Normal deviates, the same every time: a generator of Numerical Recipes, Box and Muller's
+/// transform.
 struct Normal(u64);
 
 impl Normal {

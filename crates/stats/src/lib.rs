@@ -1,9 +1,11 @@
 //! Differences with confidence intervals.
 //!
-//! * [`paired`]: both sides of a what-if are replayed under the same interleavings, so what counts is the difference under each one: its
-//!   mean, and the 95 % confidence interval of that mean (Student's t). An effect whose interval holds 0 is not significant.
-//! * [`change_within`] and [`change_between`]: the change of a mean in per cent, of runs that belong together one by one (predictions
-//!   from the recordings that they are compared with), and of runs that do not (recordings of two kernels; Welch's interval).
+//! * [`paired`]: both sides of a what-if are replayed under the same interleavings, so what counts
+//!   is the difference under each one: its mean, and the 95 % confidence interval of that mean
+//!   (Student's t). An effect whose interval holds 0 is not significant.
+//! * [`change_within`] and [`change_between`]: the change of a mean in per cent, of runs that
+//!   belong together one by one (predictions from the recordings that they are compared with), and
+//!   of runs that do not (recordings of two kernels; Welch's interval).
 
 use linemate_answers::{Change, Measure};
 
@@ -22,8 +24,8 @@ fn is_narrow(measure: &Measure) -> bool {
 /// Fewer runs give no interval: that of two is wider than any useful one.
 pub const RUNS_MIN: usize = 3;
 
-/// Two-sided 95 % quantiles of Student's t for 1, 2, … 30 degrees of freedom (NIST/SEMATECH e-Handbook of Statistical Methods,
-/// 1.3.6.7.2).
+/// Two-sided 95 % quantiles of Student's t for 1, 2, … 30 degrees of freedom (NIST/SEMATECH
+/// e-Handbook of Statistical Methods, 1.3.6.7.2).
 const T95: [f64; 30] = [
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
     2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
@@ -33,8 +35,9 @@ const T95: [f64; 30] = [
 /// The same for any number of degrees of freedom: the quantile of the normal distribution.
 const NORMAL95: f64 = 1.960;
 
-/// The quantile for that many degrees of freedom, 1 at least, whole or not: between those of the table in the reciprocal of their number, in
-/// which quantiles are nearly straight; the largest error is that of 1 to 2 degrees, where it is too wide.
+/// The quantile for that many degrees of freedom, 1 at least, whole or not: between those of the
+/// table in the reciprocal of their number, in which quantiles are nearly straight; the largest
+/// error is that of 1 to 2 degrees, where it is too wide.
 pub fn t95(freedom: f64) -> f64 {
     let below = (freedom.floor().max(1.0) as usize).min(T95.len());
     let (here, x0) = (T95[below - 1], 1.0 / below as f64);
@@ -91,8 +94,8 @@ impl Sample {
     }
 }
 
-/// Half the width of the 95 % confidence interval of the difference between the means of two independent samples whose variances need
-/// not be equal (B. L. Welch, Biometrika 34, 1947).
+/// Half the width of the 95 % confidence interval of the difference between the means of two
+/// independent samples whose variances need not be equal (B. L. Welch, Biometrika 34, 1947).
 fn welch(a: Sample, b: Sample) -> f64 {
     let variance = a.variance + b.variance;
     if variance <= 0.0 {
@@ -105,8 +108,9 @@ fn welch(a: Sample, b: Sample) -> f64 {
 
 /// The change from one mean to that of independent values. `None` where there is nothing to change.
 ///
-/// The interval is that of the ratio of both means, to first order (the delta method): Welch's of the difference between `with` and
-/// as many times `without` as the ratio, which is 0, in parts of the mean without.
+/// The interval is that of the ratio of both means, to first order (the delta method): Welch's of
+/// the difference between `with` and as many times `without` as the ratio, which is 0, in parts of
+/// the mean without.
 pub fn change_between(without: &[f64], with: &[f64]) -> Option<Change> {
     let (before, after) = means(without, with)?;
     let ratio = after / before;
@@ -117,11 +121,11 @@ pub fn change_between(without: &[f64], with: &[f64]) -> Option<Change> {
     Some(change_of(ratio, half, before))
 }
 
-/// The change from one mean to that of values that belong to the first ones one by one; surplus values of the longer series are left
-/// out. `None` where there is nothing to change.
+/// The change from one mean to that of values that belong to the first ones one by one; surplus
+/// values of the longer series are left out. `None` where there is nothing to change.
 ///
-/// The interval is that of the ratio of both means, to first order: Student's of the differences between `with` and as many times
-/// `without` as the ratio.
+/// The interval is that of the ratio of both means, to first order: Student's of the differences
+/// between `with` and as many times `without` as the ratio.
 pub fn change_within(without: &[f64], with: &[f64]) -> Option<Change> {
     let count = without.len().min(with.len());
     let (without, with) = (&without[..count], &with[..count]);
@@ -155,7 +159,8 @@ fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
     }
 }
 
-/// The measure of two series, whose values belong together one by one; surplus values of the longer one are left out.
+/// The measure of two series, whose values belong together one by one; surplus values of the longer
+/// one are left out.
 pub fn paired(without: &[f64], with: &[f64]) -> Measure {
     let count = without.len().min(with.len());
     let (without, with) = (&without[..count], &with[..count]);

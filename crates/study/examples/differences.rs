@@ -6,8 +6,9 @@
 //! ```
 //!
 //! The first makes COUNT edits of each type from the seed, of members that the recording accesses;
-//! the second takes those of a file, with an empty line between two, sorted by type. Each is replayed under the same
-//! eight interleavings by difference and whole. Prints a row for each edit, then a summary.
+//! the second takes those of a file, with an empty line between two, sorted by type. Each is
+//! replayed under the same eight interleavings by difference and whole. Prints a row for each edit,
+//! then a summary.
 
 #![allow(clippy::print_stdout, reason = "what it finds is its output")]
 

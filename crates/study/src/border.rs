@@ -1,5 +1,5 @@
-//! Where values of the engine become values of documents: both have types of their own, so that what a document says does not change when
-//! the engine does.
+//! Where values of the engine become values of documents: both have types of their own, so that
+//! what a document says does not change when the engine does.
 
 use linemate_answers::{MachinePlaces, Mixing, TimeGrid, WarmUp};
 

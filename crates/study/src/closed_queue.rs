@@ -1,11 +1,11 @@
 //! From cycles of memory to time: CPUs that wait for lines, as a closed queueing network.
 //!
-//! A replay's rounds end at a barrier, where a CPU that waited long for a line catches up with those
-//! that did not. A workload has no barrier: its CPUs ask again as soon as they were served, so a
-//! line that is held all the time delays every one of them. That is a closed network: as many
+//! A replay's rounds end at a barrier, where a CPU that waited long for a line catches up with
+//! those that did not. A workload has no barrier: its CPUs ask again as soon as they were served,
+//! so a line that is held all the time delays every one of them. That is a closed network: as many
 //! customers as CPUs do the work, a station for each line that moves between cores, and think time
-//! for all that a CPU does meanwhile. It is solved exactly by mean value analysis (M. Reiser and
-//! S. S. Lavenberg, "Mean-Value Analysis of Closed Multichain Queuing Networks", JACM 27 (1980),
+//! for all that a CPU does meanwhile. It is solved exactly by mean value analysis (M. Reiser and S.
+//! S. Lavenberg, "Mean-Value Analysis of Closed Multichain Queuing Networks", JACM 27 (1980),
 //! 313-322). The replay's own waiting is taken out before, so nothing counts twice.
 
 use linemate_answers::WorkTime;

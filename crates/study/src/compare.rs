@@ -1,4 +1,5 @@
-//! Edits against the recorded layout: the one way in which what-ifs, advice and remedies replay edits and measure what they change.
+//! Edits against the recorded layout: the one way in which what-ifs, advice and remedies replay
+//! edits and measure what they change.
 //!
 //! The layout without edits and those with edits are replayed under the same interleavings, until
 //! the requested figures are narrow; differences are paired by interleaving (see
@@ -35,15 +36,18 @@ pub struct Effect {
     pub whole: Measure,
     /// Cycles from the replay's start to its end.
     pub duration: Measure,
-    /// Cycles of accesses that left their core while the experiment's function was on the stack, if it has one.
+    /// Cycles of accesses that left their core while the experiment's function was on the stack, if
+    /// it has one.
     pub under: Option<Measure>,
     /// Recorded accesses that did not happen, under the first interleaving.
     pub skipped: Accesses,
 }
 
-/// Replays the layout without edits and with each of `edits`. Gives by edits what they change, or why they cannot be applied to the recording.
+/// Replays the layout without edits and with each of `edits`. Gives by edits what they change, or
+/// why they cannot be applied to the recording.
 ///
-/// What they are measured by is the types that the scene watches; where it watches none, the types that the edits are about.
+/// What they are measured by is the types that the scene watches; where it watches none, the types
+/// that the edits are about.
 ///
 /// # Errors
 /// CPUs that do not fit the machine, a damaged recording.
@@ -106,7 +110,8 @@ pub(crate) struct Edited<'m> {
 }
 
 impl<'m> Edited<'m> {
-    /// For a kernel built for such lines. `seed` decides in which frames pages of per-CPU memory are.
+    /// For a kernel built for such lines. `seed` decides in which frames pages of per-CPU memory
+    /// are.
     pub(crate) fn new(
         scene: &Scene<'m>,
         edits: &EditFile,
@@ -126,7 +131,8 @@ impl<'m> Edited<'m> {
         if !watched.is_empty() {
             return watched;
         }
-        // Whole objects move or are copied; fields change wherever their type is inside another one.
+        // Whole objects move or are copied; fields change wherever their type is inside another
+        // one.
         let mut moved: Vec<TypeId> = Vec::new();
         let mut ranges = false;
         for rule in &self.plan.objects {
@@ -169,7 +175,8 @@ pub(crate) struct Comparison<'c, 'a> {
 pub(crate) type Figure<'f, T> = &'f dyn Fn(&T, usize) -> Cycles;
 
 impl Comparison<'_, '_> {
-    /// What `keep` takes from each outcome, by variant, then by seed. Each variant is replayed until its `figures` are narrow.
+    /// What `keep` takes from each outcome, by variant, then by seed. Each variant is replayed
+    /// until its `figures` are narrow.
     pub(crate) fn run<T>(
         &self,
         keep: impl FnMut(usize, Outcome) -> T,

@@ -1,7 +1,8 @@
 //! What a recorded layout costs on a machine: by type, field, function, pair of CPUs and line.
 //!
-//! One replay under one interleaving, everything where it was recorded. *Cost* is cycles of accesses that left their core, as in
-//! [`crate::effect`]. No edits, and no confidence intervals: those belong to differences.
+//! One replay under one interleaving, everything where it was recorded. *Cost* is cycles of
+//! accesses that left their core, as in [`crate::effect`]. No edits, and no confidence intervals:
+//! those belong to differences.
 
 mod groups;
 mod lines;
@@ -115,7 +116,8 @@ pub fn costs_under(
     report(&experiment, &outcome, Some(&counts), only.as_ref(), run)
 }
 
-/// What an outcome says about everything, or about one type; or of that what a function did, given its counts.
+/// What an outcome says about everything, or about one type; or of that what a function did, given
+/// its counts.
 fn report(
     experiment: &Experiment<'_>,
     outcome: &Outcome,
@@ -231,7 +233,8 @@ fn sets(
     Ok(found.into_iter().flatten().flatten().next())
 }
 
-/// Refuses a name that neither a type has nor a variable of a struct without a tag that was touched.
+/// Refuses a name that neither a type has nor a variable of a struct without a tag that was
+/// touched.
 fn known(
     analysis: &Analysis<'_>,
     scene: &Scene<'_>,
@@ -272,7 +275,8 @@ fn pairs(experiment: &Experiment<'_>, outcome: &Outcome) -> Vec<PairCost> {
     pairs
 }
 
-/// Where each CPU that `costs` are of is on `machine`, in the order of the recorded CPUs and then their copies.
+/// Where each CPU that `costs` are of is on `machine`, in the order of the recorded CPUs and then
+/// their copies.
 #[must_use]
 pub fn cpu_places(machine: &Machine, costs: &Costs) -> Vec<CpuPlace> {
     let copies = (costs.cpus / costs.recorded_cpus.max(1)).max(1);

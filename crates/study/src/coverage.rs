@@ -1,5 +1,5 @@
-//! Who uses the fields that edits move, and which of their new neighbours a recording exercises: one is used after
-//! another CPU has written the other one alone.
+//! Who uses the fields that edits move, and which of their new neighbours a recording exercises:
+//! one is used after another CPU has written the other one alone.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,13 +57,16 @@ pub struct FieldUses {
     pub fields: BTreeMap<LeafId, Vec<FieldFunction>>,
     /// Who uses the new neighbours, in the order of [`NewNeighbours::gained`].
     pub pairs: Vec<PairUses>,
-    /// Whether the recording has more objects, fields and CPUs than are distinguished: pairs are counted up to there.
+    /// Whether the recording has more objects, fields and CPUs than are distinguished: pairs are
+    /// counted up to there.
     pub cut: bool,
 }
 
-/// Who uses the fields of each type that edits concern, and after which other CPU's writes of a new neighbour.
+/// Who uses the fields of each type that edits concern, and after which other CPU's writes of a new
+/// neighbour.
 ///
-/// The order of accesses is that of [`RoundOrder`] with `seed`; objects that had one address after the other are one.
+/// The order of accesses is that of [`RoundOrder`] with `seed`; objects that had one address after
+/// the other are one.
 ///
 /// # Errors
 /// A recording without its number of CPUs, or damaged.
@@ -215,8 +218,8 @@ struct Partner {
     other: LeafId,
 }
 
-/// Counts accesses to a type's fields and to its pairs of new neighbours, given in their order. To a pair are those on a
-/// line that both fields are on.
+/// Counts accesses to a type's fields and to its pairs of new neighbours, given in their order. To
+/// a pair are those on a line that both fields are on.
 struct Pairs {
     partners: FxHashMap<(LeafId, LineIndex), Vec<Partner>>,
     /// The last write of each.
@@ -283,9 +286,10 @@ impl Pairs {
         }
     }
 
-    /// The write by another CPU of the other field since this CPU's last access to either, if none has written this one
-    /// since this CPU's last access to it. A field that is written as well moves with its line anyhow, as those of a
-    /// task that changes its CPU do, and those of a new object at an old address.
+    /// The write by another CPU of the other field since this CPU's last access to either, if none
+    /// has written this one since this CPU's last access to it. A field that is written as well
+    /// moves with its line anyhow, as those of a task that changes its CPU do, and those of a new
+    /// object at an old address.
     fn after(&self, cpu: CpuId, place: FieldPlace, other: LeafId) -> Option<Written> {
         let other = FieldPlace {
             leaf: other,

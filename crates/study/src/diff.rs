@@ -1,7 +1,8 @@
-//! Two recordings field by field, matched by path: counts as recorded, and costs where a machine is given.
+//! Two recordings field by field, matched by path: counts as recorded, and costs where a machine is
+//! given.
 //!
-//! The recordings can be of different kernels: a field that only one of them has shows up as such. Counts are per recording, not
-//! per work done: comparing is fair when both ran the same command.
+//! The recordings can be of different kernels: a field that only one of them has shows up as such.
+//! Counts are per recording, not per work done: comparing is fair when both ran the same command.
 
 use std::collections::BTreeMap;
 
@@ -24,15 +25,17 @@ pub struct On<'m> {
     pub seed: Seed,
     /// CPUs, caches. Accesses are counted as recorded all the same.
     pub conditions: Conditions,
-    /// A function: accesses and costs are then those while it is on the stack, on the replayed CPUs.
+    /// A function: accesses and costs are then those while it is on the stack, on the replayed
+    /// CPUs.
     pub under: Option<&'m Under>,
 }
 
-/// The fields of a type in a recording, or of every type if none is named; with a machine also what they cost there; with an event how
-/// often it happened.
+/// The fields of a type in a recording, or of every type if none is named; with a machine also what
+/// they cost there; with an event how often it happened.
 ///
 /// # Errors
-/// A type that does not exist or that nothing touched, a damaged recording, CPUs that cannot be, an event whose calls were not counted.
+/// A type that does not exist or that nothing touched, a damaged recording, CPUs that cannot be, an
+/// event whose calls were not counted.
 pub fn fields(
     session: &Session<'_>,
     subject: Option<&EditSubject>,

@@ -1,7 +1,7 @@
 //! The answer of a what-if, as plain figures: what a report prints and JSON holds.
 //!
-//! *Cost* is cycles of accesses that left their core: hits in L1 and L2 are what every layout has. Sums over all interleavings'
-//! means; differences are paired (see [`linemate_stats`]).
+//! *Cost* is cycles of accesses that left their core: hits in L1 and L2 are what every layout has.
+//! Sums over all interleavings' means; differences are paired (see [`linemate_stats`]).
 
 use std::collections::BTreeMap;
 use std::iter::Sum;
@@ -51,7 +51,8 @@ pub struct Run {
     pub seed: Seed,
     /// The most interleavings to replay; fewer where the intervals are narrow before.
     pub interleavings: usize,
-    /// Whether to replay all of them, also where the figures of fewer are narrow enough: so that means of several answers are over the same.
+    /// Whether to replay all of them, also where the figures of fewer are narrow enough: so that
+    /// means of several answers are over the same.
     pub all_interleavings: bool,
     /// Whether to replay each edit alone, and all but it.
     pub ablate: bool,
@@ -74,7 +75,8 @@ pub(crate) struct Facts<'f> {
     pub(crate) scene: &'f Scene<'f>,
     /// The reported types, each with its variants.
     pub(crate) types: &'f [(String, Vec<TypeId>)],
-    /// Variables and allocations of programs, reported as a whole; they are numbered after the types.
+    /// Variables and allocations of programs, reported as a whole; they are numbered after the
+    /// types.
     pub(crate) memory: &'f [String],
     /// The edits as written, in order.
     pub(crate) statements: Vec<String>,
@@ -90,7 +92,8 @@ pub(crate) struct Facts<'f> {
     pub(crate) watched: Vec<usize>,
     /// Accesses to the edited types on programs' stacks.
     pub(crate) on_stacks: Accesses,
-    /// By variant that could be built, then by interleaving; of the keys those of `watched`, in its order.
+    /// By variant that could be built, then by interleaving; of the keys those of `watched`, in its
+    /// order.
     pub(crate) outcomes: Vec<Vec<Outcome>>,
     /// The time of each, in the same order.
     pub(crate) worked: Vec<Vec<Worked>>,

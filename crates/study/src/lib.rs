@@ -1,4 +1,5 @@
-//! Questions about a recording: what it costs on a machine, what edits change, how it differs from another.
+//! Questions about a recording: what it costs on a machine, what edits change, how it differs from
+//! another.
 //!
 //! * [`fn@compare`] replays edits against the recorded layout and measures what they change;
 //! * [`Study`] compares edits with the recorded layout and gives a [`linemate_answers::WhatIf`];

@@ -1,6 +1,8 @@
-//! What-if: a recording replayed with and without edits, on one machine, under several interleavings.
+//! What-if: a recording replayed with and without edits, on one machine, under several
+//! interleavings.
 //!
-//! [`Study::new`] checks the edits and reads the recording once; [`Study::run`] replays it on a machine.
+//! [`Study::new`] checks the edits and reads the recording once; [`Study::run`] replays it on a
+//! machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -208,7 +210,8 @@ impl<'a> Study<'a> {
         &self.scene
     }
 
-    /// Replays on a machine. All variants are laid out as in a kernel built for the machine's line size.
+    /// Replays on a machine. All variants are laid out as in a kernel built for the machine's line
+    /// size.
     ///
     /// # Errors
     /// CPUs that cannot be, edits that do not fit the recording, a damaged recording.

@@ -19,7 +19,8 @@ const TASKS: [u64; 2] = [TASK_SLAB, TASK_SLAB + 256];
 const STATE: u64 = 0;
 const QUEUES: u64 = 208;
 const ENTITIES: u64 = 216;
-/// The arrays after `queues` and `entities` of both tasks, and an object of the same size that nothing leads to.
+/// The arrays after `queues` and `entities` of both tasks, and an object of the same size that
+/// nothing leads to.
 const QUEUES_OF: [u64; 2] = [KMALLOC_SLAB, KMALLOC_SLAB + 64];
 const ENTITIES_OF: [u64; 2] = [KMALLOC_SLAB + 128, KMALLOC_SLAB + 192];
 const OTHER: u64 = KMALLOC_SLAB + 256;
@@ -85,7 +86,8 @@ fn followed(pointer: &str, owners: usize, arrays: usize) -> Followed {
     }
 }
 
-/// `entities` of both tasks are followed in several ways, `queues` of the first only together with `entities`.
+/// `entities` of both tasks are followed in several ways, `queues` of the first only together with
+/// `entities`.
 fn recording() -> Recording {
     let mut m = Maker::new();
     for _ in 0..ROUNDS {

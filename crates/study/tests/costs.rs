@@ -125,7 +125,8 @@ fn lines_show_who_took_them_from_whom_and_when() {
         costs.lines.iter().find(of_rq).unwrap()
     };
     assert_eq!(costs.pairs_by, MachinePlaces::Cpu);
-    // CPU 1 reads what CPU 0 has written, every time; CPU 0 had the permission to write it taken away only.
+    // CPU 1 reads what CPU 0 has written, every time; CPU 0 had the permission to write it taken
+    // away only.
     let pair = |from, to, hitm| LinePair { from, to, hitm };
     assert_eq!(line(0).pairs, [pair(0, 1, ROUNDS)]);
     // The lock goes to and fro, unless a CPU takes it twice in a row.
@@ -146,7 +147,8 @@ fn lines_show_who_took_them_from_whom_and_when() {
     };
     assert!(first.is_empty(), "CPU 0 takes nothing there");
     assert!(second.len() + 2 >= usize::from(grid.bins), "to the end");
-    // Each round is as long as the others, so that no part has more than twice what a part has on average.
+    // Each round is as long as the others, so that no part has more than twice what a part has on
+    // average.
     let most = 2 * ROUNDS / u64::from(grid.bins) + 1;
     assert!(second.iter().all(|count| *count <= most), "{second:?}");
     assert!(second.iter().filter(|count| **count > 0).count() > 30);
@@ -258,7 +260,8 @@ fn the_columns_of_a_row_add_up() {
     assert!(whole.llc > 0, "{whole:?}");
 }
 
-/// Four clones of two CPUs, so that several are on a socket; lines that are read, then written, and more of them than a core's caches hold.
+/// Four clones of two CPUs, so that several are on a socket; lines that are read, then written, and
+/// more of them than a core's caches hold.
 fn everything_that_costs() -> Costs {
     let mut w = World::with_chunks_of(64);
     let rq = UNITS[0] + RQ;
@@ -325,7 +328,8 @@ fn fields_of_a_struct_without_a_tag_have_the_variables_name() {
     assert_eq!(names, expected);
 }
 
-/// Of the modified lines that CPUs took from each other: whether some went from one clone to another.
+/// Of the modified lines that CPUs took from each other: whether some went from one clone to
+/// another.
 fn taken_across_clones(by_the_second_cpu: u64) -> bool {
     let mut w = World::with_chunks_of(64);
     let entity = KMALLOC_SLAB;

@@ -91,7 +91,8 @@ fn function(uses: &PairUses, name: &str) -> PairFunction {
 fn a_pair_is_exercised_by_a_cpu_that_reads_what_is_beside_another_ones_writes() {
     let uses = uses(&recording(1, AccessKind::Rmw), EDIT, PAIR);
     assert_eq!((uses.first, uses.second), (TIMES, TIMES));
-    // The first load finds no line of this CPU's that it could have lost; the lock is never lost to a load.
+    // The first load finds no line of this CPU's that it could have lost; the lock is never lost to
+    // a load.
     assert_eq!(uses.contended, TIMES - 1);
     assert!(uses.is_exercised());
     let (reader, writer) = (function(&uses, "update_rq"), function(&uses, "wake_task"));
@@ -143,7 +144,8 @@ fn a_cpu_that_has_just_used_the_neighbour_has_the_line() {
     assert_eq!((uses.first, uses.second), (TIMES, 2 * TIMES));
 }
 
-/// As in a replay: the slices of a round run side by side, though one CPU was recorded after the other.
+/// As in a replay: the slices of a round run side by side, though one CPU was recorded after the
+/// other.
 #[test]
 fn accesses_of_one_round_are_side_by_side() {
     let mut w = World::with_chunks_of(64);

@@ -88,7 +88,8 @@ fn edited(session: &Session<'_>) -> WhatIf {
 /// (CPU, place, kind) of accesses.
 type Accesses = Vec<(u16, usize, u8)>;
 
-/// A line and the one after it in a run queue, another run queue, a shared variable; a page without a type and a device.
+/// A line and the one after it in a run queue, another run queue, a shared variable; a page without
+/// a type and a device.
 const PLACES: [[u64; 3]; 4] = [
     [UNITS[0] + RQ, UNITS[0] + RQ + 8, UNITS[0] + RQ + 72],
     [UNITS[1] + RQ, UNITS[1] + RQ + 64, UNITS[1] + RQ + 8],
@@ -180,7 +181,8 @@ fn a_later_session_stores_nothing_and_answers_the_same() {
     assert_eq!(answers(&without), first);
 }
 
-/// Parts that were kept of another recording: the shelf must not give them, and no answer may hang on it.
+/// Parts that were kept of another recording: the shelf must not give them, and no answer may hang
+/// on it.
 #[test]
 fn what_cannot_be_is_made_again() {
     let recording = contended();
@@ -208,7 +210,8 @@ fn what_cannot_be_is_made_again() {
     }
 }
 
-/// Another machine, other CPUs, caches or seeds have outcomes of their own, and an exact replay asks for none.
+/// Another machine, other CPUs, caches or seeds have outcomes of their own, and an exact replay
+/// asks for none.
 #[test]
 fn an_outcome_is_kept_for_its_own_question() {
     let recording = contended();

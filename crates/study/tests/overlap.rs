@@ -1,4 +1,5 @@
-//! Misses that overlap, from machine code to costs: what is independent costs less, all else what it cost, and what is kept knows of it.
+//! Misses that overlap, from machine code to costs: what is independent costs less, all else what
+//! it cost, and what is kept knows of it.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -20,7 +21,8 @@ use linemate_types::kernel_image::CodeSection;
 /// How often each function runs.
 const ROUNDS: u64 = 20;
 
-/// `mov rcx, [rdi]; mov rsi, [rsi]; mov r8, [rdx]`: no address comes from a load of this function, whose result is none of them.
+/// `mov rcx, [rdi]; mov rsi, [rsi]; mov r8, [rdx]`: no address comes from a load of this function,
+/// whose result is none of them.
 const GATHER: (F, [u8; 9]) = (
     F::UpdateRq,
     [0x48, 0x8b, 0x0f, 0x48, 0x8b, 0x36, 0x4c, 0x8b, 0x02],
@@ -40,7 +42,8 @@ fn code() -> Vec<CodeSection> {
     vec![section(GATHER), section(CHASE)]
 }
 
-/// Each function loads three lines that nobody had before: CPU 0 gathers, CPU 1 chases; and CPU 1 runs a user program that loads three, too.
+/// Each function loads three lines that nobody had before: CPU 0 gathers, CPU 1 chases; and CPU 1
+/// runs a user program that loads three, too.
 fn recording() -> Recording {
     let mut w = World::new();
     let mut page = DIRECT + 0x10_0000;
@@ -129,7 +132,8 @@ fn independent_misses_cost_less_and_nothing_else_changes() {
     assert_eq!(of(&with.functions, gather).cycles, together);
     let saved = ROUNDS * 3 * memory - together;
     assert_eq!(with.overlapped, saved);
-    // Every other function costs what it cost: the chase, and the user program, whose code nobody has.
+    // Every other function costs what it cost: the chase, and the user program, whose code nobody
+    // has.
     let others = |costs: &Costs| -> Vec<(String, u64)> {
         let rows = costs.functions.iter().filter(|row| row.name != gather);
         rows.map(|row| (row.name.clone(), row.cycles)).collect()

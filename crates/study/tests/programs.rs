@@ -1,4 +1,5 @@
-//! A program's own code, in what-ifs: it is not the kernel, whether its functions have names or not.
+//! A program's own code, in what-ifs: it is not the kernel, whether its functions have names or
+//! not.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -23,7 +24,8 @@ long second(int at) { return counters.misses += first(at); }
 int main(int count, char **words) { return (int)second(count) + !words; }
 ";
 
-/// A recording of a program of which all instructions of its first code page reach its memory; no kernel code does anything.
+/// A recording of a program of which all instructions of its first code page reach its memory; no
+/// kernel code does anything.
 fn recording() -> Recording {
     let folder = tempfile::tempdir().unwrap();
     let (source, program) = (folder.path().join("a.c"), folder.path().join("a"));

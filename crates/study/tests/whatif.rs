@@ -124,8 +124,9 @@ fn an_edit_that_changes_nothing_has_no_effect_at_all() {
     assert_eq!((unused.types.difference, unused.relocated), (0.0, 0));
 }
 
-/// Two CPUs, whose instructions, stalls and waiting are all that their time consists of. Each has two accesses in a turn:
-/// without marks of turns, instructions are counted up to a turn's last access.
+/// Two CPUs, whose instructions, stalls and waiting are all that their time consists of. Each has
+/// two accesses in a turn: without marks of turns, instructions are counted up to a turn's last
+/// access.
 #[test]
 fn time_is_instructions_stalls_and_waiting_for_lines() {
     let mut w = World::with_chunks_of(64);
@@ -144,7 +145,8 @@ fn time_is_instructions_stalls_and_waiting_for_lines() {
         "{time:?} {:?}",
         result.types
     );
-    // What the type saves counts once: without waiting, of which the type's cost has the replay's own.
+    // What the type saves counts once: without waiting, of which the type's cost has the replay's
+    // own.
     let stalls = time.cycles.difference - time.waiting.difference;
     let of_type = result.types.difference;
     assert!((stalls / of_type - 1.0).abs() < 0.05, "{stalls} {of_type}");
@@ -192,7 +194,8 @@ fn silent_stores_become_loads_and_no_other_store_does() {
     assert_eq!(before, after);
 }
 
-/// Tasks and entities that belong together: each CPU touches one of each, one directly after the other.
+/// Tasks and entities that belong together: each CPU touches one of each, one directly after the
+/// other.
 fn partners() -> Recording {
     let mut w = World::with_chunks_of(64);
     let task = |i: u64| TASK_SLAB + 256 * i;
@@ -234,7 +237,8 @@ fn objects_that_are_used_together_are_paired_whichever_is_named_first() {
         let [paired] = result.paired[..] else {
             panic!("{:?}", result.paired)
         };
-        // The third entity is touched directly after the third task, though not most often together with anything.
+        // The third entity is touched directly after the third task, though not most often together
+        // with anything.
         assert_eq!((paired.pairs, result.relocated), (3, 6), "{edits}");
         assert_eq!((paired.first_alone, paired.second_alone), (0, 0));
     }

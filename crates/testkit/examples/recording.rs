@@ -1,4 +1,5 @@
-//! Writes a small recording: two CPUs that share lines of an `rq`. With `hostile`, names in it hold markup and terminal escapes.
+//! Writes a small recording: two CPUs that share lines of an `rq`. With `hostile`, names in it hold
+//! markup and terminal escapes.
 //!
 //! ```text
 //! cargo run -p linemate-testkit --example recording -- FILE [hostile]
@@ -11,7 +12,8 @@ use std::fs;
 use linemate_recording::AccessKind;
 use linemate_testkit::world::{Contents, F, NOHZ, RQ, UNITS, Variant, World};
 
-/// Names of the kernel that become hostile ones: as long, because they are replaced in its tables. Control characters are refused there.
+/// Names of the kernel that become hostile ones: as long, because they are replaced in its tables.
+/// Control characters are refused there.
 const HOSTILE: [(&str, &str); 2] = [("nr_running", "<b>&lt;</b"), ("clock\0", "<img>\0")];
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -378,8 +378,8 @@ pub fn bit_field(name: &str, type_id: TypeId, offset: u64, bits: u32) -> Member 
     }
 }
 
-/// `struct s`: the longs `a` and `b` and the first of `many` on the first line of 64 bytes, the rest of
-/// `many` on the second, the longs `c` and `d` on the third.
+/// `struct s`: the longs `a` and `b` and the first of `many` on the first line of 64 bytes, the
+/// rest of `many` on the second, the longs `c` and `d` on the third.
 pub fn longs_around_an_array() -> (TypeList, TypeId) {
     let mut list = TypeList::default();
     let long = list.unsigned("long", 8);

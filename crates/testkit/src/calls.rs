@@ -239,7 +239,8 @@ impl CallingKernel {
         }
     }
 
-    /// Calls a function, whose first access comes after that many instructions; a program's system call if no call is open.
+    /// Calls a function, whose first access comes after that many instructions; a program's system
+    /// call if no call is open.
     pub fn call(&mut self, cpu: u16, function: usize, wait: u64) {
         let (frames, pointer) = self.task(cpu);
         if frames.len() >= DEPTH {
@@ -411,8 +412,8 @@ impl CallingKernel {
     }
 }
 
-/// [`ENTRY`] calls 0; 0 calls 1 and 2; 1 calls 3 twice and 4, 2 calls 4. Each writes something itself; CPU 1 does the same meanwhile, so that lines
-/// go between cores.
+/// [`ENTRY`] calls 0; 0 calls 1 and 2; 1 calls 3 twice and 4, 2 calls 4. Each writes something
+/// itself; CPU 1 does the same meanwhile, so that lines go between cores.
 pub fn tree() -> CallingKernel {
     let mut kernel = CallingKernel::new();
     let rq = UNITS[0] + RQ;

@@ -1,4 +1,5 @@
-//! The kernels that `make setup` puts into the cache. A missing one fails the test that asks for it.
+//! The kernels that `make setup` puts into the cache. A missing one fails the test that asks for
+//! it.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

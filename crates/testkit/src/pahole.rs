@@ -1,7 +1,8 @@
 //! Removes from pahole's text the remarks that versions newer than 1.24 add.
 //!
-//! linemate prints what 1.24 prints. 1.30, the pahole of Debian 13, also counts the holes, the bit padding and the flexible
-//! arrays of embedded structs. Only the remarks known from 1.30 are taken out: any other difference stays and fails a test.
+//! linemate prints what 1.24 prints. 1.30, the pahole of Debian 13, also counts the holes, the bit
+//! padding and the flexible arrays of embedded structs. Only the remarks known from 1.30 are taken
+//! out: any other difference stays and fails a test.
 
 use std::process::Command;
 
@@ -43,7 +44,8 @@ pub fn without_newer(text: &str) -> String {
             Remark::OfMember => {
                 let is_alone = line_at(at).is_empty() || line_at(at).starts_with('}');
                 if is_alone && kept.last().is_some_and(String::is_empty) {
-                    // The empty line before it came with it, and so did the one after it, unless that is the sums' own.
+                    // The empty line before it came with it, and so did the one after it, unless
+                    // that is the sums' own.
                     kept.pop();
                     if line_at(at).is_empty() && !line_at(at + 1).starts_with("/* size: ") {
                         at += 1;

@@ -55,8 +55,9 @@ fn segments(elf: &[u8]) -> Vec<Segment> {
     (0..count.min(16)).filter_map(header).collect()
 }
 
-/// A recording of `program`, which has as many files with debug information as there are in `attached`. Each byte of its code is taken for an
-/// instruction that reaches its heap, and for one that reaches its memory. `None` if no recording can list the file.
+/// A recording of `program`, which has as many files with debug information as there are in
+/// `attached`. Each byte of its code is taken for an instruction that reaches its heap, and for one
+/// that reaches its memory. `None` if no recording can list the file.
 pub fn recording_of(program: &[u8], attached: &[&[u8]]) -> Option<Vec<u8>> {
     let segments = segments(program);
     let file = |debug_of: Option<u32>, bytes: &[u8], code| ProgramFile {

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 /// How many names an error offers.
 const OFFERED: usize = 3;
 
-/// Longer names are not compared: the time is the product of the lengths, and nobody misspells names of that length.
+/// Longer names are not compared: the time is the product of the lengths, and nobody misspells
+/// names of that length.
 const LONGEST: usize = 256;
 
 /// From this length on, a name that contains the given text is offered too.

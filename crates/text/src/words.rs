@@ -215,7 +215,8 @@ impl Words {
     /// brace comes next.
     ///
     /// # Errors
-    /// Something else than a brace (`before` says what would be right there), no closing brace, or what `item` refuses.
+    /// Something else than a brace (`before` says what would be right there), no closing brace, or
+    /// what `item` refuses.
     pub fn braced<T, E: From<WordError>>(
         &mut self,
         before: &'static str,

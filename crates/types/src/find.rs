@@ -60,7 +60,8 @@ impl TypeModel {
             Some(Type::Composite(c)) => c.kind == composite.kind && c.size == composite.size,
             _ => false,
         };
-        // Of a name without a tag, the typedefs' targets; a tag may have a typedef of its name, too.
+        // Of a name without a tag, the typedefs' targets; a tag may have a typedef of its name,
+        // too.
         let named = self.named(name).iter().map(|named| self.strip(*named));
         let mut variants: Vec<TypeId> = Vec::new();
         for named in named.filter(|id| self.composite_name(*id) == name && is_variant(id)) {

@@ -195,8 +195,8 @@ impl FlatType {
         self.firsts.get(leaf.0 as usize).copied().unwrap_or(leaf)
     }
 
-    /// The leaves that no access distinguishes from this one, including itself, in declaration order:
-    /// members of a union with the same place and size; all bit-fields of a storage unit.
+    /// The leaves that no access distinguishes from this one, including itself, in declaration
+    /// order: members of a union with the same place and size; all bit-fields of a storage unit.
     pub fn same_bytes(&self, leaf: LeafId) -> impl Iterator<Item = &Leaf> {
         let first = self.first(leaf);
         let same = self.leaves.iter().zip(&self.firsts);
@@ -505,7 +505,8 @@ fn is_one_value(model: &TypeModel, composite: &Composite) -> bool {
         }
 }
 
-/// Sorts entries and puts those that share bytes into one [`FlatNode::Overlap`], in declaration order.
+/// Sorts entries and puts those that share bytes into one [`FlatNode::Overlap`], in declaration
+/// order.
 fn separate(entries: FlatBlock) -> FlatBlock {
     let mut numbered: Vec<(usize, FlatEntry)> = entries.into_iter().enumerate().collect();
     // With their numbers, because the order of declaration decides within an overlap.

@@ -2,7 +2,8 @@
 //!
 //! * [`kernel_image`] finds the BTF in a blob, an ELF file or a compressed kernel image;
 //! * [`btf`] reads BTF into a [`TypeModel`];
-//! * [`TypeModel`] answers questions about types: by name, size, members, prototypes, per-CPU variables;
+//! * [`TypeModel`] answers questions about types: by name, size, members, prototypes, per-CPU
+//!   variables;
 //! * [`FlatType`] resolves (offset, size) in a type to a field path;
 //! * [`Symbols`] reads `/proc/kallsyms`.
 //!

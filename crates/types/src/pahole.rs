@@ -1,8 +1,8 @@
 //! Prints a struct or union like pahole (`pahole -C T`, version 1.24, reading BTF).
 //!
 //! Columns and comments equal pahole's to the byte, so that the two can be compared and existing
-//! scripts continue to work. pahole's limits do not apply: names are not cut at 127 bytes, numbers do
-//! not wrap at 16 bits, and negative values of an enum are not printed as unsigned.
+//! scripts continue to work. pahole's limits do not apply: names are not cut at 127 bytes, numbers
+//! do not wrap at 16 bits, and negative values of an enum are not printed as unsigned.
 
 mod declaration;
 mod packed;

@@ -9,7 +9,8 @@
 pub struct Symbol {
     /// Its address; for per-CPU variables before Linux 6.16, the offset in the per-CPU section.
     pub address: u64,
-    /// The letter of `nm`: `T`/`t` code, `D`/`d` data, `B`/`b` zeroed data, `R`/`r` read-only data, `A` absolute, …
+    /// The letter of `nm`: `T`/`t` code, `D`/`d` data, `B`/`b` zeroed data, `R`/`r` read-only data,
+    /// `A` absolute, …
     pub letter: char,
     /// Its name; several symbols may share one.
     pub name: String,

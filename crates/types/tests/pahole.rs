@@ -1,4 +1,5 @@
-//! Compares the printed layout of every struct and union of whole kernels with pahole's own output, byte for byte.
+//! Compares the printed layout of every struct and union of whole kernels with pahole's own output,
+//! byte for byte.
 //!
 //! The expected form is pahole 1.24's; remarks that newer versions add are removed from their text
 //! first (`remarks`). Needs pahole (package `dwarves`) and the kernels that `make setup` puts into
@@ -201,7 +202,8 @@ fn every_type_of_arm64_prints_as_pahole_prints_it() {
 #[test]
 fn a_type_alone_prints_as_pahole_prints_it_alone() {
     let kernel = kernel("6.12.");
-    // Lines, holes, bit-fields, flexible arrays, packing, a union, a typedef of an anonymous struct, nothing.
+    // Lines, holes, bit-fields, flexible arrays, packing, a union, a typedef of an anonymous
+    // struct, nothing.
     let names = [
         "rq",
         "task_struct",
@@ -259,7 +261,8 @@ fn check_fields(model: &TypeModel, id: TypeId) -> usize {
     for leaf in flat.leaves() {
         let hit = flat.find(leaf.offset, leaf.size).unwrap();
         let found = flat.leaf(hit.leaf).unwrap();
-        // In a union the first member that covers the access wins, and bit-fields share their bytes.
+        // In a union the first member that covers the access wins, and bit-fields share their
+        // bytes.
         assert!(
             hit.covers || leaf.bits.is_some(),
             "type {id}: {} is not covered",
@@ -288,8 +291,8 @@ impl Numbers {
     }
 }
 
-/// A struct of members that follow each other with gaps of any size: bit-fields across their storage units, packed and
-/// over-aligned members, embedded structs, arrays of nothing, padding.
+/// A struct of members that follow each other with gaps of any size: bit-fields across their
+/// storage units, packed and over-aligned members, embedded structs, arrays of nothing, padding.
 fn odd_struct(
     list: &mut TypeList,
     numbers: &mut Numbers,

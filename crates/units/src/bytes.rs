@@ -193,8 +193,8 @@ fn round_up(value: u64, align: ByteAlign) -> u64 {
     (value + (align.0 - 1)) & !(align.0 - 1)
 }
 
-/// Bits from the start of the enclosing type, counted as BTF and little-endian C compilers do: bit 0 is the
-/// least significant bit of byte 0.
+/// Bits from the start of the enclosing type, counted as BTF and little-endian C compilers do: bit
+/// 0 is the least significant bit of byte 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BitOffset(pub u64);
 

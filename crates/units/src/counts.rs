@@ -213,8 +213,8 @@ mod tests {
         assert_eq!(Cycles(3).checked_sub(Cycles(4)), None);
     }
 
-    /// Sums that wrap would be figures that look right. The release build does not check them: there
-    /// counts of a recording cannot get that far.
+    /// Sums that wrap would be figures that look right. The release build does not check them:
+    /// there counts of a recording cannot get that far.
     #[test]
     #[cfg(debug_assertions)]
     fn plain_arithmetic_does_not_wrap() {

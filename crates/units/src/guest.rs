@@ -11,8 +11,9 @@ use crate::line::LineSize;
 /// kernel uses.
 pub const PAGE: u64 = 4096;
 
-/// A guest address: virtual for kernel mappings; for an access through a user mapping, the kernel's direct-map alias of the page, so
-/// that one byte of memory has one address whichever mapping an access uses.
+/// A guest address: virtual for kernel mappings; for an access through a user mapping, the kernel's
+/// direct-map alias of the page, so that one byte of memory has one address whichever mapping an
+/// access uses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct GuestAddr(pub u64);
 

@@ -97,8 +97,8 @@ impl Costs {
 /// trace.
 ///
 /// That order is by time before any access stalls. Rejected: the CPU that is due first goes first,
-/// with which a search takes two thirds longer. Its layouts gain more by replay as often as less, 0.2
-/// points more on average (evidence/benchmarks.md).
+/// with which a search takes two thirds longer. Its layouts gain more by replay as often as less,
+/// 0.2 points more on average (evidence/benchmarks.md).
 pub(super) struct Bench<'c> {
     costs: &'c Costs,
     lines: [Line; 2],

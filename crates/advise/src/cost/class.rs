@@ -1,4 +1,5 @@
-//! Objects that start at the same place within a pair of lines, and which of their events a block has.
+//! Objects that start at the same place within a pair of lines, and which of their events a block
+//! has.
 
 use std::ops::Range;
 

@@ -95,7 +95,8 @@ impl Band {
         self.layouts.retain(|_| stays.next().unwrap_or(false));
     }
 
-    /// The layout that costs least; of equal ones the one with the fewest moves, which is the first.
+    /// The layout that costs least; of equal ones the one with the fewest moves, which is the
+    /// first.
     fn cheapest(&self) -> Option<Scored> {
         let layouts = self.layouts.iter().map(|b| &b.scored);
         layouts.min_by_key(|scored| scored.cost).cloned()

@@ -26,7 +26,8 @@ impl Dice {
     }
 }
 
-/// `struct s` with members m0, m1, … of these sizes (1, 2, 4, 8, or multiples of 8), as a compiler lays them out.
+/// `struct s` with members m0, m1, … of these sizes (1, 2, 4, 8, or multiples of 8), as a compiler
+/// lays them out.
 pub(crate) fn model(sizes: &[u32]) -> TypeModel {
     let mut t = TypeList::default();
     let scalars: Vec<(u32, TypeId)> = [1u8, 2, 4, 8]

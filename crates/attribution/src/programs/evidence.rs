@@ -32,8 +32,8 @@ pub(crate) struct Evidence {
     pub(crate) threads: BTreeSet<(Space, u64)>,
     /// Pages accessed through the stack pointer.
     pub(crate) stacks: BTreeSet<(Space, u64)>,
-    /// Instructions that reached memory outside the heap, and name the object if it is on a stack or
-    /// in a mapping.
+    /// Instructions that reached memory outside the heap, and name the object if it is on a stack
+    /// or in a mapping.
     pub(crate) beside_heap: FxHashSet<GuestAddr>,
     /// What other threads than those whose stack it may be on accessed.
     pub(crate) reached: Reached,
@@ -170,8 +170,8 @@ impl Gather<'_> {
         }
     }
 
-    /// A pointer is followed: to a variable of another thread, if that is on a stack that this CPU does
-    /// not use.
+    /// A pointer is followed: to a variable of another thread, if that is on a stack that this CPU
+    /// does not use.
     fn reach(&mut self, access: &Access, at: UserAddr) {
         if self.watch.is_elsewhere(access.cpu, at.flat()) && !self.in_heap(access, at) {
             self.found.reached.add(at.flat());
@@ -229,18 +229,19 @@ fn holds(code: &CodeTable, debug: &DebugInformation, site: GuestAddr) -> bool {
         .is_some_and(|known| !debug.held_in_call(known.place).is_empty())
 }
 
-/// The calls that each CPU made, by where on the stack the return address is: the site of a function
-/// is the call that wrote its return address last. It need not be the last call of all: the first time
-/// that a program calls a library's function, the loader looks it up in between. A slot keeps its call
-/// until another one is made there, so a call by code that is not known can get the site of an older
-/// one at the same place of a page.
+/// The calls that each CPU made, by where on the stack the return address is: the site of a
+/// function is the call that wrote its return address last. It need not be the last call of all:
+/// the first time that a program calls a library's function, the loader looks it up in between. A
+/// slot keeps its call until another one is made there, so a call by code that is not known can get
+/// the site of an older one at the same place of a page.
 #[derive(Debug, Default)]
 pub(crate) struct LastCall(Vec<Option<Box<[Option<GuestAddr>; SLOTS]>>>);
 
 /// Return addresses that a page has room for.
 const SLOTS: usize = PAGE as usize / 8;
 
-/// By the offset in the page, which the direct map's alias and the program's address have in common.
+/// By the offset in the page, which the direct map's alias and the program's address have in
+/// common.
 fn slot(stack: GuestAddr) -> usize {
     (stack.0 % PAGE / 8) as usize
 }
@@ -383,8 +384,8 @@ mod tests {
         votes.iter().flat_map(Votes::iter).collect()
     }
 
-    /// Whether an access counts as one to another thread's variable, on a CPU that has used the stack
-    /// at 0x7000 or none; `in_frame`: by the frame pointer.
+    /// Whether an access counts as one to another thread's variable, on a CPU that has used the
+    /// stack at 0x7000 or none; `in_frame`: by the frame pointer.
     fn reaches(used: bool, base: Base, in_frame: bool, addr: u64) -> bool {
         let access = access(1, 0, AccessKind::Load, 0, 8);
         let known = KnownInstruction {

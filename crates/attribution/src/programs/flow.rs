@@ -24,7 +24,8 @@ const LOOKED_AT_MAX: usize = 256;
 type Registers = [Option<TypeId>; 16];
 
 /// How often a function is gone through until what holds where its paths join is settled: as deep
-/// as loops that pass a pointer on nest, and one more. Where that is not enough, nothing is assumed.
+/// as loops that pass a pointer on nest, and one more. Where that is not enough, nothing is
+/// assumed.
 const PASSES_MAX: usize = 8;
 
 /// The instructions of a function.

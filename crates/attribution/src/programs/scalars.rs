@@ -227,7 +227,8 @@ mod tests {
         assert_eq!(decided(&[(0, 32), (0, 48)], &[], &[(0, 1, 1)]), [(0, 1)]);
     }
 
-    /// Two objects of 4096 bytes of a page, a struct of 128 after them, and 64 more; the same without a struct.
+    /// Two objects of 4096 bytes of a page, a struct of 128 after them, and 64 more; the same
+    /// without a struct.
     fn beside_of(votes: &[(u32, u64, Option<u32>, u64)], structs: &[(u32, u64)]) -> usize {
         let heap = heap(&[(7, 4288), (7, 4288), (7, 4288)]);
         let placement = Placement {

@@ -137,7 +137,8 @@ mod tests {
     use super::*;
 
     const QUEUE: TypeId = TypeId(7);
-    /// `sub rsp,0x28`; `mov [rsp+8],rdi`, where no variable is; `mov [rsp+0x10],rdi`, the argument's variable.
+    /// `sub rsp,0x28`; `mov [rsp+8],rdi`, where no variable is; `mov [rsp+0x10],rdi`, the
+    /// argument's variable.
     const ENTRY: &[u8] = b"\x48\x83\xec\x28\x48\x89\x7c\x24\x08\x48\x89\x7c\x24\x10";
     /// `mov rax,[rsp+8]`
     const LOAD: &[u8] = b"\x48\x8b\x44\x24\x08";

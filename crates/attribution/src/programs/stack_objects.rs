@@ -1,9 +1,9 @@
 //! Variables on one thread's stack that other threads use: partial sums, a lock, what a closure
 //! borrows.
 //!
-//! A frame is not allocated, and nothing marks its end. But a thread whose variables others use is in a
-//! call, and calls store their return addresses. So the frames on its stack are known, and the debug
-//! information says where in a frame a variable is:
+//! A frame is not allocated, and nothing marks its end. But a thread whose variables others use is
+//! in a call, and calls store their return addresses. So the frames on its stack are known, and the
+//! debug information says where in a frame a variable is:
 //!
 //! ```text
 //! main's frame     sums[4] ◄──────────── worker: add [rax],1
@@ -35,8 +35,8 @@ use crate::subjects::{Subject, SubjectId, Subjects, clip};
 /// Bytes of a return address.
 const SLOT: u64 = 8;
 
-/// Bytes of the pieces of memory of which is stored whether other threads access them: a page has as
-/// many as a word has bits.
+/// Bytes of the pieces of memory of which is stored whether other threads access them: a page has
+/// as many as a word has bits.
 const PIECE: u64 = PAGE / 64;
 
 /// What threads access through pointers, outside the heap and the stacks that they use.
@@ -160,7 +160,8 @@ impl StackFrames<'_> {
     fn begin(&mut self, range: Range<u64>, held: &HeldVariable<TypeIndex>, time: VirtualTime) {
         let overlaps = |id: &usize| self.objects[*id].range.end > range.start;
         let before = self.living.range(..GuestAddr(range.end)).rev();
-        // Living objects do not overlap, so those that reach into the range are the last before its end.
+        // Living objects do not overlap, so those that reach into the range are the last before its
+        // end.
         let overlapped: Vec<usize> = before
             .map(|(_, id)| *id)
             .take_while(|id| overlaps(id))

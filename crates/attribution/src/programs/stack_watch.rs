@@ -13,9 +13,9 @@ use rustc_hash::FxHashMap;
 /// the next.
 pub(super) const REACH: u64 = 1 << 20;
 
-/// The maximum number of looks that are kept of one chunk: turns may be as short as the user asks. A
-/// chunk of two million events has some 7,000 turns of 1000 instructions. Later ones are made at the
-/// chunk's end.
+/// The maximum number of looks that are kept of one chunk: turns may be as short as the user asks.
+/// A chunk of two million events has some 7,000 turns of 1000 instructions. Later ones are made at
+/// the chunk's end.
 const LOOKS_MAX: usize = 1 << 13;
 
 /// A call in progress.
@@ -60,8 +60,8 @@ struct Stack {
 #[derive(Debug, Default)]
 pub(crate) struct StackWatch {
     stacks: Vec<Stack>,
-    /// By address in units of [`REACH`]: the stack that was used there last. A recording may have any
-    /// number of stacks.
+    /// By address in units of [`REACH`]: the stack that was used there last. A recording may have
+    /// any number of stacks.
     near: FxHashMap<u64, usize>,
     /// By CPU: the one it used last.
     current: Vec<Option<usize>>,
@@ -133,7 +133,8 @@ impl StackWatch {
         stacks.find(|at| self.stacks[**at].reaches(addr)).copied()
     }
 
-    /// A turn has ended. `holds`: whether the function that makes a call has variables in its frame.
+    /// A turn has ended. `holds`: whether the function that makes a call has variables in its
+    /// frame.
     pub(super) fn turn(&mut self, holds: impl Fn(GuestAddr) -> bool) {
         if self.found.len() - self.before < LOOKS_MAX {
             self.look(holds);
@@ -142,7 +143,8 @@ impl StackWatch {
 
     /// The chunk has ended, and another one begins or none.
     pub(super) fn end_chunk(&mut self) {
-        // All calls: what is called in a later chunk may hold something, and be found by its caller.
+        // All calls: what is called in a later chunk may hold something, and be found by its
+        // caller.
         self.used = (0..self.stacks.len()).collect();
         self.look(|_| true);
         self.stacks.clear();

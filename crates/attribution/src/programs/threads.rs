@@ -6,7 +6,8 @@ use rustc_hash::FxHashMap;
 use super::evidence::Evidence;
 use super::places::{Space, UserAddr};
 
-/// Bytes above the thread pointer that are the C library's own (`struct pthread` of glibc 2.31 to 2.41 has 2304 or 2368 on x86-64).
+/// Bytes above the thread pointer that are the C library's own (`struct pthread` of glibc 2.31 to
+/// 2.41 has 2304 or 2368 on x86-64).
 const THREAD_BLOCK: u64 = 2368;
 
 /// All threads, by space.

@@ -9,8 +9,8 @@ use super::gathered::{GroupedType, Member};
 
 /// The least share of a member's accesses that counts as most of them.
 const MOST: f64 = 0.5;
-/// A function is of a direction if that one has this share of what it accesses in groups of either: nine of
-/// ten, because most functions touch something of both.
+/// A function is of a direction if that one has this share of what it accesses in groups of either:
+/// nine of ten, because most functions touch something of both.
 const ONE_SIDED: f64 = 0.9;
 
 /// A direction of packets.

@@ -10,8 +10,8 @@ use super::DeclaringType;
 use super::direction::{Directions, Purpose};
 use crate::report::{Sum, UsedMember, largest, member_of};
 
-/// A function that writes this share of a type's accessed members sets up whole objects: it clears, copies or
-/// initialises them. What it does says nothing about where a member belongs.
+/// A function that writes this share of a type's accessed members sets up whole objects: it clears,
+/// copies or initialises them. What it does says nothing about where a member belongs.
 const SET_UP: f64 = 0.25;
 
 /// A direct member as it is used, but for set-up.

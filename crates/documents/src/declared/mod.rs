@@ -24,7 +24,8 @@ pub struct DeclaringType {
     pub costs: Costs,
 }
 
-/// The document of these types, on the machine that their costs are of. `absent`: those that are not accessed.
+/// The document of these types, on the machine that their costs are of. `absent`: those that are
+/// not accessed.
 #[must_use]
 pub fn declared_document(
     recording: &Recording,

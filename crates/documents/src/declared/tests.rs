@@ -15,7 +15,8 @@ use super::gathered::GroupedType;
 use super::*;
 use crate::report::{Sum, UsedMember};
 
-/// `struct s` with a group of each direction and a member in none, 8 bytes each, and a base with a group.
+/// `struct s` with a group of each direction and a member in none, 8 bytes each, and a base with a
+/// group.
 fn model() -> (TypeModel, TypeId) {
     let mut t = TypeList::default();
     let (byte, long) = (t.unsigned("u8", 1), t.unsigned("long", 8));

@@ -39,7 +39,8 @@ impl TypeUses {
     }
 }
 
-/// The direct member of a field's path, with or without the type's name before it; of a union's the first.
+/// The direct member of a field's path, with or without the type's name before it; of a union's the
+/// first.
 pub(crate) fn member_of<'p>(type_name: &str, path: &'p str) -> &'p str {
     let first = path.split(" | ").next().unwrap_or(path);
     let own = first

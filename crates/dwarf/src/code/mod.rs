@@ -266,8 +266,8 @@ impl<'d> ProgramCode<'d> {
     }
 
     /// The variables in memory in the frame of the function at `pc` when the instruction there
-    /// starts, those of inlined functions included: innermost scope first. Stack slots are reused, so
-    /// two may be in one place.
+    /// starts, those of inlined functions included: innermost scope first. Stack slots are reused,
+    /// so two may be in one place.
     pub fn frame_variables(&self, pc: ElfAddr) -> Vec<FrameVariable> {
         let model = self.types.model();
         let frame = self.frames.cfa(pc);

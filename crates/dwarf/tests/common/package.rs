@@ -53,7 +53,8 @@ pub(crate) fn of(folder: &Path, objects: &[&[u8]]) -> Vec<u8> {
         }
         for unit in pieces(COLUMNS[0].0) {
             places[0] = append(&mut columns[0], &unit);
-            // Length, version, kind, bytes of an address, place of the abbreviations; then the id or the signature.
+            // Length, version, kind, bytes of an address, place of the abbreviations; then the id
+            // or the signature.
             let id = u64::from_le_bytes(unit[12..20].try_into().unwrap());
             match unit[6] {
                 5 => units.push(Row { id, places }),

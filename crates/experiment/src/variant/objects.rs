@@ -69,8 +69,8 @@ impl Variant {
         }
     }
 
-    /// What each CPU alone writes of an array starts at a multiple of `align`; each of several blocks
-    /// does, and in them what no CPU writes that writes what is before.
+    /// What each CPU alone writes of an array starts at a multiple of `align`; each of several
+    /// blocks does, and in them what no CPU writes that writes what is before.
     fn pad_ranges(
         &mut self,
         name: &str,
@@ -169,7 +169,8 @@ fn name_of(model: &TypeModel, ids: &[TypeId]) -> String {
     first.unwrap_or_default().to_owned()
 }
 
-/// The objects of these types with the CPU that makes more than half of the accesses to each; others are left out.
+/// The objects of these types with the CPU that makes more than half of the accesses to each;
+/// others are left out.
 fn owned(scene: &Scene<'_>, ids: &[TypeId]) -> Vec<Owned> {
     let objects = subjects_of(scene, ids).flat_map(|subject| &scene.objects[subject]);
     let owned = objects.filter_map(|(base, users)| {

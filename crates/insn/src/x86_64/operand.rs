@@ -163,7 +163,8 @@ mod tests {
             displacement,
             indexed,
         };
-        // add $1, 0x18(%rdi); mov (%rax,%rbx,8), %rcx; mov 0x10(%rip), %rax; mov %fs:-8, %rax; mov %fs:0x28(%rax), %rax
+        // add $1, 0x18(%rdi); mov (%rax,%rbx,8), %rcx; mov 0x10(%rip), %rax; mov %fs:-8, %rax; mov
+        // %fs:0x28(%rax), %rax
         assert_eq!(of(&[0x48, 0x83, 0x47, 0x18, 1]), based(5, 0x18, false));
         let indexed = [0x48, 0x8b, 0x0c, 0xd8];
         assert_eq!(of(&indexed), based(0, 0, true));

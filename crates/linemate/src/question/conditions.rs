@@ -26,28 +26,31 @@ const HEADING: &str = "Replay";
 /// How to replay.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Replaying {
-    /// Number of CPUs to replay, 1 to 8192: a multiple of the recorded number (docs/guide/many-cpus.md)
+    /// Number of CPUs to replay, 1 to 8192: a multiple of the recorded number
+    /// (docs/guide/many-cpus.md)
     #[arg(long, help_heading = HEADING, value_name = "N", value_parser = between(1, CPUS_MAX))]
     pub(crate) cpus: Option<usize>,
-    /// Scale each cache to the replayed CPUs' share: models a machine whose other CPUs run the same work
+    /// Scale each cache to the replayed CPUs' share: models a machine whose other CPUs run the same
+    /// work
     #[arg(long, help_heading = HEADING)]
     pub(crate) llc_share: bool,
     /// What to model with `--cpus`: `phases`, `locks`, and `domains` or `flat`; `none` disables all
     /// (docs/guide/many-cpus.md)
     #[arg(long, help_heading = HEADING, value_name = "LIST", default_value = "phases,locks,domains")]
     pub(crate) groups: GroupWords,
-    /// Model with `--cpus` what grows with the number of CPUs, from these recordings on several numbers of CPUs (see
-    /// `linemate growth`)
+    /// Model with `--cpus` what grows with the number of CPUs, from these recordings on several
+    /// numbers of CPUs (see `linemate growth`)
     #[arg(long, help_heading = HEADING, value_name = "FILES", value_delimiter = ',')]
     pub(crate) series: Vec<InFile>,
     /// Hardware mechanisms to model (docs/model/replay.md); `none` disables all
     #[arg(long, help_heading = HEADING, value_name = "LIST", default_value = "adjacent_line_pairs")]
     pub(crate) mechanisms: MechanismWords,
-    /// For `--mechanisms overlap` and `--under`: the image of the recorded kernel; may be repeated [default: found by
-    /// its checksum in /boot and the cache]
+    /// For `--mechanisms overlap` and `--under`: the image of the recorded kernel; may be repeated
+    /// [default: found by its checksum in /boot and the cache]
     #[arg(long = "kernel", help_heading = HEADING, value_name = "IMAGE")]
     pub(crate) kernels: Vec<InFile>,
-    /// Replay every access, even those that always hit L1. Slower; same results for unedited layouts
+    /// Replay every access, even those that always hit L1. Slower; same results for unedited
+    /// layouts
     #[arg(long, help_heading = HEADING)]
     pub(crate) exact: bool,
     /// Start with cold caches and count cold misses (docs/model/replay.md)
@@ -56,7 +59,8 @@ pub(crate) struct Replaying {
     /// Seed of the first interleaving, 0 to 18446744073709551615
     #[arg(long, help_heading = HEADING, value_name = "N", default_value_t = 1, value_parser = between(0, u64::MAX))]
     pub(crate) seed: u64,
-    /// Maximum interleavings, 8 to 1024; stops after 4 if the confidence intervals are already narrow
+    /// Maximum interleavings, 8 to 1024; stops after 4 if the confidence intervals are already
+    /// narrow
     #[arg(long, help_heading = HEADING, value_name = "N", default_value_t = 8, value_parser = between(INTERLEAVINGS_MIN, INTERLEAVINGS_MAX))]
     pub(crate) interleavings: usize,
     /// Replay all interleavings, so that several answers average over the same ones

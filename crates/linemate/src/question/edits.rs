@@ -24,8 +24,8 @@ pub(crate) struct EditArgs {
     /// Take the type's layout from this other kernel
     #[arg(long, value_name = "IMAGE")]
     layout_from: Option<InFile>,
-    /// Debug information of the recorded kernel (vmlinux, or a program that has its types, with DWARF): edited members
-    /// keep the alignments that are declared there, instead of inferred ones
+    /// Debug information of the recorded kernel (vmlinux, or a program that has its types, with
+    /// DWARF): edited members keep the alignments that are declared there, instead of inferred ones
     #[arg(long, value_name = "FILE")]
     debuginfo: Option<InFile>,
 }
@@ -65,7 +65,8 @@ impl EditArgs {
         Ok(edits)
     }
 
-    /// The edits with the type as the recording calls it: those of a file name their types themselves.
+    /// The edits with the type as the recording calls it: those of a file name their types
+    /// themselves.
     pub(crate) fn meant(&self, edits: EditFile, subject: Option<&str>) -> anyhow::Result<EditFile> {
         match (&self.edit, subject) {
             (None, Some(_)) => self.edits(subject),

@@ -62,25 +62,27 @@ pub(crate) struct Args {
     /// Bytes by which the type may grow beyond its present cache lines, 0 to 1048576
     #[arg(long, value_name = "BYTES", requires = "type_name", default_value_t = 0, value_parser = between(0, GROWTH_MAX))]
     max_growth: u64,
-    /// Recommend the layout with the largest gain among those with at most N moves, 1 to 65535 (a move is a member
-    /// that leaves its position, or a field group), instead of the one with the fewest moves that reaches 90 % of the
-    /// best gain
+    /// Recommend the layout with the largest gain among those with at most N moves, 1 to 65535 (a
+    /// move is a member that leaves its position, or a field group), instead of the one with the
+    /// fewest moves that reaches 90 % of the best gain
     #[arg(long, value_name = "N", requires = "type_name", conflicts_with = "all", value_parser = between(1, MEMBERS_MAX))]
     moves: Option<u16>,
     /// Recommend the layout with the largest gain, whatever the number of moves
     #[arg(long, requires = "type_name")]
     all: bool,
-    /// Write the edit to this file, for `whatif --edit` and `patch --edit`, and its evidence to EDITFILE.json
+    /// Write the edit to this file, for `whatif --edit` and `patch --edit`, and its evidence to
+    /// EDITFILE.json
     #[arg(short, long, value_name = "EDITFILE", requires = "type_name")]
     output: Option<OutEdit>,
-    /// Write the evidence for the edit to this file, for `patch --evidence`, instead of EDITFILE.json
+    /// Write the evidence for the edit to this file, for `patch --evidence`, instead of
+    /// EDITFILE.json
     #[arg(long, value_name = "FILE", requires = "type_name")]
     evidence: Option<OutFile>,
     /// Write the edit's field groups to this file as rules for `check`
     #[arg(long, value_name = "FILE", requires = "type_name")]
     rules: Option<OutFile>,
-    /// Number of remedies other than reordering to try by replay, 0 to 1000, on the first recording and machine
-    /// (docs/model/remedies.md)
+    /// Number of remedies other than reordering to try by replay, 0 to 1000, on the first recording
+    /// and machine (docs/model/remedies.md)
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = between(0, TRIALS_MAX))]
     trials: usize,
     #[command(flatten)]

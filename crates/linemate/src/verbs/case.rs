@@ -63,7 +63,8 @@ struct RunArgs {
     /// Where recordings and kernels are stored [default: `cases` in linemate's cache]
     #[arg(long, value_name = "FOLDER")]
     cache: Option<OtherPath>,
-    /// Where steps run: `local`, `slurm`, or a folder with Snakemake's config.yaml (docs/guide/cases.md)
+    /// Where steps run: `local`, `slurm`, or a folder with Snakemake's config.yaml
+    /// (docs/guide/cases.md)
     #[arg(long, value_name = "PROFILE", default_value = "local")]
     profile: Profile,
     #[command(flatten)]

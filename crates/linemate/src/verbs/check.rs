@@ -1,5 +1,5 @@
-//! `linemate check`: whether kernels keep the rules about which members share lines, or recordings the groups that
-//! types declare.
+//! `linemate check`: whether kernels keep the rules about which members share lines, or recordings
+//! the groups that types declare.
 
 mod recorded;
 
@@ -21,22 +21,22 @@ use crate::number::{ROWS_MAX, between};
 use crate::outcome::Outcome;
 use crate::program;
 
-/// Check kernels and programs against rules about which members share cache lines, or a recording against the groups
-/// that the kernel's types declare
+/// Check kernels and programs against rules about which members share cache lines, or a recording
+/// against the groups that the kernel's types declare
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// A rules file (docs/guide/check.md)
     #[arg(value_name = "RULES", required_unless_present = "recording")]
     rules: Option<InFile>,
-    /// Kernel images, ELF files, BTF blobs, or names such as debian:6.12 or debian:6.12-arm64, of any version,
-    /// configuration and architecture
+    /// Kernel images, ELF files, BTF blobs, or names such as debian:6.12 or debian:6.12-arm64, of
+    /// any version, configuration and architecture
     #[arg(long, value_name = "IMAGE", required_unless_present_any = ["program", "recording", "emit"], num_args = 1..)]
     kernel: Vec<InFile>,
     /// Programs or libraries compiled with -g, or with debug files where debuggers look
     #[arg(long, value_name = "FILE", num_args = 1..)]
     program: Vec<InFile>,
-    /// Cache line size for all of them, in bytes: 64 or 128 [default: what each is built for, 128 for ppc64, else 64;
-    /// 64 for programs]
+    /// Cache line size for all of them, in bytes: 64 or 128 [default: what each is built for, 128
+    /// for ppc64, else 64; 64 for programs]
     #[arg(long, value_name = "BYTES", value_parser = crate::input::LineSizes)]
     line: Option<LineSize>,
     /// Known findings: only new and worse ones fail
@@ -45,7 +45,8 @@ pub(crate) struct Args {
     /// Write the findings as a baseline; with --baseline those of it that remain, never more
     #[arg(long, value_name = "FILE")]
     write_baseline: Option<OutFile>,
-    /// A recording: check members of the groups that types declare (`__cacheline_group_begin`) against their accesses
+    /// A recording: check members of the groups that types declare (`__cacheline_group_begin`)
+    /// against their accesses
     #[arg(
         long,
         value_name = "FILE",
@@ -63,7 +64,8 @@ pub(crate) struct Args {
     /// Write SARIF 2.1.0 with locations in the rules file
     #[arg(long)]
     sarif: bool,
-    /// Check nothing: write the rules as assertions for the compiler of the types, for lines of 64 bytes or --line
+    /// Check nothing: write the rules as assertions for the compiler of the types, for lines of 64
+    /// bytes or --line
     #[arg(long, value_name = "LANGUAGE", value_enum, conflicts_with_all = ["kernel", "program", "recording", "baseline", "write_baseline", "json", "sarif"])]
     emit: Option<Emitted>,
 }

@@ -18,7 +18,8 @@ use crate::page::{PageArgs, TOOL, about, frame};
 use crate::question::{self, Question, recordings};
 use crate::show::Showing;
 
-/// Compare a type's fields in two recordings, for example of two kernels; fields are matched by path
+/// Compare a type's fields in two recordings, for example of two kernels; fields are matched by
+/// path
 #[derive(clap::Args, Debug)]
 #[command(mut_arg("recordings", recordings::two))]
 #[command(mut_args(question::without_interleavings))]
@@ -125,7 +126,8 @@ impl Side {
     }
 }
 
-/// The page: the fields of both, and the type in both kernels. Accesses and the ledger are those of the first.
+/// The page: the fields of both, and the type in both kernels. Accesses and the ledger are those of
+/// the first.
 fn page(
     question: &Question,
     machines: &[Machine],

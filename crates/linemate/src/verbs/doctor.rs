@@ -33,15 +33,17 @@ const MEMORY: u64 = 512 << 20;
 /// Booting takes seconds; more than this is a hang.
 const TIMEOUT: Duration = Duration::from_secs(240);
 
-/// Check this computer: QEMU, the recorder, a kernel, and whether known memory accesses are recorded exactly
+/// Check this computer: QEMU, the recorder, a kernel, and whether known memory accesses are
+/// recorded exactly
 ///
-/// Boots a guest (a few seconds the first time) and compares count, address, size and kind of some ninety known
-/// access patterns with what was recorded; docs/reference/recorder-plugin.md lists what QEMU does not show. What only
-/// one verb needs is marked. Exit code: 0 if recording works, 1 if something it needs is missing or wrong, 2 if the
-/// checks themselves failed.
+/// Boots a guest (a few seconds the first time) and compares count, address, size and kind of some
+/// ninety known access patterns with what was recorded; docs/reference/recorder-plugin.md lists
+/// what QEMU does not show. What only one verb needs is marked. Exit code: 0 if recording works, 1
+/// if something it needs is missing or wrong, 2 if the checks themselves failed.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// The kernel for the self-test: an image, or a name such as debian:6.12 [default: as for record]
+    /// The kernel for the self-test: an image, or a name such as debian:6.12 [default: as for
+    /// record]
     #[arg(long, value_name = "IMAGE")]
     kernel: Option<InFile>,
     /// Write JSON (docs/reference/json/doctor.md)

@@ -30,11 +30,11 @@ use crate::page::TOOL;
 use crate::question::edits::EditArgs;
 use crate::question::{self, Question, recordings};
 
-/// Add a run to a folder of Parquet tables: a recording; with --machine a replay of it; with edits a what-if
-/// (docs/reference/tables.md)
+/// Add a run to a folder of Parquet tables: a recording; with --machine a replay of it; with edits
+/// a what-if (docs/reference/tables.md)
 ///
-/// The same run writes the same bytes to the same files; existing files stay. A run is written completely or not at
-/// all. Several machines are several runs.
+/// The same run writes the same bytes to the same files; existing files stay. A run is written
+/// completely or not at all. Several machines are several runs.
 #[derive(clap::Args, Debug)]
 #[command(
     mut_arg("recordings", recordings::one),

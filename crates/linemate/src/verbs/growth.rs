@@ -35,10 +35,12 @@ impl From<GrowthRows> for GrowthBy {
     }
 }
 
-/// Show how accesses per CPU grow with the number of CPUs, and predict them for more CPUs than were recorded
+/// Show how accesses per CPU grow with the number of CPUs, and predict them for more CPUs than were
+/// recorded
 ///
-/// Reads a series: three or more recordings of one workload on different numbers of CPUs (`record --series`).
-/// docs/guide/many-cpus.md describes how to use it, docs/model/scaling.md the curves and intervals.
+/// Reads a series: three or more recordings of one workload on different numbers of CPUs
+/// (`record --series`). docs/guide/many-cpus.md describes how to use it, docs/model/scaling.md the
+/// curves and intervals.
 #[derive(clap::Args, Debug)]
 #[command(mut_arg("recordings", recordings::series))]
 pub(crate) struct Args {

@@ -28,14 +28,17 @@ pub(crate) struct Args {
     /// The type: `rq`, `struct rq`, `union sigval`, or a typedef of one
     #[arg(value_name = "TYPE", value_parser = input::type_name)]
     type_name: String,
-    /// A kernel image, ELF file or BTF blob, or a name such as debian:6.12 or debian:6.12-arm64; repeat to compare
-    /// [default: the kernel of the recording in linemate.data, else the running one, else the newest in the cache]
+    /// A kernel image, ELF file or BTF blob, or a name such as debian:6.12 or debian:6.12-arm64;
+    /// repeat to compare [default: the kernel of the recording in linemate.data, else the running
+    /// one, else the newest in the cache]
     #[arg(long, value_name = "IMAGE", conflicts_with = "input")]
     kernel: Vec<InFile>,
-    /// A program or library compiled with -g, or with a debug file where debuggers look; repeat to compare
+    /// A program or library compiled with -g, or with a debug file where debuggers look; repeat to
+    /// compare
     #[arg(long, value_name = "FILE", conflicts_with_all = ["input", "kernel"])]
     program: Vec<InFile>,
-    /// A recording: show the layout in its kernel, and each member's accesses [default: linemate.data, if present]
+    /// A recording: show the layout in its kernel, and each member's accesses [default:
+    /// linemate.data, if present]
     #[arg(short, long, value_name = "FILE")]
     input: Option<InFile>,
     #[command(flatten)]

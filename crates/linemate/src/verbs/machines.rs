@@ -20,10 +20,12 @@ const SYSFS: &str = "/sys";
 /// Without arguments: all known machines. Exit code 0: all descriptions are valid; 2: one is not.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// Names of known machines, `this` for this computer, or files (a path with / or ending in .toml)
+    /// Names of known machines, `this` for this computer, or files (a path with / or ending in
+    /// .toml)
     #[arg(value_name = "MACHINE")]
     machines: Vec<MachineName>,
-    /// Print the description's text, with the sources of its figures as comments (known machines only)
+    /// Print the description's text, with the sources of its figures as comments (known machines
+    /// only)
     #[arg(long, conflicts_with = "json", requires = "machines")]
     text: bool,
     /// Write JSON

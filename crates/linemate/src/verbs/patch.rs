@@ -33,16 +33,17 @@ pub(crate) struct Args {
     /// Take the types from this program's debug information
     #[arg(long, value_name = "FILE", conflicts_with_all = ["recording", "input", "kernel"])]
     program: Option<InFile>,
-    /// Prove with the config of this kernel build or headers folder (with include/generated). May be repeated; under
-    /// further configs only the field groups are checked
+    /// Prove with the config of this kernel build or headers folder (with include/generated). May
+    /// be repeated; under further configs only the field groups are checked
     #[arg(long, value_name = "FOLDER")]
     config: Vec<SourceFolder>,
-    /// Prove with this command, which compiles $LINEMATE_UNIT with debug information to $LINEMATE_OBJECT in
-    /// $LINEMATE_TREE. May be repeated; with further commands only the field groups are checked
+    /// Prove with this command, which compiles $LINEMATE_UNIT with debug information to
+    /// $LINEMATE_OBJECT in $LINEMATE_TREE. May be repeated; with further commands only the field
+    /// groups are checked
     #[arg(long, value_name = "COMMAND", conflicts_with = "config")]
     build: Vec<String>,
-    /// Replace OLD by NEW in a comment that may contradict the new layout: `OLD=NEW`; without NEW the comment is
-    /// removed. May be repeated
+    /// Replace OLD by NEW in a comment that may contradict the new layout: `OLD=NEW`; without NEW
+    /// the comment is removed. May be repeated
     #[arg(long, value_name = "OLD=NEW", value_parser = linemate_patch::rewording, allow_hyphen_values = true)]
     reword: Vec<String>,
     /// File of the definition, relative to the tree, if several match
@@ -54,7 +55,8 @@ pub(crate) struct Args {
     /// Cache line size of the machine that the kernel is built for, in bytes: 64 or 128
     #[arg(long, value_name = "BYTES", default_value = "64", value_parser = input::LineSizes)]
     line: LineSize,
-    /// Evidence for the change: a JSON file (docs/guide/patch.md) [default: the edit's name with .json, if `advise` wrote it]
+    /// Evidence for the change: a JSON file (docs/guide/patch.md) [default: the edit's name with
+    /// .json, if `advise` wrote it]
     #[arg(long, value_name = "FILE")]
     evidence: Option<InFile>,
     /// `Name <address>` (default: the tree's git config)

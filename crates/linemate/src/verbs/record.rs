@@ -1,4 +1,5 @@
-//! `linemate record`: boots a kernel, runs a command in it, records every memory access of the kernel.
+//! `linemate record`: boots a kernel, runs a command in it, records every memory access of the
+//! kernel.
 
 mod not_found;
 mod refused;
@@ -43,20 +44,21 @@ const MEMORY_MAX: Bytes = Bytes(1 << 52);
 
 /// Boot a kernel, run a command in it, record every memory access of the kernel
 ///
-/// The same command gives the same recording, byte for byte. Exit code: 0 if the command succeeded, 1 if it was recorded but
-/// failed (its status is shown), 2 if the run itself failed.
+/// The same command gives the same recording, byte for byte. Exit code: 0 if the command succeeded,
+/// 1 if it was recorded but failed (its status is shown), 2 if the run itself failed.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The kernel to boot: an image, or a name such as debian:6.12, which is fetched from this computer's apt sources
-    /// [default: the running kernel if its image is readable, else the newest in the cache, else debian:6.12]
+    /// The kernel to boot: an image, or a name such as debian:6.12, which is fetched from this
+    /// computer's apt sources [default: the running kernel if its image is readable, else the
+    /// newest in the cache, else debian:6.12]
     #[arg(long, value_name = "IMAGE")]
     kernel: Option<InFile>,
     /// CPUs, 1 to 255
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = between(1, MAX_CPUS))]
     smp: u16,
-    /// Record one workload on each of these numbers of CPUs, 1 to 255, for `linemate growth`: -o NAME writes
-    /// NAME-4.data and so on. In the command, {cpus} becomes the number, {cpus*K} and {cpus/K} K times and a K-th of
-    /// it
+    /// Record one workload on each of these numbers of CPUs, 1 to 255, for `linemate growth`: -o
+    /// NAME writes NAME-4.data and so on. In the command, {cpus} becomes the number, {cpus*K} and
+    /// {cpus/K} K times and a K-th of it
     #[arg(long, value_name = "N,N,...", value_delimiter = ',', conflicts_with_all = ["smp", "bare"], value_parser = between(1, MAX_CPUS))]
     series: Vec<u16>,
     /// Sockets, 1 to 255 [default: the NUMA nodes]
@@ -91,8 +93,8 @@ pub(crate) struct Args {
     /// Copy a file or folder into the guest; may be repeated
     #[arg(long = "file", value_name = "HOST[:GUEST]")]
     files: Vec<GuestFile>,
-    /// Give up after this many seconds on this computer, 1 to 31536000 (a year), for the boot and for the run each
-    /// [default: 3600 for the run]
+    /// Give up after this many seconds on this computer, 1 to 31536000 (a year), for the boot and
+    /// for the run each [default: 3600 for the run]
     #[arg(long, value_name = "SECONDS", value_parser = between(1, YEAR))]
     timeout: Option<u64>,
     /// Run the CPUs in parallel: faster, but not repeatable
@@ -104,8 +106,8 @@ pub(crate) struct Args {
     /// Also record what is needed to name the fields of programs (implies --user)
     #[arg(long, conflicts_with_all = ["parallel", "bare"])]
     program: bool,
-    /// Whether to name kernel memory. With `no`, kernel accesses are one row of the ledger, runs are faster, and the
-    /// kernel needs no BTF
+    /// Whether to name kernel memory. With `no`, kernel accesses are one row of the ledger, runs
+    /// are faster, and the kernel needs no BTF
     #[arg(
         long,
         value_enum,
@@ -114,7 +116,8 @@ pub(crate) struct Args {
         hide_possible_values = true
     )]
     kernel_types: KernelTypes,
-    /// A function of the program that allocates memory, and which argument is the size: `pool_get:2`; may be repeated
+    /// A function of the program that allocates memory, and which argument is the size:
+    /// `pool_get:2`; may be repeated
     #[arg(
         long = "allocator",
         value_name = "FUNCTION:ARGUMENT",
@@ -124,18 +127,19 @@ pub(crate) struct Args {
     /// Record from power-on instead of from the start of the command
     #[arg(long)]
     whole_boot: bool,
-    /// End a CPU's turn after this many instructions, 100 to 1000000: with 1000, threads of the same work advance side
-    /// by side [default: QEMU ends turns, which makes them long and unequal]
+    /// End a CPU's turn after this many instructions, 100 to 1000000: with 1000, threads of the
+    /// same work advance side by side [default: QEMU ends turns, which makes them long and unequal]
     #[arg(long, value_name = "N", conflicts_with_all = ["parallel", "bare"], value_parser = between(100_u32, 1_000_000))]
     turn: Option<u32>,
-    /// Count the calls of a kernel function, for figures per call (`--event` of `report`, `whatif`, `advise`, `diff`); may be repeated
+    /// Count the calls of a kernel function, for figures per call (`--event` of `report`, `whatif`,
+    /// `advise`, `diff`); may be repeated
     #[arg(long = "event", value_name = "FUNCTION", conflicts_with = "bare", value_parser = input::function_name)]
     events: Vec<String>,
     /// Run the guest without recording it, to compare run times
     #[arg(long, conflicts_with_all = ["user", "whole_boot"])]
     bare: bool,
-    /// Print the recording's cache key instead of recording: equal keys, equal bytes. With =WORD, the word replaces
-    /// the kernel in the key, such as the key of its build
+    /// Print the recording's cache key instead of recording: equal keys, equal bytes. With =WORD,
+    /// the word replaces the kernel in the key, such as the key of its build
     #[arg(long, value_name = "WORD", num_args = 0..=1, require_equals = true, conflicts_with = "series")]
     key: Option<Option<String>>,
     /// Where to write the recording
@@ -304,7 +308,8 @@ fn conditions(args: Args) -> anyhow::Result<Conditions> {
     })
 }
 
-/// `LINEMATE_RECORDER`, else the file next to this program (as built), else `../lib/linemate` from there (as installed).
+/// `LINEMATE_RECORDER`, else the file next to this program (as built), else `../lib/linemate` from
+/// there (as installed).
 pub(crate) fn recorder() -> anyhow::Result<PathBuf> {
     if let Some(path) = env::var_os("LINEMATE_RECORDER") {
         return Ok(path.into());

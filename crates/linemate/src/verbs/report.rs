@@ -32,8 +32,8 @@ enum Rows {
     Line,
     /// Functions
     Function,
-    /// Source lines of programs (`record --program`), with inlined functions; functions where lines are unknown, such
-    /// as the kernel's
+    /// Source lines of programs (`record --program`), with inlined functions; functions where lines
+    /// are unknown, such as the kernel's
     Source,
     /// CPUs; with --machine pairs of CPUs
     Cpu,
@@ -63,8 +63,8 @@ impl From<Rows> for By {
     }
 }
 
-/// Show a recording's hottest types, fields, cache lines, functions, source lines or CPUs; or what the accesses cost
-/// on a machine
+/// Show a recording's hottest types, fields, cache lines, functions, source lines or CPUs; or what
+/// the accesses cost on a machine
 #[derive(clap::Args, Debug)]
 #[command(
     mut_arg("recordings", recordings::one),

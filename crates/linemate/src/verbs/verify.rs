@@ -10,11 +10,11 @@ use crate::input::{self, Input};
 use crate::outcome::Outcome;
 use crate::output;
 
-/// Check a recording: checksums, totals, time order, calls and returns, object events, and that its types, symbols
-/// and memory images are readable
+/// Check a recording: checksums, totals, time order, calls and returns, object events, and that its
+/// types, symbols and memory images are readable
 ///
-/// Exit code 0: valid, so that `report` can read it. 1: findings, one line each (a truncated recording is one). 2:
-/// not readable at all.
+/// Exit code 0: valid, so that `report` can read it. 1: findings, one line each (a truncated
+/// recording is one). 2: not readable at all.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]

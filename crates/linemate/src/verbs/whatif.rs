@@ -40,7 +40,8 @@ pub(crate) struct Args {
     /// Also show each edit's own effect: applied alone, and applied last
     #[arg(long)]
     ablate: bool,
-    /// New neighbours, who uses them, and which pairs no recording exercises; takes several recordings
+    /// New neighbours, who uses them, and which pairs no recording exercises; takes several
+    /// recordings
     #[arg(long, conflicts_with_all = ["ablate", "html", "under", "event"])]
     coverage: bool,
     /// With --coverage: also functions of this source that name the fields

@@ -1,5 +1,5 @@
-//! Runs the built command on real kernels. A missing kernel, QEMU or workload fails the test: `make setup` and
-//! `make workloads` provide them.
+//! Runs the built command on real kernels. A missing kernel, QEMU or workload fails the test:
+//! `make setup` and `make workloads` provide them.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -70,7 +70,8 @@ pub(crate) fn story(output: &Output) -> String {
     )
 }
 
-/// Records `command` into `folder`, with these options; gives the recording, which `verify` finds sound.
+/// Records `command` into `folder`, with these options; gives the recording, which `verify` finds
+/// sound.
 pub(crate) fn record(folder: &Path, series: &str, options: &[&str], command: &[&str]) -> String {
     let data = folder.join("linemate.data").to_str().unwrap().to_owned();
     let kernel = kernel(series);

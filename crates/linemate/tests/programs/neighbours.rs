@@ -8,7 +8,8 @@ use serde_json::Value;
 use super::common::{items, linemate, story};
 use super::{compile, record};
 
-/// A recording of a program whose threads use adjacent objects; its types are `own_slot` and the like.
+/// A recording of a program whose threads use adjacent objects; its types are `own_slot` and the
+/// like.
 fn neighbours(folder: &Path, options: &[&str]) -> String {
     let options = [&["-O2", "-pthread", "-Wall", "-Wextra", "-Werror"], options].concat();
     let program = compile(folder, "cc", "neighbours.c", &options);
@@ -28,7 +29,8 @@ fn remedies(data: &str) -> Value {
     json(&words)["remedies"].take()
 }
 
-/// What `whatif` says about the edits of a remedy that is about one variable is what the remedy says.
+/// What `whatif` says about the edits of a remedy that is about one variable is what the remedy
+/// says.
 fn is_what_whatif_says(data: &str, machine: &Value, remedy: &Value) {
     let trial = &remedy["trials"][0];
     let (edits, gain) = (trial["edits"].as_str().unwrap(), &trial["effect"]["tried"]);
@@ -64,7 +66,8 @@ fn is_what_whatif_says(data: &str, machine: &Value, remedy: &Value) {
     assert!(lines[0] < lines[1], "{size}");
 }
 
-/// The kind of a remedy, what it is about, and whether replay predicts a significant gain by its first edit.
+/// The kind of a remedy, what it is about, and whether replay predicts a significant gain by its
+/// first edit.
 fn advised(remedy: &Value) -> (&str, &str, bool) {
     let [kind, subject] = ["kind", "subject"].map(|key| remedy[key].as_str().unwrap());
     let cycles = &remedy["trials"][0]["effect"]["tried"]["types"];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What oracle.c does, with what Rust has: generics, enums, Arc and Mutex, fields that the compiler orders.
+//! What oracle.c does, with what Rust has: generics, enums, Arc and Mutex, fields that the compiler
+//! orders.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -131,7 +132,8 @@ fn walk(list: &Node<u64>) -> u64 {
     sum
 }
 
-/// What threads borrow from the stack of the one that waits for them. Gives what was on the heap meanwhile.
+/// What threads borrow from the stack of the one that waits for them. Gives what was on the heap
+/// meanwhile.
 #[inline(never)]
 fn on_stack() -> Vec<u8> {
     let conn = Conn {

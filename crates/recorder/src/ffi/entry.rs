@@ -309,8 +309,8 @@ unsafe extern "C" {
     pub(super) safe fn on_hook(cpu: c_uint, data: *mut c_void);
 }
 
-/// Defines the function `$name`: the address of the CPU's state becomes the third argument of `$then`. Not a naked function: those
-/// need Rust 1.88.
+/// Defines the function `$name`: the address of the CPU's state becomes the third argument of
+/// `$then`. Not a naked function: those need Rust 1.88.
 macro_rules! pass_state_on {
     ($name:literal, $move_and_jump:literal, $then:path) => {
         core::arch::global_asm!(

@@ -237,7 +237,8 @@ impl GuestAccess for MemoryAccess<'_> {
     }
 }
 
-/// The registers that the recorder reads, in the order of [`Registers::handles`]: arguments, then these.
+/// The registers that the recorder reads, in the order of [`Registers::handles`]: arguments, then
+/// these.
 const NAMES: [&[u8]; 11] = [
     b"rdi",
     b"rsi",
@@ -309,8 +310,8 @@ impl Registers {
         let Some(handle) = self.handles.get(index) else {
             return 0;
         };
-        // SAFETY: called in a callback of this CPU that may read registers (hooks are registered so); the buffer is
-        // this CPU's own and holds `len` bytes after the call.
+        // SAFETY: called in a callback of this CPU that may read registers (hooks are registered
+        // so); the buffer is this CPU's own and holds `len` bytes after the call.
         unsafe {
             raw::g_byte_array_set_size(self.buffer, 0);
             raw::qemu_plugin_read_register(*handle, self.buffer);
@@ -369,7 +370,8 @@ impl<'a> Halted<'a> {
                 values: None,
             };
         }
-        // SAFETY: a CPU's state is much longer than sixteen words; nobody writes to it during the callback.
+        // SAFETY: a CPU's state is much longer than sixteen words; nobody writes to it during the
+        // callback.
         let values = PLACES.map(|place| unsafe { state.add(place).read() });
         if agreed < Self::TRIALS {
             // All eight, each time: a register that the state has elsewhere would agree only by

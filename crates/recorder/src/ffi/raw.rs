@@ -48,8 +48,8 @@ pub(super) struct Info {
     pub(super) max_vcpus: c_int,
 }
 
-/// The value of a memory callback: a type number and a union, of which the two 64-bit words of its largest
-/// member are declared.
+/// The value of a memory callback: a type number and a union, of which the two 64-bit words of its
+/// largest member are declared.
 #[repr(C)]
 pub(super) struct MemValue {
     pub(super) kind: c_int,

@@ -243,7 +243,8 @@ pub(crate) fn findings(bytes: Vec<u8>) -> Vec<String> {
         .collect()
 }
 
-/// Start, length (header included) and kind of each chunk: a reader that shares no code with the crate.
+/// Start, length (header included) and kind of each chunk: a reader that shares no code with the
+/// crate.
 pub(crate) fn chunks(bytes: &[u8]) -> Vec<(usize, usize, String)> {
     let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
     let mut at = 16 + u32_at(12) + 8;

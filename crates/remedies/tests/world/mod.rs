@@ -20,7 +20,8 @@ pub(crate) const CPUS: u16 = 4;
 /// The heap types, by their number; each has a cache and a slab of its name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Heap {
-    /// `{ struct item *item; long near; …; atomic_t stat (64); long beside (72); int mode (128); int kind (136) }`, 256 bytes.
+    /// 256 bytes: `struct item *item; long near; …; atomic_t stat` (at 64) `; long beside` (72)
+    /// `; int mode` (128) `; int kind` (136).
     Crate = 0,
     /// `{ long load; …; long size (64) }`, 128 bytes.
     Item = 1,

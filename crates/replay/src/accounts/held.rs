@@ -1,9 +1,9 @@
 //! For how long lines that move between cores are held: the service demands of a closed queue.
 //!
-//! A request that leaves its core holds its line ([`System::serve`](crate::System)): until ownership
-//! has arrived, or for as long as a clean copy is served. Nobody else gets the line meanwhile. A
-//! line is counted from its first hand-over on, because before that no core could have waited for
-//! another. What prefetchers request is not counted: no CPU waits for it.
+//! A request that leaves its core holds its line ([`System::serve`](crate::System)): until
+//! ownership has arrived, or for as long as a clean copy is served. Nobody else gets the line
+//! meanwhile. A line is counted from its first hand-over on, because before that no core could have
+//! waited for another. What prefetchers request is not counted: no CPU waits for it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasherDefault;

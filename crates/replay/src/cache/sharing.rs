@@ -1,5 +1,5 @@
-//! True and false sharing, after Dubois, Skeppstedt, Ricciulli, Ramamurthy and Stenström, "The detection
-//! and elimination of useless misses in multiprocessors" (ISCA 1993).
+//! True and false sharing, after Dubois, Skeppstedt, Ricciulli, Ramamurthy and Stenström, "The
+//! detection and elimination of useless misses in multiprocessors" (ISCA 1993).
 //!
 //! A *lifetime* of a line in a core starts with a miss and ends when the copy is invalidated or
 //! evicted. A coherence miss is **true sharing** if during its lifetime the core touches at least

@@ -645,7 +645,8 @@ impl System {
         }
     }
 
-    /// Whether a domain's LLC has a copy of a line (which may be stale while a core of the domain owns it).
+    /// Whether a domain's LLC has a copy of a line (which may be stale while a core of the domain
+    /// owns it).
     pub fn in_llc(&self, domain: DomainId, line: u64) -> bool {
         self.directory
             .get(line)

@@ -165,8 +165,8 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         self
     }
 
-    /// Begins with a warm-up, which [`Replay::begin_counting`] ends. Must be called before the first
-    /// access.
+    /// Begins with a warm-up, which [`Replay::begin_counting`] ends. Must be called before the
+    /// first access.
     #[must_use]
     pub fn with_warm_up(mut self) -> Replay<P, C> {
         self.engine.is_warm_up = true;
@@ -447,7 +447,8 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
                 offset,
                 |access, slice, copy, now| {
                     let waiting = &round[access];
-                    // Copies of one recorded CPU side by side, which is how `Config::cpus` lists them.
+                    // Copies of one recorded CPU side by side, which is how `Config::cpus` lists
+                    // them.
                     let cpu = usize::from(slices[slice].head.cpu.0) * copies + usize::from(copy);
                     let instance = cloner.instance(copy, waiting.sharing);
                     match taper {

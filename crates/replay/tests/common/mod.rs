@@ -2,8 +2,8 @@
 
 use linemate_machine::Machine;
 
-/// 2 sockets x 2 domains x 2 cores x 2 threads; L1 2 ways, L2 4 ways, LLC 8 ways, one set each. CPU n and
-/// CPU n + 8 are threads of core n; cores 0 1 | 2 3 || 4 5 | 6 7.
+/// 2 sockets x 2 domains x 2 cores x 2 threads; L1 2 ways, L2 4 ways, LLC 8 ways, one set each. CPU
+/// n and CPU n + 8 are threads of core n; cores 0 1 | 2 3 || 4 5 | 6 7.
 pub(crate) const SMALL: &str = r#"
 name = "small"
 title = "small"

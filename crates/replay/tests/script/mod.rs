@@ -6,11 +6,11 @@
 //! @120 9 W A.4+8 = hitm_socket true 220 (20) | A:.M B:E
 //! ```
 //!
-//! at cycle 120 (if not given: after everything so far has ended) logical CPU 9 writes 8 bytes at byte 4 of
-//! line A; expected are the source, the cause (`-` for a private hit; true or false sharing as it turns out
-//! in the end), the latency in cycles, in parentheses the part of it that was waiting (0 if not given), and
-//! after the bar, where given, the state of the line in each core (M, E, F, S; `.` for none; trailing ones
-//! left out). Operations are R, W and X (atomic).
+//! at cycle 120 (if not given: after everything so far has ended) logical CPU 9 writes 8 bytes at
+//! byte 4 of line A; expected are the source, the cause (`-` for a private hit; true or false
+//! sharing as it turns out in the end), the latency in cycles, in parentheses the part of it that
+//! was waiting (0 if not given), and after the bar, where given, the state of the line in each core
+//! (M, E, F, S; `.` for none; trailing ones left out). Operations are R, W and X (atomic).
 
 use linemate_machine::{CoreId, LogicalCpu, Machine};
 use linemate_recording::AccessKind;

@@ -1,4 +1,5 @@
-//! What advice for a type of a program adds: not every language keeps the order of members that its source has.
+//! What advice for a type of a program adds: not every language keeps the order of members that its
+//! source has.
 
 use linemate_answers::ProgramSource;
 

@@ -117,7 +117,8 @@ fn by_machine<'t>(
     effects.iter().enumerate().flat_map(of)
 }
 
-/// What is confirmed to gain next to the layout, and is not the default: it takes memory, or is not a matter of order.
+/// What is confirmed to gain next to the layout, and is not the default: it takes memory, or is not
+/// a matter of order.
 fn alternatives(advice: &AdviceDocument, out: &mut Text) {
     if let Some(grown) = &advice.with_growth {
         with_growth(advice, grown, out);
@@ -245,7 +246,8 @@ fn per_call(advice: &AdviceDocument, best: &AdvisedLayout, events: &[&EventCount
     table
 }
 
-/// Moves against gain: of the points that no replay was made of only those that gain noticeably more than the one before.
+/// Moves against gain: of the points that no replay was made of only those that gain noticeably
+/// more than the one before.
 fn moves_against_gain(advice: &AdviceDocument, out: &mut Text, chosen_by: &str) {
     if advice.front.is_empty() {
         return;

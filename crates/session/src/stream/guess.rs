@@ -6,7 +6,8 @@ use linemate_recording::{AccessKind, CpuId, GuestAddr};
 use linemate_replay::{KeyId, Later, SiteId};
 use linemate_types::ByteOffset;
 
-/// A row of the tally, as a stream needs it, and where it went last: what a step needs of it comes in one cache line.
+/// A row of the tally, as a stream needs it, and where it went last: what a step needs of it comes
+/// in one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(super) struct Row {
@@ -67,7 +68,8 @@ pub(super) const SILENT: u8 = 2;
 /// Both, in the lowest two bits.
 const BITS: u8 = NEEDED | SILENT;
 
-/// What a step of a row was like after a step of another, to the line that its CPU used last in the set, or to another.
+/// What a step of a row was like after a step of another, to the line that its CPU used last in the
+/// set, or to another.
 ///
 /// In four bytes, the lowest two bits for the step's: what each step looks up must fit into a
 /// core's caches.
@@ -113,7 +115,8 @@ pub(super) struct Guess {
     before: Vec<(u32, u32)>,
 }
 
-/// Places in the tables, as a power of two. Recordings have some 100,000 rows, and few of their pairs are common.
+/// Places in the tables, as a power of two. Recordings have some 100,000 rows, and few of their
+/// pairs are common.
 // Not larger: with tables of some MB, each step waits for the host's memory.
 const NEXT_BITS: u32 = 17;
 const HABIT_BITS: u32 = 17;
@@ -121,8 +124,8 @@ const OBJECT_BITS: u32 = 15;
 /// Sets, as a power of two: those of a filter for lines of 64 bytes.
 const SET_BITS: u32 = 6;
 
-/// Where a step of a row may go: in the CPU's latest objects of the row's subject; where the row was last; as far again as the last
-/// time.
+/// Where a step of a row may go: in the CPU's latest objects of the row's subject; where the row
+/// was last; as far again as the last time.
 pub(super) type Guesses = [GuestAddr; OBJECTS + 2];
 
 /// The place that differences are taken to.
@@ -206,8 +209,8 @@ impl Guess {
         objects[0] = object;
     }
 
-    /// What a step of that row to that address is like, when `before` is the row before it: to be replaced by what it was. Takes note of
-    /// the line.
+    /// What a step of that row to that address is like, when `before` is the row before it: to be
+    /// replaced by what it was. Takes note of the line.
     #[inline]
     pub(super) fn habit(
         &mut self,
@@ -224,14 +227,16 @@ impl Guess {
         &mut self.habits[place(before, row << 1 | same, HABIT_BITS)]
     }
 
-    /// What was left out after the row's step before, to be replaced by what was after this one. The row is one that there is.
+    /// What was left out after the row's step before, to be replaced by what was after this one.
+    /// The row is one that there is.
     #[inline]
     pub(super) fn later(&mut self, row: u32) -> &mut Later {
         &mut self.rows[row as usize].later
     }
 }
 
-/// Two rows' place in a table of that many bits (multiplicative hashing with the golden ratio, Knuth).
+/// Two rows' place in a table of that many bits (multiplicative hashing with the golden ratio,
+/// Knuth).
 #[inline]
 fn place(a: u32, b: u32, bits: u32) -> usize {
     let both = u64::from(a) << 32 | u64::from(b);

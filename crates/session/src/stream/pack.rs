@@ -26,21 +26,22 @@ pub(super) const RAW: u64 = OBJECTS as u64 + 2;
 pub(super) struct Columns {
     /// 0 and 1: as guessed after some rows and after one; else the row, plus 2.
     pub(super) rows: Vec<u8>,
-    /// Below [`RAW`]: which guess of [`Guess::places`]; [`RAW`]: it is in `raw`; above: the difference to where its row was
-    /// last.
+    /// Below [`RAW`]: which guess of [`Guess::places`]; [`RAW`]: it is in `raw`; above: the
+    /// difference to where its row was last.
     pub(super) addrs: Vec<u8>,
     /// Addresses that no guess comes near.
     pub(super) raw: Vec<u8>,
     /// The difference to the guess.
     pub(super) gaps: Vec<u8>,
-    /// Of steps that are needed; nothing goes with others. 0: as guessed, 1: nothing; else the words touched are in `words`, and
-    /// written are 2: none of them, 3: all, 4: those in `words`.
+    /// Of steps that are needed; nothing goes with others. 0: as guessed, 1: nothing; else the
+    /// words touched are in `words`, and written are 2: none of them, 3: all, 4: those in `words`.
     pub(super) later: Vec<u8>,
     /// Words touched and written.
     pub(super) words: Vec<u8>,
     /// The difference to the guess.
     pub(super) bits: Vec<u8>,
-    /// Slices: CPU, steps, span, last; and whether the round ends. Before each round: how long after the one before it begins.
+    /// Slices: CPU, steps, span, last; and whether the round ends. Before each round: how long
+    /// after the one before it begins.
     pub(super) slices: Vec<u8>,
 }
 
@@ -215,7 +216,8 @@ impl<'k> Packer<'k> {
         self.finish(counts.into_iter(), Accesses::ZERO)
     }
 
-    /// The stream, given how many accesses through the caches each row has in the recording, and how many go to devices.
+    /// The stream, given how many accesses through the caches each row has in the recording, and
+    /// how many go to devices.
     ///
     /// # Errors
     /// A row has more steps that are needed than accesses.

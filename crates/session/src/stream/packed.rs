@@ -10,7 +10,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::guess::{Guess, Row};
 
-/// The most steps of a block: a block ends with a round, and a round has at most [`linemate_replay::ROUND_ACCESSES_MAX`] and one slice more.
+/// The most steps of a block: a block ends with a round, and a round has at most
+/// [`linemate_replay::ROUND_ACCESSES_MAX`] and one slice more.
 const BLOCK_MAX: u32 = 1 << 24;
 
 /// A packed stream, as stored on the shelf.

@@ -275,7 +275,8 @@ fn size_where(like: impl Fn(u32, u32, bool) -> (u32, u8)) -> usize {
 #[test]
 fn what_follows_from_rows_and_lines_takes_no_room() {
     let alike = size_where(|_, _, _| (1, 0));
-    // Up to 1,000 instructions, any bits: more than a byte for each step if it had to be written down.
+    // Up to 1,000 instructions, any bits: more than a byte for each step if it had to be written
+    // down.
     let from = |seed: u64| {
         let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         random.below(1 << 20);

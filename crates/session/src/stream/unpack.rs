@@ -127,7 +127,8 @@ impl Chosen<'_> {
         let (subject, addr) = (SubjectId(row.subject), step.addr);
         Step {
             access: Access {
-                // The cut is made and the access has a subject: nobody asks for its time or its mapping any more.
+                // The cut is made and the access has a subject: nobody asks for its time or its
+                // mapping any more.
                 time: VirtualTime(0),
                 cpu,
                 pc: row.pc,
@@ -180,8 +181,8 @@ impl<'s> Unpacker<'s> {
         }
     }
 
-    /// The next block: `step` puts its steps into `out`, given CPU, time in the slice and row; slices and rounds follow here. `false`
-    /// after the last; `None` for bytes that cannot be.
+    /// The next block: `step` puts its steps into `out`, given CPU, time in the slice and row;
+    /// slices and rounds follow here. `false` after the last; `None` for bytes that cannot be.
     pub(super) fn next(
         &mut self,
         out: &mut Rounds,
@@ -254,8 +255,8 @@ fn slice(slices: &mut Cursor<'_>, cpus: u16) -> Option<(SliceHead, u64, bool)> {
     (cpu.0 < cpus).then_some((SliceHead { cpu, span, last }, steps, first & 1 == 1))
 }
 
-/// How many steps are unpacked together. What each one's guesses need is read from tables of some MB: column by column those reads overlap,
-/// step by step each waits for the one before.
+/// How many steps are unpacked together. What each one's guesses need is read from tables of some
+/// MB: column by column those reads overlap, step by step each waits for the one before.
 const TOGETHER: usize = 256;
 
 /// Steps on their way.
@@ -264,7 +265,8 @@ struct Together {
     /// The CPU of each, and the row before its own.
     from: Vec<(CpuId, u32)>,
     steps: Vec<Packed>,
-    /// Slices that end here: after how many of the steps, with which head, and whether the round ends, too.
+    /// Slices that end here: after how many of the steps, with which head, and whether the round
+    /// ends, too.
     ends: Vec<(usize, SliceHead, bool)>,
     /// Instructions from the start of the slice that continues.
     at: u32,

@@ -37,7 +37,8 @@ const CALLED_WORDS: [&str; 5] = [
 /// Words before those that begin something other than a data member: `inline static int made;`.
 const SPECIFIERS: [&str; 4] = ["inline", "constexpr", "constinit", "const"];
 
-/// Tokens of template arguments, or of a class's bases, at most: a text of `<` alone is read in linear time.
+/// Tokens of template arguments, or of a class's bases, at most: a text of `<` alone is read in
+/// linear time.
 const ARGUMENTS_MAX: usize = 1 << 12;
 
 /// The significant tokens of a text.
@@ -270,8 +271,8 @@ fn nested_type_end(tokens: &[Token<'_>], at: usize) -> Option<usize> {
     (tagged && !declares).then_some((close + 2).min(tokens.len()))
 }
 
-/// Whether the declaration at `at` is a function's: parentheses that are not a pointer's, before any
-/// initialiser.
+/// Whether the declaration at `at` is a function's: parentheses that are not a pointer's, before
+/// any initialiser.
 fn is_function(tokens: &[Token<'_>], at: usize) -> bool {
     let mut next = at;
     while let Some(token) = tokens.get(next) {
@@ -398,8 +399,8 @@ fn member(tokens: &[Token<'_>], at: usize, blanks: &mut Vec<Range<usize>>) -> us
     tokens.len()
 }
 
-/// The members of an anonymous struct or of a type that is defined with its member. What is not a data
-/// member there is left to the reader of C.
+/// The members of an anonymous struct or of a type that is defined with its member. What is not a
+/// data member there is left to the reader of C.
 fn inner(tokens: &[Token<'_>], blanks: &mut Vec<Range<usize>>) {
     // One level: deeper ones are taken as they are.
     let mut depth = 0_usize;

@@ -6,7 +6,8 @@ use super::{PieceRow, TextPiece};
 use crate::body::BodyNode;
 use crate::condition::Condition;
 
-/// The most lines in a block whose `#endif` needs no comment (the kernel's coding style: "more than a few lines").
+/// The most lines in a block whose `#endif` needs no comment (the kernel's coding style: "more than
+/// a few lines").
 const SHORT_BLOCK: usize = 4;
 
 impl PieceRow {

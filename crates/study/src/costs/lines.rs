@@ -145,7 +145,8 @@ impl<'b> Book<'b> {
         key.is_some_and(|key| key.watched.is_some())
     }
 
-    /// The line of a type, and the place in it, that accesses of `key` at `offset` of a line of memory belong to.
+    /// The line of a type, and the place in it, that accesses of `key` at `offset` of a line of
+    /// memory belong to.
     fn place(&self, key: KeyId, offset: u8) -> Option<(LineId<'b>, CellId<'b>)> {
         let number = key.0 as usize;
         let key = self.scene.keys.get(number)?;

@@ -44,7 +44,8 @@ pub(super) fn potential_of(cost: &Cost) -> Potential {
     })
 }
 
-/// Sums of the rows with equal keys, the most cycles first, then by key; without what was never touched.
+/// Sums of the rows with equal keys, the most cycles first, then by key; without what was never
+/// touched.
 pub(super) fn ranked_by<K: Ord>(rows: impl Iterator<Item = (K, Cost)>) -> Vec<Cost> {
     let mut sums: BTreeMap<K, Cost> = BTreeMap::new();
     for (of, cost) in rows.filter(|(_, cost)| cost.loads + cost.stores > 0) {

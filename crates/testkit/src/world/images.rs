@@ -33,7 +33,8 @@ pub(super) fn images(variant: Variant) -> Vec<(u64, Vec<u8>)> {
     let users = if variant.merged_caches { 2 } else { 1 };
     let mut images = Vec::from(heap(&[("task", 256), ("kmalloc-64", 64)], users, &UNITS));
     if let Some((_, pages)) = images.last_mut() {
-        // 16 and 17: one slab of two pages, whose second page keeps the head's address, or the address bits of the pair.
+        // 16 and 17: one slab of two pages, whose second page keeps the head's address, or the
+        // address bits of the pair.
         mark_slab(pages, 16, 0);
         let head = if variant.compound_masks {
             !127

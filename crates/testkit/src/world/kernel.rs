@@ -186,7 +186,8 @@ pub(super) fn symbols() -> String {
         ("after_nohz", NOHZ + 64),
         ("counter", COUNTER),
         ("init_top_pgt", TOP_TABLE),
-        // The first idle stack as the linker has it: between two sections, whose marks have its address.
+        // The first idle stack as the linker has it: between two sections, whose marks have its
+        // address.
         ("__end_rodata_aligned", INIT_STACK),
         ("_sdata", INIT_STACK),
         ("init_stack", INIT_STACK),
@@ -200,7 +201,8 @@ pub(super) fn symbols() -> String {
     text
 }
 
-/// An instruction in the part that the compiler split off a function: `update_rq.part.0` of `update_rq`.
+/// An instruction in the part that the compiler split off a function: `update_rq.part.0` of
+/// `update_rq`.
 pub fn split_off(function: F) -> u64 {
     entry(function as usize) + 0x80
 }

@@ -40,8 +40,8 @@ impl Basics {
     }
 }
 
-/// Adds the types that describe pages and slabs; returns `struct kmem_cache`. `compound` is what `struct page` calls the member that
-/// leads to the head of several pages.
+/// Adds the types that describe pages and slabs; returns `struct kmem_cache`. `compound` is what
+/// `struct page` calls the member that leads to the head of several pages.
 pub fn memory_types(t: &mut TypeList, basics: Basics, compound: &str) -> TypeId {
     let Basics { int, long, list } = basics;
     let kmem_cache = t.structure(
@@ -101,8 +101,8 @@ pub fn entry(function: usize) -> u64 {
     IMAGE + 0x100 * function as u64
 }
 
-/// As in `/proc/kallsyms`: functions by their number, variables of the image, and what leads to the memory's images. Per-CPU variables are
-/// between 0 and 0x400.
+/// As in `/proc/kallsyms`: functions by their number, variables of the image, and what leads to the
+/// memory's images. Per-CPU variables are between 0 and 0x400.
 pub fn symbols(functions: &[&str], variables: &[(&str, u64)], percpu: &[(&str, u64)]) -> String {
     let mut rows = vec![("__per_cpu_start", 0, 'A')];
     rows.extend(percpu.iter().map(|(name, at)| (*name, *at, 'A')));
@@ -148,8 +148,8 @@ pub fn mark_slab(pages: &mut [u8], frame: u64, cache: usize) {
     put(pages, at + 48, 0xf500_0000, 4);
 }
 
-/// The images at the start of a heap with these caches (name, bytes of an object): variables, caches, struct pages. `users` of
-/// each cache; the per-CPU units of as many CPUs.
+/// The images at the start of a heap with these caches (name, bytes of an object): variables,
+/// caches, struct pages. `users` of each cache; the per-CPU units of as many CPUs.
 pub fn heap(caches: &[(&str, u64)], users: u64, units: &[u64]) -> [(u64, Vec<u8>); 3] {
     let mut data = vec![0u8; 0x400];
     put(&mut data, 0, cache_at(0) + 16, 8);

@@ -34,7 +34,8 @@ pub const APIC: u64 = 0xffff_ffff_ff5f_d000;
 pub(super) const TOP_TABLE: u64 = IMAGE + 0x9000;
 /// The first idle stack.
 pub const INIT_STACK: u64 = IMAGE + 0x4000;
-/// The second page of another slab of the cache `task`, which starts in frame 16: objects of 256 bytes.
+/// The second page of another slab of the cache `task`, which starts in frame 16: objects of 256
+/// bytes.
 pub const TAIL_PAGE: u64 = DIRECT + 17 * PAGE;
 /// The cache `task`: a `struct kmem_cache` in frame 1.
 pub const CACHE_TASK: u64 = DIRECT + PAGE;

@@ -1,7 +1,8 @@
 //! Where the names of a case lead, and digests of what is there.
 //!
-//! A name is looked up in the case's folder, then among the checkout's compiled workloads, then among its set-up scripts. The checkout
-//! is the nearest folder above the case that has them; a case elsewhere does without.
+//! A name is looked up in the case's folder, then among the checkout's compiled workloads, then
+//! among its set-up scripts. The checkout is the nearest folder above the case that has them; a
+//! case elsewhere does without.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -81,7 +82,8 @@ impl Files {
         Some(short.unwrap_or(path))
     }
 
-    /// The program of a command: a file of the case, else what the search path has, under its own name.
+    /// The program of a command: a file of the case, else what the search path has, under its own
+    /// name.
     ///
     /// # Errors
     /// Neither.
@@ -103,7 +105,8 @@ impl Files {
         )
     }
 
-    /// `HOST[:GUEST]` with the host's part found: a file of the case, else a program that is installed.
+    /// `HOST[:GUEST]` with the host's part found: a file of the case, else a program that is
+    /// installed.
     ///
     /// # Errors
     /// The host has neither.
@@ -272,7 +275,8 @@ fn file_digest(path: &Path) -> anyhow::Result<String> {
     Ok(hexadecimal(hash))
 }
 
-/// A patch is what it changes: its message, in which figures are that come from the case itself, is not part of it.
+/// A patch is what it changes: its message, in which figures are that come from the case itself, is
+/// not part of it.
 fn patch_digest(path: &Path) -> anyhow::Result<String> {
     let text = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let mut hash = Sha256::new();
@@ -292,7 +296,8 @@ fn changes(patch: &[u8]) -> &[u8] {
     patch
 }
 
-/// A source tree has 80,000 files: names, sizes and times of change represent their content, as for `make`.
+/// A source tree has 80,000 files: names, sizes and times of change represent their content, as for
+/// `make`.
 fn tree_digest(root: &Path) -> anyhow::Result<String> {
     let mut hash = Sha256::new();
     let mut folders = vec![root.to_owned()];

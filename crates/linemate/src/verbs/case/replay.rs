@@ -1,4 +1,5 @@
-//! `linemate case run --cold`, `--mechanisms`, `--llc-share` and `--cpus`: a case replayed otherwise than its own results are.
+//! `linemate case run --cold`, `--mechanisms`, `--llc-share` and `--cpus`: a case replayed
+//! otherwise than its own results are.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,14 +23,15 @@ pub(super) struct ReplayArgs {
     /// Start with cold caches and count cold misses
     #[arg(long, help_heading = HEADING)]
     cold: bool,
-    /// Hardware mechanisms to model (docs/model/replay.md) [default: adjacent_line_pairs]; `none` disables all.
-    /// Machines described without one of them are skipped
+    /// Hardware mechanisms to model (docs/model/replay.md) [default: adjacent_line_pairs]; `none`
+    /// disables all. Machines described without one of them are skipped
     #[arg(long, help_heading = HEADING, value_name = "LIST")]
     mechanisms: Option<MechanismWords>,
     /// Predict with or without scaling each cache to the replayed CPUs' share; overrides case.toml
     #[arg(long, help_heading = HEADING, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     llc_share: Option<bool>,
-    /// Number of CPUs to replay, 1 to 8192: a multiple of the recorded number (docs/guide/many-cpus.md)
+    /// Number of CPUs to replay, 1 to 8192: a multiple of the recorded number
+    /// (docs/guide/many-cpus.md)
     #[arg(long, help_heading = HEADING, value_name = "N", value_parser = between(1, CPUS_MAX))]
     cpus: Option<usize>,
 }

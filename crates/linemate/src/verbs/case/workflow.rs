@@ -95,8 +95,8 @@ struct Pending<'p> {
 }
 
 impl Workflow<'_> {
-    /// Runs every step that is not done; returns the JSON that steps left. A cached step is reported
-    /// unless it is in `reported`, to which all steps are added.
+    /// Runs every step that is not done; returns the JSON that steps left. A cached step is
+    /// reported unless it is in `reported`, to which all steps are added.
     ///
     /// # Errors
     /// A step or Snakemake failed, Snakemake is missing, or the user interrupted.

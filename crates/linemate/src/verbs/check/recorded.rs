@@ -1,4 +1,5 @@
-//! `linemate check --recording`: the groups of members that the kernel's types declare, against what was recorded.
+//! `linemate check --recording`: the groups of members that the kernel's types declare, against
+//! what was recorded.
 
 use std::path::Path;
 

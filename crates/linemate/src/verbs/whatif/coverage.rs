@@ -86,7 +86,8 @@ fn same_kernel(first: &CoveredRecording, other: &CoveredRecording) -> anyhow::Re
     )
 }
 
-/// Fields of all recordings are counted by their number: programs of different builds can differ in these.
+/// Fields of all recordings are counted by their number: programs of different builds can differ in
+/// these.
 fn same_fields(first: &Answer, other: &Answer) -> anyhow::Result<()> {
     let mut types = first.types.iter().zip(&other.types);
     if let Some(what) = types.find_map(|(first, other)| difference(first, other)) {
