@@ -183,18 +183,12 @@ pub fn advise(analyses: &[&Session<'_>], request: &Request) -> Result<Advice, Ad
             Ok((scene(analysis, &shape, &ids)?, under.transpose()?))
         })
         .collect::<Result<Vec<_>, AdviseError>>()?;
-    let mut traces = Vec::new();
-    // Any line size would give the same events: that of a replayed machine finds its stream cached
-    // or leaves it for the replays.
-    let line = request.machines[0].line;
-    for (session, (scene, _)) in analyses.iter().zip(&scenes) {
-        let model = session.analysis().model();
-        let extracted = Trace::extract(scene, model, &[&shape], request.seed, line)?;
-        traces.extend(extracted);
-    }
-    if traces.iter().any(|t| t.accesses == Accesses::ZERO) {
-        return Err(AdviseError::Absent(request.type_name.clone()));
-    }
+    let traces = traces(
+        analyses,
+        scenes.iter().map(|(scene, _)| scene),
+        request,
+        &shape,
+    )?;
     let rated: Vec<_> = traces
         .iter()
         .map(|trace| sampled(trace, RATED_MAX))
@@ -238,6 +232,27 @@ pub fn advise(analyses: &[&Session<'_>], request: &Request) -> Result<Advice, Ad
         tried,
         shape,
     })
+}
+
+/// The accesses to the type, by recording.
+fn traces<'s>(
+    analyses: &[&Session<'_>],
+    scenes: impl IntoIterator<Item = &'s Scene<'s>>,
+    request: &Request,
+    shape: &StructShape,
+) -> Result<Vec<Trace>, AdviseError> {
+    // Any line size would give the same events: that of a replayed machine finds its stream cached
+    // or leaves it for the replays.
+    let line = request.machines[0].line;
+    let mut traces = Vec::new();
+    for (session, scene) in analyses.iter().zip(scenes) {
+        let model = session.analysis().model();
+        traces.extend(Trace::extract(scene, model, &[shape], request.seed, line)?);
+    }
+    if traces.iter().any(|t| t.accesses == Accesses::ZERO) {
+        return Err(AdviseError::Absent(request.type_name.clone()));
+    }
+    Ok(traces)
 }
 
 /// What the fast model proposes.
