@@ -3,10 +3,12 @@
 
     scripts/hardware.py predict [ID|ID@CPUS…]   records what is not recorded yet, and replays: predictions.json
     scripts/hardware.py table                   predictions.json against published.toml, as Markdown
-    scripts/hardware.py --check                 evidence/hardware.md has that table
+    scripts/hardware.py mechanisms [ID|ID@CPUS…]   asks the compared edits again with one mechanism of the model switched: mechanisms.json
+    scripts/hardware.py mechanism-table         what each of them does to the totals, as Markdown
+    scripts/hardware.py --check                 evidence/hardware.md has both tables
 
 In cases/hardware, suite.toml says what is recorded and which edit is asked, published.toml what others measured. `predict` never
-opens published.toml, so predictions.json can be committed before anybody compares.
+opens published.toml, so predictions.json can be committed before anybody compares. `mechanisms` records nothing.
 
 From the environment: LINEMATE (target/release/linemate), HARDWARE_OUT (target/hardware), HARDWARE_RUN (a command before each
 guest, such as `nice`).
@@ -28,11 +30,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SUITE = ROOT / "cases/hardware"
 PREDICTIONS = SUITE / "predictions.json"
+MECHANISMS = SUITE / "mechanisms.json"
 EVIDENCE = ROOT / "evidence/hardware.md"
 OUT = Path(os.environ.get("HARDWARE_OUT", ROOT / "target/hardware"))
 LINEMATE = os.environ.get("LINEMATE", str(ROOT / "target/release/linemate"))
 
-BEGIN, END = "<!-- made by scripts/hardware.py -->", "<!-- end -->"
+BEGIN, BEGIN_MECHANISMS, END = "<!-- made by scripts/hardware.py -->", "<!-- made by scripts/hardware.py: mechanisms -->", "<!-- end -->"
 # A published change of at most that many per cent is none: repeated runs of one kernel differ as much.
 NOTHING = 1.0
 # Two figures are of one order of magnitude if neither is more than this many times the other: half a decade.
@@ -52,6 +55,20 @@ PLACES = (
 )
 # What a change of work done in a time is predicted by. The table's verdicts are of the first.
 MEASURES = (("time", "CPU time"), ("duration", "the replay's duration"), ("all", "all memory cycles"))
+# One mechanism of the model switched each, all else as `predict` has it: its name, the words for `whatif`, and by what the machine's
+# latencies are multiplied. A replay's instruction takes one cycle, so latencies twice as long are those of a core that retires two.
+SWITCHED = (
+    ("as predicted", (), 1),
+    ("no pairs of lines", ("--mechanisms", "none"), 1),
+    ("lines of 128 bytes", ("--mechanisms", "none", "--line", "128"), 1),
+    ("overlap of misses", ("--mechanisms", "adjacent_line_pairs,overlap"), 1),
+    ("L2 streamer", ("--mechanisms", "adjacent_line_pairs,l2_streamer"), 1),
+    ("L1 stride prefetcher", ("--mechanisms", "adjacent_line_pairs,l1_stride"), 1),
+    ("cold caches", ("--cold",), 1),
+    ("caches shared with a full machine", ("--llc-share",), 1),
+    ("2 instructions per cycle", (), 2),
+    ("1 instruction per 2 cycles", (), 0.5),
+)
 
 
 @functools.cache
@@ -77,7 +94,9 @@ def recording(case: dict, cpus: int) -> Path:
         return file
     OUT.mkdir(parents=True, exist_ok=True)
     more = [word for key in ("setup", "append") if key in case for word in (f"--{key}", case[key])]
-    command = shlex.split(filled(case["command"], cpus))
+    command = shlex.split(filled(case.get("shorter", {}).get(str(cpus), case["command"]), cpus))
+    # A CPU takes 8 MiB, beside the default 1 GiB for everything.
+    more += ["--memory", f"{cpus * 16}M"] if cpus > 64 else []
     before = shlex.split(os.environ.get("HARDWARE_RUN", ""))
     record = [LINEMATE, "record", "--kernel", case["kernel"], "--smp", str(cpus), "-o", str(file)]
     subprocess.run([*before, *record, *more, "--", *command], check=True, cwd=ROOT)
@@ -172,6 +191,52 @@ def make_predictions(wanted: list[str]) -> None:
             print(f"hardware: {case['id']} on {cpus} CPUs", file=sys.stderr)
 
 
+def scaled_machine(name: str, factor: float) -> str:
+    """A description of the machine with all its latencies times that, as a file; the machine's own name for 1."""
+    if factor == 1:
+        return name
+    before, latencies, after = re.split(r"(?ms)^\[latency_cycles\]\n(.*?)(?=^\[|\Z)", (ROOT / f"machines/{name}.toml").read_text())
+    longer = re.sub(r"(?m)^(\w+ = )(\d+)$", lambda found: f"{found[1]}{round(int(found[2]) * factor)}", latencies)
+    file = OUT / f"{name}-times-{factor}.toml"
+    file.write_text(f"{before}[latency_cycles]\n{longer}{after}")
+    return str(file)
+
+
+def switched(case: dict, prediction: dict, machine: str, mechanism: tuple) -> dict:
+    """What the edit changes with one mechanism switched, of the recording that the prediction is of."""
+    what, words, factor = mechanism
+    file = str(OUT / f"{case.get('of', case['id'])}-{prediction['cpus']}.data")
+    edits = [word for edit in case["edit"] for word in ("-e", edit)]
+    at = ("--machine", scaled_machine(machine, factor))
+    asked = linemate("whatif", "-i", file, "--type", case["struct"], *at, *words, *edits)
+    if asked["checksum"] != prediction["checksum"]:
+        sys.exit(f"hardware: {file}: not the recording of predictions.json: record {case['id']} on {prediction['cpus']} CPUs again")
+    answer = asked["results"][0]
+    measures = {"all": answer["whole"], "duration": answer["duration"], "time": answer["time"]["cycles"]}
+    return {
+        "id": case["id"],
+        "cpus": prediction["cpus"],
+        "mechanism": what,
+        "type": change(answer["types"]),
+        **{key: change(measure) for key, measure in measures.items()},
+    }
+
+
+def ask_mechanisms(wanted: list[str]) -> None:
+    """Asks what the table compares, with each mechanism switched; what is not wanted keeps its answers."""
+    machine = tomllib.loads((SUITE / "suite.toml").read_text())["machine"]
+    known = json.loads(MECHANISMS.read_text()) if MECHANISMS.exists() else []
+    made = {(row["id"], row["cpus"], row["mechanism"]): row for row in known}
+    rows = {(each.case["id"], each.row["cpus"]): each for each in compared(json.loads(PREDICTIONS.read_text()))}
+    for (name, cpus), each in sorted(rows.items()):
+        if wanted and name not in wanted and f"{name}@{cpus}" not in wanted:
+            continue
+        for mechanism in SWITCHED:
+            made[name, cpus, mechanism[0]] = switched(each.case, each.row, machine, mechanism)
+        MECHANISMS.write_text(json.dumps([made[key] for key in sorted(made)], indent=1) + "\n")
+        print(f"hardware: mechanisms of {name} on {cpus} CPUs", file=sys.stderr)
+
+
 @dataclass
 class Compared:
     """A published figure and the prediction that it is compared with."""
@@ -229,16 +294,15 @@ def matched(published: list[dict], rows: list[dict]) -> list[tuple[dict, dict]]:
     return exact or [min(pairs, key=lambda pair: (abs(pair[0]["cpus"] - pair[1]["cpus"]), -pair[1]["cpus"]))]
 
 
-def compared() -> list[Compared]:
-    """What is compared, most misses first."""
+def compared(rows: list[dict]) -> list[Compared]:
+    """The published figures that these predictions are compared with."""
     suite = tomllib.loads((SUITE / "suite.toml").read_text())
-    rows = json.loads(PREDICTIONS.read_text())
     published = tomllib.loads((SUITE / "published.toml").read_text())["published"]
     found = []
     for case in suite["case"]:
         own = [[row for row in table if row["id"] == case["id"]] for table in (published, rows)]
         found += [Compared(case, figure, row) for figure, row in matched(*own)]
-    return sorted(found, key=lambda each: -each.misses())
+    return found
 
 
 def ranks(values: list[float]) -> list[float]:
@@ -343,7 +407,7 @@ def with_second_tries(found: list[Compared]) -> list[Compared]:
 
 def table() -> str:
     """The table, misses first, and its totals."""
-    found = compared()
+    found = sorted(compared(json.loads(PREDICTIONS.read_text())), key=lambda each: -each.misses())
     lines = [
         "| case | struct, change | published | CPUs, machine | recorded CPUs | rank: shared, cost, line, `advise` | type's cycles | all memory cycles | work per duration | work per CPU time | at most | busiest line | sign | order |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
@@ -374,12 +438,37 @@ def table() -> str:
     return "\n".join(lines)
 
 
+def verdicts(found: list[Compared], key: str) -> str:
+    """Signs and orders that are right by one measure, and its correlation."""
+    signs = [each.sign(key) for each in found]
+    orders = sum(each.magnitude(key) == "yes" for each in found)
+    rho = spearman([each.throughput(key)[0] for each in found], [each.published["percent"] for each in found])
+    return f"{signs.count('yes')} ({signs.count('open')} open), {orders}, {signed(rho)} ({interval(rho, len(found))})"
+
+
+def mechanism_table() -> str:
+    """What each mechanism does to the totals: signs right, orders right and Spearman's correlation, by each measure."""
+    rows = json.loads(MECHANISMS.read_text())
+    lines = [
+        "| switched alone | figures | " + " | ".join(f"by {what}: signs, orders, Spearman" for _, what in MEASURES) + " |",
+        "|---" * (2 + len(MEASURES)) + "|",
+    ]
+    for second in (False, True):
+        for what, _, _ in SWITCHED:
+            found = compared([row for row in rows if row["mechanism"] == what])
+            found = with_second_tries(found) if second else [each for each in found if "again" not in each.case]
+            cells = [what + (", with second tries" if second else ""), str(len(found)), *(verdicts(found, key) for key, _ in MEASURES)]
+            lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def check() -> None:
     """Prints what is wrong: an example in this file, or evidence without today's table."""
     if doctest.testmod(report=False, verbose=False).failed:
         print("scripts/hardware.py:1: error: an example does not give what it says")
-    if f"{BEGIN}\n\n{table()}\n\n{END}" not in EVIDENCE.read_text():
-        print(f"{EVIDENCE.relative_to(ROOT)}:1: error: not the table of `scripts/hardware.py table`")
+    for begin, made, verb in ((BEGIN, table, "table"), (BEGIN_MECHANISMS, mechanism_table, "mechanism-table")):
+        if f"{begin}\n\n{made()}\n\n{END}" not in EVIDENCE.read_text():
+            print(f"{EVIDENCE.relative_to(ROOT)}:1: error: not the table of `scripts/hardware.py {verb}`")
 
 
 def main(arguments: list[str]) -> None:
@@ -388,6 +477,10 @@ def main(arguments: list[str]) -> None:
             make_predictions(wanted)
         case ["table"]:
             print(table())
+        case ["mechanisms", *wanted]:
+            ask_mechanisms(wanted)
+        case ["mechanism-table"]:
+            print(mechanism_table())
         case ["--check"]:
             check()
         case _:
