@@ -3,7 +3,7 @@
 
     scripts/hardware.py predict [ID|ID@CPUS…]   records what is not recorded yet, and replays: predictions.json
     scripts/hardware.py table                   predictions.json against published.toml, as Markdown
-    scripts/hardware.py mechanisms [ID|ID@CPUS…]   asks the compared edits again with one mechanism of the model switched: mechanisms.json
+    scripts/hardware.py mechanisms [ID|ID@CPUS|MECHANISM…]   asks the compared edits again with one mechanism of the model switched: mechanisms.json
     scripts/hardware.py mechanism-table         what each of them does to the totals, as Markdown
     scripts/hardware.py --check                 evidence/hardware.md has both tables
 
@@ -62,12 +62,12 @@ SWITCHED = (
     ("no pairs of lines", ("--mechanisms", "none"), 1),
     ("lines of 128 bytes", ("--mechanisms", "none", "--line", "128"), 1),
     ("overlap of misses", ("--mechanisms", "adjacent_line_pairs,overlap"), 1),
-    ("L2 streamer", ("--mechanisms", "adjacent_line_pairs,l2_streamer"), 1),
-    ("L1 stride prefetcher", ("--mechanisms", "adjacent_line_pairs,l1_stride"), 1),
     ("cold caches", ("--cold",), 1),
-    ("caches shared with a full machine", ("--llc-share",), 1),
     ("2 instructions per cycle", (), 2),
     ("1 instruction per 2 cycles", (), 0.5),
+    ("caches shared with a full machine", ("--llc-share",), 1),
+    ("L2 streamer", ("--mechanisms", "adjacent_line_pairs,l2_streamer"), 1),
+    ("L1 stride prefetcher", ("--mechanisms", "adjacent_line_pairs,l1_stride"), 1),
 )
 
 
@@ -198,7 +198,8 @@ def scaled_machine(name: str, factor: float) -> str:
     before, latencies, after = re.split(r"(?ms)^\[latency_cycles\]\n(.*?)(?=^\[|\Z)", (ROOT / f"machines/{name}.toml").read_text())
     longer = re.sub(r"(?m)^(\w+ = )(\d+)$", lambda found: f"{found[1]}{round(int(found[2]) * factor)}", latencies)
     file = OUT / f"{name}-times-{factor}.toml"
-    file.write_text(f"{before}[latency_cycles]\n{longer}{after}")
+    named = before.replace(f'name = "{name}"', f'name = "{file.stem}"')
+    file.write_text(f"{named}[latency_cycles]\n{longer}{after}")
     return str(file)
 
 
@@ -223,18 +224,18 @@ def switched(case: dict, prediction: dict, machine: str, mechanism: tuple) -> di
 
 
 def ask_mechanisms(wanted: list[str]) -> None:
-    """Asks what the table compares, with each mechanism switched; what is not wanted keeps its answers."""
+    """Asks what the table compares, with each mechanism switched, short recordings first; what is not wanted keeps its answers."""
     machine = tomllib.loads((SUITE / "suite.toml").read_text())["machine"]
     known = json.loads(MECHANISMS.read_text()) if MECHANISMS.exists() else []
     made = {(row["id"], row["cpus"], row["mechanism"]): row for row in known}
     rows = {(each.case["id"], each.row["cpus"]): each for each in compared(json.loads(PREDICTIONS.read_text()))}
-    for (name, cpus), each in sorted(rows.items()):
-        if wanted and name not in wanted and f"{name}@{cpus}" not in wanted:
-            continue
-        for mechanism in SWITCHED:
+    for mechanism in SWITCHED:
+        for (name, cpus), each in sorted(rows.items(), key=lambda row: row[1].row["accesses"]):
+            if wanted and not {name, f"{name}@{cpus}", mechanism[0]} & set(wanted):
+                continue
             made[name, cpus, mechanism[0]] = switched(each.case, each.row, machine, mechanism)
-        MECHANISMS.write_text(json.dumps([made[key] for key in sorted(made)], indent=1) + "\n")
-        print(f"hardware: mechanisms of {name} on {cpus} CPUs", file=sys.stderr)
+            MECHANISMS.write_text(json.dumps([made[key] for key in sorted(made)], indent=1) + "\n")
+            print(f"hardware: {name} on {cpus} CPUs, {mechanism[0]}", file=sys.stderr)
 
 
 @dataclass
