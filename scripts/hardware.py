@@ -206,6 +206,8 @@ def scaled_machine(name: str, factor: float) -> str:
 def switched(case: dict, prediction: dict, machine: str, mechanism: tuple) -> dict:
     """What the edit changes with one mechanism switched, of the recording that the prediction is of."""
     what, words, factor = mechanism
+    if mechanism == SWITCHED[0]:
+        return {"mechanism": what, **{key: prediction[key] for key in ("id", "cpus", "type", *dict(MEASURES))}}
     file = str(OUT / f"{case.get('of', case['id'])}-{prediction['cpus']}.data")
     edits = [word for edit in case["edit"] for word in ("-e", edit)]
     at = ("--machine", scaled_machine(machine, factor))
@@ -215,16 +217,17 @@ def switched(case: dict, prediction: dict, machine: str, mechanism: tuple) -> di
     answer = asked["results"][0]
     measures = {"all": answer["whole"], "duration": answer["duration"], "time": answer["time"]["cycles"]}
     return {
+        "mechanism": what,
         "id": case["id"],
         "cpus": prediction["cpus"],
-        "mechanism": what,
         "type": change(answer["types"]),
         **{key: change(measure) for key, measure in measures.items()},
     }
 
 
 def ask_mechanisms(wanted: list[str]) -> None:
-    """Asks what the table compares, with each mechanism switched, short recordings first; what is not wanted keeps its answers."""
+    """Asks what the table compares, with each mechanism switched, short recordings first; what has an answer is asked again only if it
+    is wanted by name."""
     machine = tomllib.loads((SUITE / "suite.toml").read_text())["machine"]
     known = json.loads(MECHANISMS.read_text()) if MECHANISMS.exists() else []
     made = {(row["id"], row["cpus"], row["mechanism"]): row for row in known}
@@ -232,6 +235,8 @@ def ask_mechanisms(wanted: list[str]) -> None:
     for mechanism in SWITCHED:
         for (name, cpus), each in sorted(rows.items(), key=lambda row: row[1].row["accesses"]):
             if wanted and not {name, f"{name}@{cpus}", mechanism[0]} & set(wanted):
+                continue
+            if (name, cpus, mechanism[0]) in made and not wanted:
                 continue
             made[name, cpus, mechanism[0]] = switched(each.case, each.row, machine, mechanism)
             MECHANISMS.write_text(json.dumps([made[key] for key in sorted(made)], indent=1) + "\n")
@@ -448,15 +453,18 @@ def verdicts(found: list[Compared], key: str) -> str:
 
 
 def mechanism_table() -> str:
-    """What each mechanism does to the totals: signs right, orders right and Spearman's correlation, by each measure."""
+    """What each mechanism does to the totals: signs right, orders right and Spearman's correlation, by each measure. One that was not
+    asked of all is not in it."""
     rows = json.loads(MECHANISMS.read_text())
+    asked = {what: [row for row in rows if row["mechanism"] == what] for what, _, _ in SWITCHED}
+    complete = {what: own for what, own in asked.items() if len(own) == len(asked[SWITCHED[0][0]])}
     lines = [
         "| switched alone | figures | " + " | ".join(f"by {what}: signs, orders, Spearman" for _, what in MEASURES) + " |",
         "|---" * (2 + len(MEASURES)) + "|",
     ]
     for second in (False, True):
-        for what, _, _ in SWITCHED:
-            found = compared([row for row in rows if row["mechanism"] == what])
+        for what, own in complete.items():
+            found = compared(own)
             found = with_second_tries(found) if second else [each for each in found if "again" not in each.case]
             cells = [what + (", with second tries" if second else ""), str(len(found)), *(verdicts(found, key) for key, _ in MEASURES)]
             lines.append("| " + " | ".join(cells) + " |")
