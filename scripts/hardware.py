@@ -58,7 +58,6 @@ MEASURES = (("time", "CPU time"), ("duration", "the replay's duration"), ("all",
 # One mechanism of the model switched each, all else as `predict` has it: its name, the words for `whatif`, and by what the machine's
 # latencies are multiplied. A replay's instruction takes one cycle, so latencies twice as long are those of a core that retires two.
 SWITCHED = (
-    ("as predicted", (), 1),
     ("no pairs of lines", ("--mechanisms", "none"), 1),
     ("lines of 128 bytes", ("--mechanisms", "none", "--line", "128"), 1),
     ("overlap of misses", ("--mechanisms", "adjacent_line_pairs,overlap"), 1),
@@ -206,8 +205,6 @@ def scaled_machine(name: str, factor: float) -> str:
 def switched(case: dict, prediction: dict, machine: str, mechanism: tuple) -> dict:
     """What the edit changes with one mechanism switched, of the recording that the prediction is of."""
     what, words, factor = mechanism
-    if mechanism == SWITCHED[0]:
-        return {"mechanism": what, **{key: prediction[key] for key in ("id", "cpus", "type", *dict(MEASURES))}}
     file = str(OUT / f"{case.get('of', case['id'])}-{prediction['cpus']}.data")
     edits = [word for edit in case["edit"] for word in ("-e", edit)]
     at = ("--machine", scaled_machine(machine, factor))
@@ -220,23 +217,23 @@ def switched(case: dict, prediction: dict, machine: str, mechanism: tuple) -> di
         "mechanism": what,
         "id": case["id"],
         "cpus": prediction["cpus"],
+        "checksum": asked["checksum"],
         "type": change(answer["types"]),
         **{key: change(measure) for key, measure in measures.items()},
     }
 
 
 def ask_mechanisms(wanted: list[str]) -> None:
-    """Asks what the table compares, with each mechanism switched, short recordings first; what has an answer is asked again only if it
-    is wanted by name."""
+    """Asks what the table compares, but for second tries, with each mechanism switched, short recordings first. What has an answer is
+    asked again only if it is wanted by name."""
     machine = tomllib.loads((SUITE / "suite.toml").read_text())["machine"]
+    rows = {(each.case["id"], each.row["cpus"]): each for each in first_tries(compared(json.loads(PREDICTIONS.read_text())))}
     known = json.loads(MECHANISMS.read_text()) if MECHANISMS.exists() else []
-    made = {(row["id"], row["cpus"], row["mechanism"]): row for row in known}
-    rows = {(each.case["id"], each.row["cpus"]): each for each in compared(json.loads(PREDICTIONS.read_text()))}
+    made = {(row["id"], row["cpus"], row["mechanism"]): row for row in known if (row["id"], row["cpus"]) in rows}
     for mechanism in SWITCHED:
         for (name, cpus), each in sorted(rows.items(), key=lambda row: row[1].row["accesses"]):
-            if wanted and not {name, f"{name}@{cpus}", mechanism[0]} & set(wanted):
-                continue
-            if (name, cpus, mechanism[0]) in made and not wanted:
+            skipped = not {name, f"{name}@{cpus}", mechanism[0]} & set(wanted) if wanted else (name, cpus, mechanism[0]) in made
+            if skipped:
                 continue
             made[name, cpus, mechanism[0]] = switched(each.case, each.row, machine, mechanism)
             MECHANISMS.write_text(json.dumps([made[key] for key in sorted(made)], indent=1) + "\n")
@@ -405,6 +402,11 @@ def totals(found: list[Compared]) -> list[str]:
     return lines + series(found)
 
 
+def first_tries(found: list[Compared]) -> list[Compared]:
+    """All but second tries."""
+    return [each for each in found if "again" not in each.case]
+
+
 def with_second_tries(found: list[Compared]) -> list[Compared]:
     """Second tries in the place of the cases that they are of."""
     replaced = {each.case["again"] for each in found if "again" in each.case}
@@ -437,7 +439,7 @@ def table() -> str:
             each.magnitude(),
         ]
         lines.append("| " + " | ".join(cells) + " |")
-    first = [each for each in found if "again" not in each.case]
+    first = first_tries(found)
     lines += ["", "Without second tries:", "", *totals(first)]
     if len(first) < len(found):
         lines += ["", "With second tries in the place of the first ones:", "", *totals(with_second_tries(found))]
@@ -449,24 +451,20 @@ def verdicts(found: list[Compared], key: str) -> str:
     signs = [each.sign(key) for each in found]
     orders = sum(each.magnitude(key) == "yes" for each in found)
     rho = spearman([each.throughput(key)[0] for each in found], [each.published["percent"] for each in found])
-    return f"{signs.count('yes')} ({signs.count('open')} open), {orders}, {signed(rho)} ({interval(rho, len(found))})"
+    return f"{signs.count('yes')}, {orders}, {signed(rho)} ({interval(rho, len(found))})"
 
 
 def mechanism_table() -> str:
-    """What each mechanism does to the totals: signs right, orders right and Spearman's correlation, by each measure. One that was not
-    asked of all is not in it."""
+    """What each mechanism does to the totals, beside the predictions of the same recordings without it."""
+    predicted = json.loads(PREDICTIONS.read_text())
     rows = json.loads(MECHANISMS.read_text())
-    asked = {what: [row for row in rows if row["mechanism"] == what] for what, _, _ in SWITCHED}
-    complete = {what: own for what, own in asked.items() if len(own) == len(asked[SWITCHED[0][0]])}
-    lines = [
-        "| switched alone | figures | " + " | ".join(f"by {what}: signs, orders, Spearman" for _, what in MEASURES) + " |",
-        "|---" * (2 + len(MEASURES)) + "|",
-    ]
-    for second in (False, True):
-        for what, own in complete.items():
-            found = compared(own)
-            found = with_second_tries(found) if second else [each for each in found if "again" not in each.case]
-            cells = [what + (", with second tries" if second else ""), str(len(found)), *(verdicts(found, key) for key, _ in MEASURES)]
+    lines = ["| switched alone | figures | measure | as predicted: signs, orders, Spearman | switched |", "|---|---|---|---|---|"]
+    for what, _, _ in SWITCHED:
+        own = {(row["id"], row["checksum"]): row for row in rows if row["mechanism"] == what}
+        with_it = compared(list(own.values()))
+        without = compared([row for row in predicted if (row["id"], row["checksum"]) in own])
+        for key, measure in MEASURES if own else ():
+            cells = [what, str(len(with_it)), measure, verdicts(without, key), verdicts(with_it, key)]
             lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
