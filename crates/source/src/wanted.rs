@@ -21,7 +21,8 @@ pub enum Align {
 /// A member as in the recorded kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded {
-    /// Its name; for an anonymous struct or union the names of its members, and theirs.
+    /// Its name, as recorded and as the source may have it; for an anonymous struct or union the
+    /// names of its members, and theirs.
     pub names: Vec<String>,
     /// Its required alignment, if any.
     pub align: Option<Align>,
@@ -205,7 +206,7 @@ fn recorded(model: &TypeModel, composite: &Composite) -> Vec<Recorded> {
     let members = composite.members.iter().map(|m| Recorded {
         names: match m.name.is_empty() {
             true => inner_names(model, m.type_id),
-            false => vec![m.name.to_string()],
+            false => source_names(&m.name),
         },
         align: None,
         group: None,
@@ -213,6 +214,17 @@ fn recorded(model: &TypeModel, composite: &Composite) -> Vec<Recorded> {
         is_inherited: m.role != MemberRole::Field || m.name.starts_with("_vptr"),
     });
     members.collect()
+}
+
+/// What the source calls a member: Linux has `#define rcu_head callback_head`
+/// (include/linux/types.h), so the compiler sees a member `struct rcu_head rcu_head` by the other
+/// name.
+fn source_names(recorded: &str) -> Vec<String> {
+    let mut names = vec![recorded.to_owned()];
+    if recorded == "callback_head" {
+        names.push("rcu_head".to_owned());
+    }
+    names
 }
 
 /// The alignment that a member requires and did not have before.
@@ -269,6 +281,12 @@ pub(crate) fn inner_names(model: &TypeModel, id: TypeId) -> Vec<String> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+
+    #[test]
+    fn a_member_that_a_macro_renames_has_both_names() {
+        assert_eq!(source_names("callback_head"), ["callback_head", "rcu_head"]);
+        assert_eq!(source_names("rcu"), ["rcu"]);
+    }
 
     /// Members of these names, in that order now.
     pub(crate) fn wanted(names: &[&str], order: &[usize]) -> Wanted {

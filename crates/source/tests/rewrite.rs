@@ -92,6 +92,16 @@ fn comments_and_blank_lines() {
 }
 
 #[test]
+fn a_member_that_a_macro_renames() {
+    golden(
+        "struct t {\n\tint a;\n\tstruct rcu_head rcu_head;\n\tint b;\n};\n",
+        "a callback_head+rcu_head b",
+        "a b >callback_head",
+        "struct t {\n\tint a;\n\tint b;\n\n\tstruct rcu_head rcu_head ____cacheline_aligned;\n};\n",
+    );
+}
+
+#[test]
 fn a_member_takes_its_condition_along() {
     golden(
         "struct t {\n\tint a;\n#ifdef X\n\tint b;\n\tint c;\n#endif /* X */\n\tint d;\n\tint e;\n\tint f;\n};\n",
