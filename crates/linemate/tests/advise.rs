@@ -73,6 +73,7 @@ fn schema_is_as_described(json: &Value) {
         "interleavings",
         "first_stays",
         "events",
+        "sampled_from",
         "cut",
         "found",
         "front",
