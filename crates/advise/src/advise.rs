@@ -175,14 +175,12 @@ pub fn advise(analyses: &[&Session<'_>], request: &Request) -> Result<Advice, Ad
     // The first recording's kernel decides names, edits and limits; `scene` refuses recordings of
     // kernels that lay out the type differently.
     let (shape, ids) = shape(first.analysis(), &request.type_name, &request.pins)?;
-    let scenes = analyses
-        .iter()
-        .map(|analysis| {
-            let under = request.under.as_ref();
-            let under = under.map(|function| Under::new(analysis, function));
-            Ok((scene(analysis, &shape, &ids)?, under.transpose()?))
-        })
-        .collect::<Result<Vec<_>, AdviseError>>()?;
+    let scenes = analyses.iter().map(|analysis| {
+        let function = request.under.as_ref();
+        let under = function.map(|function| Under::new(analysis, function));
+        Ok((scene(analysis, &shape, &ids)?, under.transpose()?))
+    });
+    let scenes = scenes.collect::<Result<Vec<_>, AdviseError>>()?;
     let traces = traces(
         analyses,
         scenes.iter().map(|(scene, _)| scene),
@@ -202,10 +200,8 @@ pub fn advise(analyses: &[&Session<'_>], request: &Request) -> Result<Advice, Ad
     // More layouts in addition to the search's own, which may propose none of them: sizes are to
     // stay, and no order of members makes objects start lines.
     let mut grown = proposer.with_more_lines(&front)?;
-    let language = proposer
-        .model
-        .composite(shape.id)
-        .and_then(|ty| ty.language);
+    let composite = proposer.model.composite(shape.id);
+    let language = composite.and_then(|ty| ty.language);
     let mut aligned = Aligned::of(request, &shape, &traces, language);
     {
         // All at once: the replays of the recorded layout are then made once per recording and
