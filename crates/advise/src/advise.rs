@@ -27,7 +27,7 @@ use crate::error::AdviseError;
 use crate::footprint::footprint;
 use crate::objective::Objective;
 use crate::reasons::Knowledge;
-use crate::sample::{RATED_MAX, sampled};
+use crate::sample::rated;
 use crate::search::{Limit, MOVE_WORTH, Scored, Search, cheapest};
 use crate::shape::{Metrics, StructShape, UnitLayout};
 use crate::trace::Trace;
@@ -187,10 +187,7 @@ pub fn advise(analyses: &[&Session<'_>], request: &Request) -> Result<Advice, Ad
         request,
         &shape,
     )?;
-    let rated: Vec<_> = traces
-        .iter()
-        .map(|trace| sampled(trace, RATED_MAX))
-        .collect();
+    let rated = rated(&traces);
     let proposer = Proposer::new(analyses, request, &shape, &traces, &rated)?;
     let Proposal {
         found,

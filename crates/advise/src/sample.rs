@@ -12,7 +12,7 @@ use crate::trace::{Event, ObjectTrace, Trace};
 
 /// About how many events layouts are rated on at most. A choice: evidence/benchmarks.md has what a
 /// search gains with that many and with all.
-pub(crate) const RATED_MAX: usize = 512 << 10;
+const RATED_MAX: usize = 512 << 10;
 /// How many successive events of an object are in a sample, or not in it, together. Not single
 /// ones, because what an event costs depends on those before it: an object with few events, which
 /// is set up, used and freed, is in it from first to last, or not at all. Stretches eight times as
@@ -33,10 +33,16 @@ impl Stretch {
     }
 }
 
+/// What layouts are rated on, by recording.
+pub(crate) fn rated(traces: &[Trace]) -> Vec<Cow<'_, Trace>> {
+    let of = traces.iter().map(|trace| sampled(trace, RATED_MAX));
+    of.collect()
+}
+
 /// The trace with about `most` events: itself, or stretches of its objects, which are drawn without
 /// regard to what is in them until there are `most` events. Every object is in it, if without
 /// events, and so is who uses what.
-pub(crate) fn sampled(trace: &Trace, most: usize) -> Cow<'_, Trace> {
+fn sampled(trace: &Trace, most: usize) -> Cow<'_, Trace> {
     if trace.events() <= most {
         return Cow::Borrowed(trace);
     }

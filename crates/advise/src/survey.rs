@@ -21,7 +21,7 @@ use linemate_types::{ByteSize, TypeId};
 use crate::advise::{limits, metrics, models, shape};
 use crate::error::AdviseError;
 use crate::objective::Objective;
-use crate::sample::{RATED_MAX, sampled};
+use crate::sample::rated;
 use crate::search::Search;
 use crate::shape::StructShape;
 use crate::trace::{EVENTS_MAX, Trace};
@@ -285,10 +285,7 @@ impl Recordings<'_> {
             .first()
             .ok_or(AdviseError::Nothing("recording"))?;
         let by_line = metrics(first.analysis().model(), shape)?;
-        let rated: Vec<_> = traces
-            .iter()
-            .map(|trace| sampled(trace, RATED_MAX))
-            .collect();
+        let rated = rated(traces);
         let models = models(&rated, self.machines, &by_line, shape)?;
         let objective = Objective::of_original(&models, shape);
         // Without growth: the ranking must not favour types for which lines were bought.

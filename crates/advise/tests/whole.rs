@@ -32,9 +32,14 @@ fn contended() -> Recording {
 
 /// The same with another CPU in place of CPU 1, of that many.
 fn contended_by(reader: u16, cpus: u16) -> Recording {
-    let mut w = World::with_chunks_of(64);
+    contended_for(ROUNDS, 64, reader, cpus)
+}
+
+/// The same for that many rounds, in chunks of that many events.
+fn contended_for(rounds: u64, chunk: u32, reader: u16, cpus: u16) -> Recording {
+    let mut w = World::with_chunks_of(chunk);
     let rq = UNITS[0] + RQ;
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds {
         w.access(0, AccessKind::Store, rq, 4, F::WakeTask, false);
         w.access(reader, AccessKind::Load, rq + 8, 8, F::UpdateRq, false);
         w.access(0, AccessKind::Rmw, rq + 72, 4, F::WakeTask, false);
@@ -297,6 +302,23 @@ fn several_recordings_and_machines_count_alike() {
     }
     assert_eq!(advice.events, [400, 2]);
     assert_eq!(advice.sampled_from, advice.events);
+}
+
+#[test]
+fn a_long_trace_is_rated_on_a_sample() {
+    let recording = contended_for(132_000, 1 << 16, 1, 2);
+    let session = Session::new(&recording).unwrap();
+    let found = advise(&[&session], &request(&[])).unwrap();
+    assert_eq!(found.sampled_from, [528_000]);
+    assert!(
+        (512 << 10..528_000).contains(&found.events[0]),
+        "{:?}",
+        found.events
+    );
+    assert!(!found.cut);
+    let short = advice(&contended(), &request(&[])).unwrap();
+    let edits = |advice: &Advice| advice.recommended().unwrap().edits.to_string();
+    assert_eq!(edits(&found), edits(&short));
 }
 
 #[test]
