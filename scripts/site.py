@@ -23,7 +23,7 @@ LINK = re.compile(r"\[([^\]]*)\]\(([^)\s#:]+)(#[^)\s]*)?\)")
 FRONT = Path("README.md")
 DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "docs/*.md", "evidence/*.md", "cases/*.md", "python/README.md", "workloads/*.md")
 # The menu: a title, and the documents of docs/README.md that are in this folder, in its order.
-CHAPTERS = {"Guide": "docs/guide", "Model": "docs/model", "Reference": "docs/reference", "Internals": "docs/internals"}
+CHAPTERS = {"Guide": "docs/guide", "Findings": "docs/findings", "Model": "docs/model", "Reference": "docs/reference", "Internals": "docs/internals"}
 # Sphinx's settings; anchors are as GitHub makes them, which the documents' links expect.
 SETTINGS = """\
 project = "linemate"
