@@ -11,7 +11,8 @@
 * None of those, and nothing else in docs/, has a date: measurements are in evidence/.
 * Each document of docs/ is in docs/README.md, each crate in ARCHITECTURE.md, below the crates that it uses.
 * What docs/ and ARCHITECTURE.md name of the code, as `crate::name` or `crate/src/file.rs`, is there.
-* A figure of README.md, docs/guide/ or docs/model/ is in a file of evidence/ or cases/ that the same document links to. A figure
+* A page of docs/findings/ has each row of FINDING, and says how to measure it.
+* A figure of README.md, docs/guide/, docs/model/ or docs/findings/ is in a file of evidence/ or cases/ that the same document links to. A figure
   is a number with a unit of UNITS, with its interval if it has one, outside of code blocks and of `code`: a setting or an example
   is written as code.
 """
@@ -36,6 +37,9 @@ UNITS = "%|ms|s|min|seconds|minutes|hours|KiB|MiB|GiB|kB|MB|GB|M/s|cycles|points
 NOT_MEASURED = {("95", "%"), ("100", "%")}
 
 Rule = Callable[[Path], Iterator[tuple[int, str]]]
+
+# What a maintainer has to know about a finding: the beginnings of its table's rows.
+FINDING = ("field", "neighbours", "writers", "readers", "change", "becomes worse", "rebuilt", "asked", "not shown")
 
 NUMBER = r"\d[\d,]*(?:\.\d+)?"
 QUANTITY = rf"{NUMBER}(?: ± {NUMBER})?"
@@ -121,7 +125,7 @@ def files(*patterns: str) -> list[Path]:
 
 def quotes(path: Path) -> bool:
     """Does it quote what was measured?"""
-    return is_guide(path) or path.is_relative_to("docs/model")
+    return is_guide(path) or path.is_relative_to("docs/model") or path.is_relative_to("docs/findings")
 
 
 def is_guide(path: Path) -> bool:
@@ -208,6 +212,15 @@ def unproven(path: Path) -> Iterator[tuple[int, str]]:
                     yield line.number, f"{number} {unit} is in no file of evidence/ or cases/ that this document links to"
 
 
+def incomplete(path: Path) -> Iterator[tuple[int, str]]:
+    texts = [line.text for line in document(path).lines]
+    for row in FINDING:
+        if not any(re.match(rf"\| {row}\b[^|]* \| [^|]*\w", text) for text in texts):
+            yield 1, f"a finding's page has a row for {row}"
+    if not any(text.startswith("**Measure**: ") for text in texts):
+        yield 1, "a finding's page says how to measure it (**Measure**: …)"
+
+
 @cache
 def declared(crate: str) -> frozenset[str]:
     """Everything that a crate's sources declare, modules too."""
@@ -255,6 +268,7 @@ def rules_of(path: Path) -> list[Rule]:
         dates: in_docs or is_bounded,
         unlisted: in_docs,
         unproven: quotes(path),
+        incomplete: path.is_relative_to("docs/findings") and path.name != "README.md",
         crates: path == Path("ARCHITECTURE.md"),
         stale_names: in_docs or path == Path("ARCHITECTURE.md"),
     }

@@ -91,7 +91,7 @@ int main(void)
 }
 END
 printf '\t/* %0100d */\n' 0 >>workloads/good.c
-mkdir -p docs/guide evidence crates/{base,top,lost}/src
+mkdir -p docs/guide docs/findings evidence crates/{base,top,lost}/src
 echo 'mod a; mod b; mod c; mod d;' >crates/base/src/lib.rs
 for arrow in ab bc cd da; do
 	echo "use crate::${arrow:1:1}::X${arrow:1:1}; pub struct X${arrow:0:1};" >"crates/base/src/${arrow:0:1}.rs"
@@ -128,6 +128,13 @@ Of [the evidence](../../evidence/e.md): 17.6 ± 0.8 % and 9.9 s, not 17.6 ± 9.9
 
 https://example.org/a-link-that-cannot-be-broken-because-it-has-no-space-in-it-whatever-its-length-may-be-here
 END
+# shellcheck disable=SC2016 # Markdown's
+for row in field neighbours 'writers of `a`' 'readers of `b`' change 'becomes worse' asked 'not shown'; do
+	printf '| %s | it gains 17.6 %% of [this](../../evidence/e.md) |\n' "$row"
+done >docs/findings/f.md
+printf '| rebuilt | |\n\n**Measure**: so.\n' >>docs/findings/f.md
+printf '\n[A finding](findings/f.md), [none](findings/g.md).\n' >>docs/README.md
+echo 'It gains 1.5 %.' >docs/findings/g.md
 echo 'Measured 2026-11-20: −17.6 ± 0.8 %, 9.9 seconds, 117.7 %.' >evidence/e.md
 cat >evidence/claims.toml <<'END'
 [[claim]]
@@ -205,6 +212,18 @@ crates/untested/src/lib.rs:5: error: an example that no test compiles: take \`do
 docs/README.md:3: error: docs/guide/a.md has no heading #numbers
 docs/README.md:3: error: the line has 109 columns, 100 are the most in prose
 docs/README.md:3: error: the link leads nowhere: guide/b.md
+docs/findings/f.md:1: error: a finding's page has a row for rebuilt
+docs/findings/g.md:1: error: 1.5 % is in no file of evidence/ or cases/ that this document links to
+docs/findings/g.md:1: error: a finding's page has a row for asked
+docs/findings/g.md:1: error: a finding's page has a row for becomes worse
+docs/findings/g.md:1: error: a finding's page has a row for change
+docs/findings/g.md:1: error: a finding's page has a row for field
+docs/findings/g.md:1: error: a finding's page has a row for neighbours
+docs/findings/g.md:1: error: a finding's page has a row for not shown
+docs/findings/g.md:1: error: a finding's page has a row for readers
+docs/findings/g.md:1: error: a finding's page has a row for rebuilt
+docs/findings/g.md:1: error: a finding's page has a row for writers
+docs/findings/g.md:1: error: a finding's page says how to measure it (**Measure**: …)
 docs/guide/a.md:3: error: 17.6 ± 9.9 % is in no file of evidence/ or cases/ that this document links to
 docs/guide/a.md:3: error: the line has 114 columns, 100 are the most in prose
 docs/guide/a.md:4: error: the link leads nowhere: c.md
