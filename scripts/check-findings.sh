@@ -2,7 +2,7 @@
 # Builds one kernel of 7.3 with the patches of cases/next, lockdep and KASAN, and runs
 # cases/next/load.sh on it. Half an hour; resumes after an interruption.
 #
-#   scripts/check-findings.sh [--races] [PATCH…]      without patches: those of each case of cases/next but cred/apart
+#   scripts/check-findings.sh [--races] [PATCH…]      without patches: those that remain
 #
 # With --races two kernels, without and with the patches, have KCSAN, and what counts are data races
 # that only the second one reports. 7.3 has many of its own; which of them a run meets is chance, so
@@ -34,10 +34,9 @@ linemate=${LINEMATE:-target/release/linemate}
 out=${CHECK_OUT:-target/checks}
 source=$(source_in_cache 7.3) || die "there are no sources of Linux 7.3 in the cache: run \`scripts/setup.sh cases\`"
 patches=("$@")
-# cred has two remedies for one problem.
-[ $# -gt 0 ] || patches=(cases/next/{super-block,sighand,task,io-worker,vm-area,mm}/patches/*.patch cases/next/cred/patches/0001-test.patch)
+[ $# -gt 0 ] || patches=(cases/next/{vm-area-halves,mm,super-block,css-set,tcp-sock,dst-entry}/patches/*.patch)
 programs=()
-for program in files events talkers births faults ring; do
+for program in files events talkers births faults ring hammer; do
 	programs+=(--file "target/workloads/$program:/usr/bin/$program")
 done
 
@@ -51,7 +50,7 @@ kernel() {
 	done
 	shift || true
 	mkdir -p "$out"
-	cat cases/kernel.config cases/next/subsystems.config cases/next/mm/lru-gen.config "${fragments[@]}" >"$out/$name.config"
+	cat cases/kernel.config cases/next/{subsystems,memory,network}.config "${fragments[@]}" >"$out/$name.config"
 	scripts/build-kernel.sh "$source" "$out/$name.config" "$out/$name" "$@" | tail -1
 }
 
