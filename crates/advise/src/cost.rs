@@ -7,9 +7,9 @@
 //! line; the aligned pair of lines if the machine fetches pairs), each of which depends only on the
 //! atoms on it: it is computed once per set of atoms.
 
-mod bench;
 mod class;
-mod numbers;
+mod costs;
+mod lanes;
 
 use std::sync::RwLock;
 
@@ -18,18 +18,23 @@ use linemate_layout::origin::BUILT_LINE;
 use linemate_machine::Machine;
 use linemate_recording::{Accesses, Cycles};
 use linemate_replay::mix;
+use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 use crate::error::AdviseError;
 use crate::shape::{Metrics, StructShape, UnitLayout};
 use crate::trace::{Kind, Trace, Use};
-use bench::{Bench, Costs};
 use class::{AtomOnLine, Class};
+use costs::Costs;
+use lanes::LaneSet;
 
 /// How many times longer a slice takes than its instructions, because of other stalls: replay's
 /// duration over the sum of its rounds' longest slices is 1.6 to 2.6 on the recordings of
 /// evidence/benchmarks.md.
 pub const STRETCH: u64 = 2;
+
+/// How many blocks are replayed together at least, if there are as many: fewer gain little by it.
+const LANES_LEAST: usize = 16;
 
 /// The events of one recording, to be costed on one machine.
 #[derive(Debug)]
@@ -83,7 +88,7 @@ impl<'t> CostModel<'t> {
 
     /// Events of an atom.
     pub fn uses(&self, atom: usize) -> usize {
-        self.classes.iter().map(|c| c.index[atom].len()).sum()
+        self.classes.iter().map(|c| c.events[atom]).sum()
     }
 
     /// The CPUs that write a unit, as a set; none if less than a sixteenth of the unit's accesses
@@ -120,65 +125,117 @@ impl<'t> CostModel<'t> {
 
     /// The cost of a layout, in cycles.
     pub fn cost(&self, shape: &StructShape, placed: &UnitLayout) -> Cycles {
+        let blocks = self.blocks(shape, placed);
+        let missing = self.unknown(shape, placed, &blocks);
+        if !missing.is_empty() {
+            self.compute(missing);
+        }
+        // A panic in a worker leaves the map intact: entries are inserted in one step.
+        let known = self.known.read().unwrap_or_else(|e| e.into_inner());
+        blocks.iter().map(|block| known[&block.mark]).sum()
+    }
+
+    /// Computes at once what [`CostModel::cost`] of these layouts needs: many blocks together take
+    /// a fraction of the time that they take one by one.
+    pub fn prepare(&self, shape: &StructShape, layouts: &[UnitLayout]) {
+        let missing = layouts.par_iter().flat_map_iter(|placed| {
+            let blocks = self.blocks(shape, placed);
+            self.unknown(shape, placed, &blocks)
+        });
+        self.compute(missing.collect());
+    }
+
+    /// The cost of units that share one line with nothing else, for each of several sets of units.
+    pub fn together(&self, shape: &StructShape, sets: &[Vec<usize>]) -> Vec<Cycles> {
+        let of_set = |units: &Vec<usize>| -> Vec<BlockAtoms> {
+            let classes = 0..self.classes.len();
+            classes
+                .map(|class| self.on_one_line(shape, class, units))
+                .collect()
+        };
+        let blocks: Vec<Vec<BlockAtoms>> = sets.par_iter().map(of_set).collect();
+        let known = self.known.read().unwrap_or_else(|e| e.into_inner());
+        let missing = blocks.iter().flatten();
+        let missing = missing.filter(|block| !known.contains_key(&block.mark));
+        let missing: Vec<BlockAtoms> = missing.cloned().collect();
+        drop(known);
+        self.compute(missing);
+        let known = self.known.read().unwrap_or_else(|e| e.into_inner());
+        let cost = |blocks: &Vec<BlockAtoms>| blocks.iter().map(|b| known[&b.mark]).sum();
+        blocks.iter().map(cost).collect()
+    }
+
+    fn on_one_line(&self, shape: &StructShape, class: usize, units: &[usize]) -> BlockAtoms {
+        let used = self.classes[class].used.iter().copied();
+        let of = used.filter(|a| units.contains(&usize::from(shape.atoms[usize::from(*a)].unit)));
+        let atoms: Vec<AtomOnLine> = of.map(|atom| AtomOnLine { atom, line: 0 }).collect();
+        let marks = atoms.iter().map(|on| mark(class, *on));
+        BlockAtoms {
+            class,
+            mark: marks.fold(0, u128::wrapping_add),
+            atoms,
+        }
+    }
+
+    /// The blocks of a layout that have events.
+    fn blocks(&self, shape: &StructShape, placed: &UnitLayout) -> Vec<Block> {
+        let mut blocks = Vec::new();
         let mut marks: Vec<u128> = Vec::new();
-        let mut cycles = Cycles::ZERO;
         for class in 0..self.classes.len() {
             marks.clear();
             for &atom in &self.classes[class].used {
-                let (block, line) = self.place_of(class, shape, placed, atom);
-                if block >= marks.len() {
-                    marks.resize(block + 1, 0);
+                let place = self.place_of(class, shape, placed, atom);
+                if place.block >= marks.len() {
+                    marks.resize(place.block + 1, 0);
                 }
+                let on = AtomOnLine {
+                    atom,
+                    line: place.line,
+                };
                 // A sum, which no order of the atoms changes: members in another order on one line
                 // are a look-up.
-                marks[block] = marks[block].wrapping_add(mark(class, atom, line));
+                marks[place.block] = marks[place.block].wrapping_add(mark(class, on));
             }
-            for (block, mark) in marks.iter().enumerate().filter(|(_, m)| **m != 0) {
-                cycles += self.block(class, *mark, || {
-                    let used = self.classes[class].used.iter();
-                    let places = used.map(|a| (*a, self.place_of(class, shape, placed, *a)));
-                    let inside = places.filter(|(_, place)| place.0 == block);
-                    let entry = |(atom, place): (u16, (usize, u8))| AtomOnLine {
-                        atom,
-                        line: place.1,
-                    };
-                    inside.map(entry).collect()
-                });
-            }
+            let numbered = marks.iter().enumerate().filter(|(_, mark)| **mark != 0);
+            blocks.extend(numbered.map(|(number, mark)| Block {
+                class,
+                number,
+                mark: *mark,
+            }));
         }
-        cycles
+        blocks
     }
 
-    /// The cost of units that share one line with nothing else.
-    pub fn together(&self, shape: &StructShape, units: &[usize]) -> Cycles {
-        let of_units = |class: usize| -> Vec<AtomOnLine> {
-            let used = self.classes[class].used.iter();
-            let of =
-                used.filter(|a| units.contains(&usize::from(shape.atoms[usize::from(**a)].unit)));
-            of.map(|atom| AtomOnLine {
-                atom: *atom,
-                line: 0,
-            })
-            .collect()
-        };
-        let cost = |class: usize| {
-            let entries = of_units(class);
-            let marks = entries.iter().map(|e| mark(class, e.atom, e.line));
-            let sum = marks.fold(0u128, u128::wrapping_add);
-            self.block(class, sum, || entries)
-        };
-        (0..self.classes.len()).map(cost).sum()
-    }
-
-    /// The block of an atom, and its line in it.
-    #[inline]
-    fn place_of(
+    /// Those of a layout's blocks whose cost is not known.
+    fn unknown(
         &self,
-        class: usize,
         shape: &StructShape,
         placed: &UnitLayout,
-        atom: u16,
-    ) -> (usize, u8) {
+        blocks: &[Block],
+    ) -> Vec<BlockAtoms> {
+        let known = self.known.read().unwrap_or_else(|e| e.into_inner());
+        let missing = blocks.iter().filter(|b| !known.contains_key(&b.mark));
+        let with_atoms = |block: &Block| {
+            let used = self.classes[block.class].used.iter().copied();
+            let placed = used.map(|a| (a, self.place_of(block.class, shape, placed, a)));
+            let inside = placed.filter(|(_, place)| place.block == block.number);
+            BlockAtoms {
+                class: block.class,
+                mark: block.mark,
+                atoms: inside
+                    .map(|(atom, place)| AtomOnLine {
+                        atom,
+                        line: place.line,
+                    })
+                    .collect(),
+            }
+        };
+        missing.map(with_atoms).collect()
+    }
+
+    /// Where an atom is.
+    #[inline]
+    fn place_of(&self, class: usize, shape: &StructShape, placed: &UnitLayout, atom: u16) -> Place {
         let unit = usize::from(shape.atoms[usize::from(atom)].unit);
         let within = u64::from(self.metrics.within[usize::from(atom)]);
         // Known only modulo 128, so the pairs of 128-byte lines are unknown: no described machine
@@ -186,37 +243,76 @@ impl<'t> CostModel<'t> {
         let at = placed.residue(self.classes[class].residue).0 + placed.start(unit).0 + within;
         let line = at / self.costs.line;
         if self.costs.pairs {
-            ((line / 2) as usize, (line % 2) as u8)
+            Place {
+                block: (line / 2) as usize,
+                line: (line % 2) as u8,
+            }
         } else {
-            (line as usize, 0)
+            Place {
+                block: line as usize,
+                line: 0,
+            }
         }
     }
 
-    fn block(&self, class: usize, mark: u128, entries: impl FnOnce() -> Vec<AtomOnLine>) -> Cycles {
-        // A panic in a worker leaves the map intact: entries are inserted in one step.
-        let known = self.known.read().unwrap_or_else(|e| e.into_inner());
-        if let Some(known) = known.get(&mark) {
-            return *known;
-        }
-        drop(known);
-        // Without the lock: two threads may compute the same block at once, and both get the same
-        // number.
-        let cost = self.work_out(class, &entries());
+    /// Replays the events of blocks, and keeps their costs. Two threads may compute the same block
+    /// at once, and both get the same number.
+    fn compute(&self, mut blocks: Vec<BlockAtoms>) {
+        // Those that have most in common are replayed together.
+        blocks.par_sort_unstable();
+        blocks.dedup_by_key(|block| block.mark);
+        let costs: Vec<Vec<Cycles>> = blocks
+            .chunk_by(|a, b| a.class == b.class)
+            .flat_map(|of_class| of_class.chunks(at_once(of_class.len())))
+            .collect::<Vec<_>>()
+            .into_par_iter()
+            .map(|together| {
+                let atoms: Vec<&[AtomOnLine]> = together.iter().map(|b| &b.atoms[..]).collect();
+                let class = &self.classes[together[0].class];
+                class.run(self.trace, &self.costs, &atoms)
+            })
+            .collect();
         let mut known = self.known.write().unwrap_or_else(|e| e.into_inner());
-        known.insert(mark, cost);
-        cost
+        let marks = blocks.iter().map(|block| block.mark);
+        known.extend(marks.zip(costs.into_iter().flatten()));
     }
+}
 
-    /// Replays the events of some atoms that share a block.
-    fn work_out(&self, class: usize, entries: &[AtomOnLine]) -> Cycles {
-        let mut bench = Bench::new(&self.costs, self.trace.cpus);
-        self.classes[class].run(self.trace, entries, &mut bench)
-    }
+/// How many of that many blocks are replayed together: in parts of the same size, one for each
+/// thread if there are enough.
+fn at_once(blocks: usize) -> usize {
+    let threads = rayon::current_num_threads();
+    let parts = blocks.div_ceil(LaneSet::MOST).next_multiple_of(threads);
+    blocks.div_ceil(parts.max(1)).max(LANES_LEAST)
+}
+
+/// A line, or an aligned pair of lines, of a layout.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    class: usize,
+    /// Its place in the layout.
+    number: usize,
+    mark: u128,
+}
+
+/// What is in a block.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct BlockAtoms {
+    class: usize,
+    atoms: Vec<AtomOnLine>,
+    mark: u128,
+}
+
+/// Which block an atom is in, and on which of its lines.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    block: usize,
+    line: u8,
 }
 
 /// A number for an atom on a line; sums of them represent sets.
 #[inline]
-fn mark(class: usize, atom: u16, line: u8) -> u128 {
-    let key = (class as u64) << 32 | u64::from(atom) << 8 | u64::from(line);
+fn mark(class: usize, on: AtomOnLine) -> u128 {
+    let key = (class as u64) << 32 | u64::from(on.atom) << 8 | u64::from(on.line);
     u128::from(mix(key)) << 64 | u128::from(mix(key ^ 0x5555_5555_5555_5555))
 }

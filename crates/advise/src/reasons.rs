@@ -103,20 +103,22 @@ impl Knowledge<'_, '_> {
         let (hot, cold): (Vec<usize>, Vec<usize>) =
             segment.iter().partition(|u| self.hot.contains(u));
         let members: Vec<MemberUse> = hot.iter().map(|u| self.member(*u)).collect();
-        let apart: f64 = hot.iter().map(|u| self.together(&[*u])).sum();
-        let here = self.together(&hot);
-        let mut kept: Vec<KeptApart> = self
-            .hot
+        let alone: Vec<Vec<usize>> = hot.iter().map(|u| vec![*u]).collect();
+        let apart: f64 = self.together(&alone).iter().sum();
+        let here = self.together(&[hot.clone()])[0];
+        let others = self.hot.iter().filter(|u| !segment.contains(u));
+        let others: Vec<usize> = others.copied().collect();
+        let alone: Vec<Vec<usize>> = others.iter().map(|u| vec![*u]).collect();
+        let both = others.iter().map(|u| [&hot[..], &[*u]].concat());
+        let shared = self.together(&both.collect::<Vec<_>>());
+        let mut kept: Vec<KeptApart> = others
             .iter()
-            .filter(|u| !segment.contains(u))
-            .map(|u| {
-                // The cost of sharing the group's line beyond that of both apart: the reason is the
-                // model's own, so it cannot contradict the layout.
-                let both = [&hot[..], &[*u]].concat();
-                KeptApart {
-                    name: self.shape.unit_name(*u).to_owned(),
-                    share: self.together(&both) - here - self.together(&[*u]),
-                }
+            .zip(shared.iter().zip(self.together(&alone)))
+            // The cost of sharing the group's line beyond that of both apart: the reason is the
+            // model's own, so it cannot contradict the layout.
+            .map(|(unit, (both, alone))| KeptApart {
+                name: self.shape.unit_name(*unit).to_owned(),
+                share: both - here - alone,
             })
             // As much as a move has to be worth: less is not a reason that a patch could give.
             .filter(|kept| kept.share > 0.001)
@@ -144,13 +146,16 @@ impl Knowledge<'_, '_> {
     }
 
     /// The mean cost, relative to the recorded layout's, of units that share a line with nothing
-    /// else.
-    fn together(&self, units: &[usize]) -> f64 {
-        let parts = self.models.iter().zip(self.originals);
-        let sum: f64 = parts
-            .map(|(m, original)| m.together(self.shape, units).share_of(*original))
-            .sum();
-        sum / self.models.len().max(1) as f64
+    /// else, for each of several sets of units.
+    fn together(&self, sets: &[Vec<usize>]) -> Vec<f64> {
+        let mut sums = vec![0.0; sets.len()];
+        for (model, original) in self.models.iter().zip(self.originals) {
+            for (sum, cost) in sums.iter_mut().zip(model.together(self.shape, sets)) {
+                *sum += cost.share_of(*original);
+            }
+        }
+        let models = self.models.len().max(1) as f64;
+        sums.iter().map(|sum| sum / models).collect()
     }
 
     fn member(&self, unit: usize) -> MemberUse {

@@ -167,14 +167,44 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
     /// A layout with its worth, filled up with cold members if it is otherwise too large; `None` if
     /// that does not help.
     pub fn score(&self, candidate: Candidate) -> Option<Scored> {
-        if self.fits(&candidate) {
-            return Some(self.rate(candidate));
+        self.score_all(vec![candidate]).pop()
+    }
+
+    /// The same for several layouts, without those that no filling helps.
+    fn score_all(&self, candidates: Vec<Candidate>) -> Vec<Scored> {
+        let ways = candidates.into_par_iter().map(|candidate| {
+            if self.fits(&candidate) {
+                return vec![candidate];
+            }
+            // Both ways, and the better result: removing lines takes few large members, holes take
+            // many small ones.
+            let lines = self.fill_lines(candidate.clone());
+            let filled = [lines, self.fill(candidate)].into_iter().flatten();
+            filled.collect()
+        });
+        let ways: Vec<Vec<Candidate>> = ways.collect();
+        let counts: Vec<usize> = ways.iter().map(Vec::len).collect();
+        let mut rated = self
+            .rate_all(ways.into_iter().flatten().collect())
+            .into_iter();
+        let best = counts.iter().map(|count| rated.by_ref().take(*count).min());
+        best.flatten().collect()
+    }
+
+    /// Layouts with their worth, whatever their size, in their order.
+    fn rate_all(&self, candidates: Vec<Candidate>) -> Vec<Scored> {
+        for model in self.objective.models {
+            let place = |candidate: &Candidate| {
+                let mut placed = UnitLayout::default();
+                let slots = candidate.slots(self.shape);
+                model.metrics().place(&slots, &mut placed);
+                placed
+            };
+            let placed: Vec<UnitLayout> = candidates.par_iter().map(place).collect();
+            model.prepare(self.shape, &placed);
         }
-        // Both ways, and the better result: removing lines takes few large members, holes take many
-        // small ones.
-        let lines = self.fill_lines(candidate.clone());
-        let filled = [lines, self.fill(candidate)].into_iter().flatten();
-        filled.map(|candidate| self.rate(candidate)).min()
+        let rated = candidates.into_par_iter().map(|c| self.rate(c));
+        rated.collect()
     }
 
     /// A layout with its worth, whatever its size.
@@ -279,12 +309,9 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
         };
         let mut here = at_price(start);
         for _ in 0..STEPS_MAX {
-            let mut rated: Vec<Scored> = self
-                .neighbours(&here.candidate)
-                .into_par_iter()
-                .map(|n| at_price(self.rate(n)))
-                .filter(|n| n.score < here.score)
-                .collect();
+            let better = |n: &Scored| n.score < here.score;
+            let rated = self.rate_all(self.neighbours(&here.candidate)).into_iter();
+            let mut rated: Vec<Scored> = rated.map(at_price).filter(better).collect();
             // By score, then by layout: the result must not depend on which thread was first.
             rated.par_sort_unstable();
             rated.dedup();
@@ -294,11 +321,9 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
                 .chunks(FILLED_AT_ONCE)
                 .take(FILLED_MAX / FILLED_AT_ONCE)
                 .find_map(|chunk| {
-                    chunk
-                        .par_iter()
-                        .filter_map(|n| self.score(n.candidate.clone()).map(at_price))
-                        .filter(|n| n.score < here.score)
-                        .min()
+                    let filled =
+                        self.score_all(chunk.iter().map(|n| n.candidate.clone()).collect());
+                    filled.into_iter().map(at_price).filter(better).min()
                 });
             match best {
                 Some(best) => here = best,

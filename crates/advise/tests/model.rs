@@ -221,6 +221,55 @@ fn the_fast_model_is_the_replays_machine_on_hundreds_of_cpus() {
     }
 }
 
+/// Objects of a type of as many atoms, each with a story of its own.
+fn random_objects(cpus: u16, atoms: u64, dice: &mut Dice) -> Trace {
+    let mut trace = random_story(cpus, atoms, dice);
+    for _ in 0..dice.below(4) {
+        let mut other = random_story(cpus, atoms, dice).objects.remove(0);
+        other.residue = [0, 64, 8][dice.below(3) as usize];
+        trace.objects.push(other);
+    }
+    trace
+}
+
+/// More layouts than are costed at once, with blocks in common and without.
+#[test]
+fn layouts_cost_together_what_each_costs_alone() {
+    for seed in 0..12 {
+        let mut dice = Dice(seed);
+        let types = model(&[8; 6]);
+        let shape = shape(&types);
+        let metrics = metrics(&types, &shape, LineSize::B64);
+        let mut machine = machine("gnr-2s-480");
+        machine.adjacent_line_pairs = seed % 2 == 0;
+        let trace = random_objects(2 + dice.below(20) as u16, 6, &mut dice);
+        let model = || CostModel::new(&trace, &machine, metrics.clone(), &shape).unwrap();
+        let layout = |_| {
+            let mut lines = [0; 5];
+            let mut start = |_| {
+                let line = dice.below(5) as usize;
+                lines[line] += 1;
+                64 * line as u32 + 8 * (lines[line] - 1)
+            };
+            UnitLayout {
+                starts: (0..6).map(&mut start).collect(),
+                size: ByteSize(320),
+                align: LineSize::B64.into(),
+            }
+        };
+        let layouts: Vec<UnitLayout> = (0..300).map(layout).collect();
+        let together = model();
+        together.prepare(&shape, &layouts);
+        let mut paid = 0;
+        for placed in &layouts {
+            let cost = model().cost(&shape, placed);
+            assert_eq!(together.cost(&shape, placed), cost, "{seed} {placed:?}");
+            paid += usize::from(cost.0 > 0);
+        }
+        assert!(paid > 200, "{seed}: {paid} of 300 cost something");
+    }
+}
+
 #[test]
 fn a_line_costs_what_replay_says_it_costs() {
     let machine = plain("westmere-4s-80");

@@ -1,17 +1,15 @@
-//! Objects that start at the same place within a pair of lines, and which of their events a block
-//! has.
-
-use std::ops::Range;
+//! Objects that start at the same place within a pair of lines, and the events that blocks of them
+//! have.
 
 use linemate_recording::Cycles;
 
-use super::bench::Bench;
-use super::numbers::NumberSet;
+use super::costs::Costs;
+use super::lanes::{Lane, LaneSet, Lanes};
 use crate::shape::StructShape;
 use crate::trace::{Event, Trace};
 
 /// An atom of a block, and which line of the block it is on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct AtomOnLine {
     pub(super) atom: u16,
     pub(super) line: u8,
@@ -22,117 +20,150 @@ pub(super) struct AtomOnLine {
 pub(super) struct Class {
     /// Their start modulo 128.
     pub(super) residue: u8,
-    /// The objects, each with the number of events before it.
-    objects: Vec<(u32, u32)>,
-    /// The number of events of all objects.
-    events: u32,
-    /// By atom: the numbers of its events, counted through the objects.
-    pub(super) index: Vec<Vec<u32>>,
+    /// Their numbers, without those that have no event: a sample has such objects, often most.
+    objects: Vec<u32>,
+    /// By atom: how many events it has.
+    pub(super) events: Vec<usize>,
     /// The atoms that have events.
     pub(super) used: Vec<u16>,
 }
 
 impl Class {
     pub(super) fn new(residue: u8, numbers: &[u32], trace: &Trace, shape: &StructShape) -> Class {
-        let mut index = vec![Vec::new(); shape.atoms.len()];
-        let mut objects = Vec::with_capacity(numbers.len());
-        // A trace keeps fewer events than fit 32 bits.
-        let mut count = 0u32;
-        for &object in numbers {
-            objects.push((object, count));
-            for event in &trace.objects[object as usize].events {
-                index[usize::from(event.atom)].push(count);
-                count += 1;
-            }
+        let mut events = vec![0; shape.atoms.len()];
+        let of = |number: &u32| &trace.objects[*number as usize].events;
+        for event in numbers.iter().flat_map(of) {
+            events[usize::from(event.atom)] += 1;
         }
-        let atoms = (0u16..).zip(&index);
-        let used = atoms.filter(|(_, events)| !events.is_empty());
+        let atoms = (0u16..).zip(&events);
+        let used = atoms.filter(|(_, count)| **count != 0);
         Class {
             residue,
-            objects,
-            events: count,
+            objects: numbers
+                .iter()
+                .copied()
+                .filter(|number| !of(number).is_empty())
+                .collect(),
             used: used.map(|(atom, _)| atom).collect(),
-            index,
+            events,
         }
     }
 
-    /// The cycles of the events of these atoms. Each object's lines start as its last events leave
-    /// them: those are run first, and their cycles dropped.
+    /// The cycles of the events of each of some blocks, at most [`LaneSet::MOST`], each given as
+    /// its atoms. An object's lines start as its last events leave them: those are run first, and
+    /// do not count.
     pub(super) fn run(
         &self,
         trace: &Trace,
-        entries: &[AtomOnLine],
-        bench: &mut Bench<'_>,
-    ) -> Cycles {
-        let chosen = self.choose(entries);
-        let mut cycles = Cycles::ZERO;
-        for (number, &(object, first)) in self.objects.iter().enumerate() {
-            let next = self.objects.get(number + 1);
-            let end = next.map_or(self.events, |(_, start)| *start);
-            // A sample has such objects, often most.
-            if first == end {
-                continue;
+        costs: &Costs,
+        blocks: &[&[AtomOnLine]],
+    ) -> Vec<Cycles> {
+        let chosen = Chosen::new(self.events.len(), blocks);
+        let mut lanes = Lanes::new(costs, blocks.len(), trace.cpus);
+        for object in &self.objects {
+            let events = &trace.objects[*object as usize].events;
+            lanes.start_object();
+            chosen.warm_up(events, &mut lanes);
+            lanes.start_again();
+            for event in events {
+                chosen.access(event, chosen.all, &mut lanes);
             }
-            let events = &trace.objects[object as usize].events;
-            let at = |number: u32| {
-                let event = &events[(number - first) as usize];
-                (event, chosen.lines[usize::from(event.atom)])
-            };
-            let from = since_last_writes(&chosen, first..end, at);
-            bench.start_object();
-            chosen.events.each(from..end, |number| {
-                let (event, line) = at(number);
-                bench.access(event, line);
-            });
-            bench.start_again();
-            chosen.events.each(first..end, |number| {
-                let (event, line) = at(number);
-                cycles += bench.access(event, line);
-            });
         }
-        cycles
+        lanes.into_cycles()
     }
+}
 
-    fn choose(&self, entries: &[AtomOnLine]) -> Chosen {
+/// The atoms of several blocks.
+struct Chosen {
+    /// By atom, then line: the blocks that have it there.
+    lanes: Vec<[LaneSet; 2]>,
+    /// By line: the blocks that have atoms on it.
+    used: [LaneSet; 2],
+    /// All blocks.
+    all: LaneSet,
+}
+
+impl Chosen {
+    fn new(atoms: usize, blocks: &[&[AtomOnLine]]) -> Chosen {
         let mut chosen = Chosen {
-            events: NumberSet::below(self.events),
-            lines: vec![0u8; self.index.len()],
-            used: [false; 2],
+            lanes: vec![[LaneSet::default(); 2]; atoms],
+            used: [LaneSet::default(); 2],
+            all: LaneSet::default(),
         };
-        for entry in entries {
-            chosen.events.insert(&self.index[usize::from(entry.atom)]);
-            chosen.lines[usize::from(entry.atom)] = entry.line;
-            chosen.used[usize::from(entry.line)] = true;
+        for (lane, entries) in (0u8..).map(Lane).zip(blocks) {
+            chosen.all.insert(lane);
+            for entry in *entries {
+                let line = usize::from(entry.line);
+                chosen.lanes[usize::from(entry.atom)][line].insert(lane);
+                chosen.used[line].insert(lane);
+            }
         }
         chosen
     }
-}
 
-/// The events of a block.
-struct Chosen {
-    /// Their numbers. A set sorts those of all atoms: an atom has thousands, and sorting them took
-    /// half of the search.
-    events: NumberSet,
-    /// By atom: its line of the block.
-    lines: Vec<u8>,
-    /// The lines of the block that have atoms.
-    used: [bool; 2],
-}
-
-/// The number of the first event from which on each used line is written: of the lines' last
-/// writes the earliest. What precedes a write leaves no trace.
-fn since_last_writes<'t>(
-    chosen: &Chosen,
-    range: Range<u32>,
-    at: impl Fn(u32) -> (&'t Event, u8),
-) -> u32 {
-    let mut missing = chosen.used;
-    let earliest = chosen.events.find_last(range.clone(), |number| {
-        let (event, line) = at(number);
-        if event.act.kind().writes() {
-            missing[usize::from(line)] = false;
+    /// The event in those blocks of `among` that have its atom.
+    #[inline]
+    fn access(&self, event: &Event, among: LaneSet, lanes: &mut Lanes<'_>) {
+        let of = &self.lanes[usize::from(event.atom)];
+        for (line, inside) in of.iter().enumerate() {
+            let inside = inside.and(among);
+            if !inside.is_empty() {
+                lanes.access(event, line, inside);
+            }
         }
-        missing == [false; 2]
-    });
-    earliest.unwrap_or(range.start)
+    }
+
+    /// Brings each block to the state in which the object's events leave it.
+    fn warm_up(&self, events: &[Event], lanes: &mut Lanes<'_>) {
+        let starts = self.since_last_writes(events);
+        let mut among = LaneSet::default();
+        let mut starts = starts.iter().rev().peekable();
+        let Some(first) = starts.peek().map(|start| start.event) else {
+            return;
+        };
+        for (number, event) in events.iter().enumerate().skip(first) {
+            while let Some(start) = starts.next_if(|start| start.event == number) {
+                among = among.or(start.lanes);
+            }
+            self.access(event, among, lanes);
+        }
+    }
+
+    /// From which event on each of a block's lines in use is written: of the lines' last writes the
+    /// earliest. What precedes a write leaves no trace. The last events first; blocks of which a
+    /// line is never written have the object's first.
+    fn since_last_writes(&self, events: &[Event]) -> Vec<Start> {
+        let mut missing = self.used;
+        let mut left = self.all;
+        let mut starts = Vec::new();
+        for (number, event) in events.iter().enumerate().rev() {
+            if event.act.kind().writes() {
+                let of = &self.lanes[usize::from(event.atom)];
+                for (missing, written) in missing.iter_mut().zip(of) {
+                    *missing = missing.without(*written);
+                }
+            }
+            let found = match number {
+                0 => left,
+                _ => left.without(missing[0].or(missing[1])),
+            };
+            if !found.is_empty() {
+                left = left.without(found);
+                starts.push(Start {
+                    event: number,
+                    lanes: found,
+                });
+            }
+            if left.is_empty() {
+                break;
+            }
+        }
+        starts
+    }
+}
+
+/// Where some blocks' events begin.
+struct Start {
+    event: usize,
+    lanes: LaneSet,
 }

@@ -172,9 +172,9 @@ impl Search<'_, '_, '_> {
         let mut neighbours: Vec<Candidate> = here.iter().flat_map(|c| self.neighbours(c)).collect();
         neighbours.par_sort_unstable();
         neighbours.dedup();
-        let mut rated: Vec<(i64, Scored)> = neighbours
+        let mut rated: Vec<(i64, Scored)> = self
+            .rate_all(neighbours)
             .into_par_iter()
-            .map(|candidate| self.rate(candidate))
             .filter(|scored| scored.cost < Millionths::WHOLE)
             .map(|scored| (scored.candidate.moves(), scored))
             // By the rating without filling: it saves most of the filling, and `add` checks again
@@ -184,10 +184,7 @@ impl Search<'_, '_, '_> {
             .collect();
         rated.par_sort_unstable();
         rated.truncate(ADDED_MAX * here.len());
-        let rated = rated.into_par_iter();
-        rated
-            .filter_map(|(_, scored)| self.score(scored.candidate))
-            .collect()
+        self.score_all(rated.into_iter().map(|(_, s)| s.candidate).collect())
     }
 }
 

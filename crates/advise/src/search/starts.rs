@@ -5,14 +5,12 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use linemate_attribution::tally::CpuSet;
-use linemate_recording::Cycles;
 use linemate_types::ByteSize;
 use linemate_units::Millionths;
 use rayon::prelude::*;
 
 use super::{HOT_UNITS, SEGMENTS_MAX, Scored, Search};
 use crate::candidate::Candidate;
-use crate::cost::CostModel;
 
 impl Search<'_, '_, '_> {
     /// The members by the number of their events, most first: what a profiler alone would suggest.
@@ -111,36 +109,26 @@ impl Search<'_, '_, '_> {
         let line = ByteSize(self.metrics().line.bytes());
         let bytes = |units: &[usize]| units.iter().map(|u| self.metrics().bytes(*u)).sum();
         let fits = |units: &[usize]| -> bool { line >= bytes(units) };
-        let cost = |units: &[usize]| -> Millionths {
-            let models = self.objective.models.iter().zip(&self.objective.originals);
-            let part = |(model, original): (&CostModel<'_>, &Cycles)| {
-                // Millionths of the original's cost, divided in two steps: cycles times a million
-                // may exceed 64 bits.
-                let together = model.together(self.shape, units);
-                Millionths(together.0 * 1_000 / (original.0 / 1_000).max(1))
-            };
-            models.map(part).sum()
-        };
-        let mut groups: Vec<(Vec<usize>, Millionths)> = hot
-            .par_iter()
-            .filter(|u| fits(&[**u]))
-            .map(|u| (vec![*u], cost(&[*u])))
-            .collect();
+        let alone = hot
+            .iter()
+            .map(|unit| vec![*unit])
+            .filter(|units| fits(units));
+        let alone: Vec<Vec<usize>> = alone.collect();
+        let costs = self.costs_together(&alone);
+        let mut groups: Vec<(Vec<usize>, Millionths)> = alone.into_iter().zip(costs).collect();
         loop {
-            let pairs: Vec<(usize, usize)> = (0..groups.len())
-                .flat_map(|a| (a + 1..groups.len()).map(move |b| (a, b)))
-                .collect();
-            let saved = |&(a, b): &(usize, usize)| {
-                let joined = [&groups[a].0[..], &groups[b].0[..]].concat();
-                if !fits(&joined) {
-                    return None;
-                }
-                let saved = (groups[a].1 + groups[b].1).checked_sub(cost(&joined))?;
+            let pairs = (0..groups.len()).flat_map(|a| (a + 1..groups.len()).map(move |b| (a, b)));
+            let join = |&(a, b): &(usize, usize)| [&groups[a].0[..], &groups[b].0[..]].concat();
+            let pairs: Vec<(usize, usize)> = pairs.filter(|pair| fits(&join(pair))).collect();
+            let joined: Vec<Vec<usize>> = pairs.iter().map(join).collect();
+            let costs = self.costs_together(&joined);
+            let saved = |(&(a, b), cost): (&(usize, usize), Millionths)| {
+                let saved = (groups[a].1 + groups[b].1).checked_sub(cost)?;
                 // Of equal savings the earlier pair, on any number of threads.
                 (saved > Millionths::ZERO).then_some((saved, std::cmp::Reverse((a, b))))
             };
-            let Some((saved, std::cmp::Reverse((a, b)))) = pairs.par_iter().filter_map(saved).max()
-            else {
+            let best = pairs.iter().zip(costs).filter_map(saved).max();
+            let Some((saved, std::cmp::Reverse((a, b)))) = best else {
                 break;
             };
             let (units, costs) = groups.remove(b);
@@ -149,6 +137,20 @@ impl Search<'_, '_, '_> {
         }
         groups.sort_by_key(|(units, cost)| (std::cmp::Reverse(*cost), units.clone()));
         groups.into_iter().map(|(units, _)| units).collect()
+    }
+
+    /// The cost of each set of units on a line with nothing else, relative to the original's and
+    /// summed over the models.
+    fn costs_together(&self, sets: &[Vec<usize>]) -> Vec<Millionths> {
+        let mut sums = vec![Millionths::ZERO; sets.len()];
+        for (model, original) in self.objective.models.iter().zip(&self.objective.originals) {
+            let costs = model.together(self.shape, sets);
+            for (sum, together) in sums.iter_mut().zip(costs) {
+                // Divided in two steps: cycles times a million may exceed 64 bits.
+                *sum += Millionths(together.0 * 1_000 / (original.0 / 1_000).max(1));
+            }
+        }
+        sums
     }
 
     /// The most expensive clusters as segments.
