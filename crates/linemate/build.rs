@@ -30,6 +30,7 @@ const SOURCES: [&str; 25] = [
     "../programs/src",
     "../replay/src",
     "../documents/src",
+    "../remedies/src",
     "../report/src",
     "../stats/src",
     "../text/src",

@@ -26,7 +26,9 @@ impl SubjectId {
 }
 
 /// A byte of a subject's objects, which identifies a field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct FieldRef {
     pub subject: SubjectId,
     /// Bytes from the start of its type, or of the variable.

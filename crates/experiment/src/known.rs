@@ -2,7 +2,7 @@
 //! the same machine.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::fmt::{Debug, Write};
 
 use linemate_replay::Outcome;
 use linemate_session::Session;
@@ -29,10 +29,7 @@ impl<'s> KnownOutcomes<'s> {
     /// which other recordings belong.
     pub(crate) fn of(experiment: &Experiment<'s>, layout: Unedited) -> KnownOutcomes<'s> {
         let session = experiment.scene.session;
-        // `--exact` exists to check what is otherwise left out or cached; a series is not in the
-        // digest.
-        let alone = !experiment.conditions.exact && session.growth().is_none();
-        let part = alone.then(|| Part::Outcomes(question(experiment, layout)));
+        let part = experiment.kept_as(&layout).map(Part::Outcomes);
         let kept = part.and_then(|part| session.shelf().load(part));
         let outcomes: Option<BTreeMap<Seed, Outcome>> =
             kept.and_then(|bytes| shelf::unpack(&bytes));
@@ -90,9 +87,19 @@ impl<'s> KnownOutcomes<'s> {
     }
 }
 
-/// A digest of all that decides what a replay without edits finds, but for the recording and the
-/// seed.
-fn question(experiment: &Experiment<'_>, layout: Unedited) -> Digest {
+impl Experiment<'_> {
+    /// A digest of all that decides what a replay without edits finds, but for the recording, the
+    /// seed, and what the caller gives: under it such a result may be kept. `None` for an exact
+    /// replay, which exists to check what is otherwise left out or cached, and for one to which
+    /// other recordings belong, which are not in the digest.
+    pub fn kept_as(&self, more: &impl Debug) -> Option<Digest> {
+        let alone = !self.conditions.exact && self.scene.session.growth().is_none();
+        alone.then(|| question(self, more))
+    }
+}
+
+/// A digest of the experiment, without recording and seed, and of `more`.
+fn question(experiment: &Experiment<'_>, more: &impl Debug) -> Digest {
     let mut digest = Digester(Xxh3::new());
     let Experiment {
         scene,
@@ -113,7 +120,7 @@ fn question(experiment: &Experiment<'_>, layout: Unedited) -> Digest {
         // By debug formatting, which has every field: one that is added later is part of the
         // question without a line here. `memory` decides only how many replays run at a time,
         // and `whole` nothing about a layout without edits.
-        "{layout:?} {machine:?} {code:?} {cpus:?} {conditions:?} {lines} {under:?} {:?} {:?} {:?}",
+        "{more:?} {machine:?} {code:?} {cpus:?} {conditions:?} {lines} {under:?} {:?} {:?} {:?}",
         scene.keys, scene.sites, scene.sources
     );
     Digest(digest.0.digest())
@@ -122,7 +129,7 @@ fn question(experiment: &Experiment<'_>, layout: Unedited) -> Digest {
 /// The same for what edits of these subjects are put on top of.
 pub(crate) fn question_of_moved(experiment: &Experiment<'_>, moved: &[bool]) -> Digest {
     let mut digest = Digester(Xxh3::new());
-    let recorded = question(experiment, Unedited::AsRecorded);
+    let recorded = question(experiment, &Unedited::AsRecorded);
     // Writing to a digest cannot fail.
     let _ = write!(digest, "{recorded:x} {moved:?}");
     Digest(digest.0.digest())

@@ -9,7 +9,9 @@ use linemate_types::{FlatType, IntEncoding, Type, TypeId, TypeModel};
 use rustc_hash::FxHashMap;
 
 /// A bitmap's number in [`Bitmaps`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub(crate) struct BitmapId(pub(crate) u32);
 
 /// The bitmaps of a recording's subjects.

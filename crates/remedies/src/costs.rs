@@ -11,11 +11,13 @@ use linemate_experiment::scene::Step;
 use linemate_experiment::{Experiment, ExperimentError, Seed};
 use linemate_recording::AccessKind;
 use linemate_replay::{Cause, Counts, KeyId, Placed, SiteId};
+use linemate_session::shelf::{self, Part};
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 use super::apart::neighbours::Neighbours;
 use super::fields::{FieldId, Fields};
-use super::links::{ByCode, Follower};
+use super::links::{ByCode, Follower, Question};
 
 /// How long after its own atomic a CPU's load of the same field still counts as *shortly after*, in
 /// instructions of the whole guest: as far as a value can be passed on as a result or an argument.
@@ -27,7 +29,7 @@ pub(crate) const REUSE_WINDOW: u64 = 1024;
 const EXCHANGE_WINDOW: u64 = 16;
 
 /// The kinds of access that remedies distinguish.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) enum Act {
     /// It only reads the field.
     Load,
@@ -43,7 +45,7 @@ pub(crate) enum Act {
 }
 
 /// A number of accesses, and their cycles.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Cost {
     /// Accesses, whether they left their core or not.
     pub(crate) accesses: u64,
@@ -111,7 +113,7 @@ impl Cost {
 }
 
 /// The costs of a recording.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct MeasuredCosts {
     /// Of a field on lines where objects of different CPUs meet ([`Neighbours::meet_at`]).
     met: BTreeMap<FieldId, Cost>,
@@ -127,18 +129,56 @@ pub(crate) struct MeasuredCosts {
 }
 
 impl MeasuredCosts {
-    /// Replays the recording once.
+    /// What an earlier question kept, or what a replay of the recording finds. `questions` are
+    /// those that the classes follow pointers for.
     ///
     /// # Errors
     /// CPUs that do not fit on the machine, a damaged recording.
-    pub(crate) fn measure(
+    pub(crate) fn found(
+        experiment: &Experiment<'_>,
+        classes: Classes<'_>,
+        questions: &[Question],
+        seed: Seed,
+    ) -> Result<MeasuredCosts, ExperimentError> {
+        let shelf = experiment.scene.session.shelf();
+        let part = experiment.kept_as(&(questions, seed)).map(Part::Costs);
+        let kept = part.and_then(|part| shelf::unpack::<MeasuredCosts>(&shelf.load(part)?));
+        let (fields, functions) = (classes.fields, experiment.scene.sites.len());
+        if let Some(costs) = kept.filter(|costs| costs.are_of(fields, functions)) {
+            return Ok(costs);
+        }
+        let costs = MeasuredCosts::measure(experiment, classes, seed)?;
+        if let Some((part, packed)) = part.zip(shelf::pack(&costs)) {
+            shelf.store(part, &packed);
+        }
+        Ok(costs)
+    }
+
+    /// Whether all fields and functions exist: a digest of 64 bits can collide.
+    fn are_of(&self, fields: &Fields, functions: usize) -> bool {
+        let rows = self
+            .rows
+            .keys()
+            .map(|(field, _, function)| (field, function));
+        let mut codes = rows.chain(
+            self.exchanges
+                .keys()
+                .map(|(field, function)| (field, function)),
+        );
+        let known = |field: &FieldId| fields.has(*field);
+        codes.all(|(field, function)| known(field) && (*function as usize) < functions)
+            && self.met.keys().chain(self.meetings.keys()).all(known)
+    }
+
+    /// Replays the recording once.
+    fn measure(
         experiment: &Experiment<'_>,
         mut classes: Classes<'_>,
-        seed: u64,
+        seed: Seed,
     ) -> Result<MeasuredCosts, ExperimentError> {
         // Every access in the recording's order, not what a filter leaves: what follows an atomic,
         // and what a pointer leads to, are often hits.
-        let outcome = experiment.placed(Seed(seed), |step| classes.place(step))?;
+        let outcome = experiment.placed(seed, |step| classes.place(step))?;
         let mut costs = MeasuredCosts {
             exchanges: classes.exchanges.into_iter().collect(),
             meetings: classes.follower.finish(),

@@ -13,7 +13,10 @@ use linemate_recording::{
     Access, AccessKind, Call, Error as RecordingError, GuestAddr, Marker, Return, VirtualTime,
     Visitor,
 };
+use linemate_session::Session;
+use linemate_session::shelf::{self, Part};
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 use super::bitmap::{BitmapId, Bitmaps};
 
@@ -25,7 +28,7 @@ const RECENT: usize = 8;
 pub(crate) type CounterWrite = (FieldRef, GuestAddr);
 
 /// What the pass finds.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Evidence {
     /// How often a CPU went from an object of one type to one of the other within the window; the
     /// smaller type first.
@@ -36,14 +39,24 @@ pub(crate) struct Evidence {
 }
 
 impl Evidence {
-    /// Reads the recording once.
+    /// What an earlier question kept, or what reading the recording once finds.
     ///
     /// # Errors
     /// A damaged chunk.
-    pub(crate) fn collect(
-        analysis: &Analysis<'_>,
-        bitmaps: &Bitmaps,
-    ) -> Result<Evidence, RecordingError> {
+    pub(crate) fn of(session: &Session<'_>, bitmaps: &Bitmaps) -> Result<Evidence, RecordingError> {
+        let shelf = session.shelf();
+        let kept = shelf.load(Part::InTurn);
+        if let Some(kept) = kept.and_then(|bytes| shelf::unpack(&bytes)) {
+            return Ok(kept);
+        }
+        let evidence = Evidence::collect(session.analysis(), bitmaps)?;
+        if let Some(packed) = shelf::pack(&evidence) {
+            shelf.store(Part::InTurn, &packed);
+        }
+        Ok(evidence)
+    }
+
+    fn collect(analysis: &Analysis<'_>, bitmaps: &Bitmaps) -> Result<Evidence, RecordingError> {
         let names = analysis.names()?;
         let make = || Collector::new(&names, bitmaps);
         // Windows end with their chunk: otherwise sums would depend on which thread took which.

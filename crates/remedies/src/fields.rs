@@ -17,7 +17,9 @@ use linemate_types::{ByteOffset, FlatType, Leaf, Type, TypeId, TypeModel};
 use rustc_hash::FxHashMap;
 
 /// A field's number in [`Fields::list`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub(crate) struct FieldId(pub(crate) u32);
 
 /// The struct that declares a field, in the edit language's words.
@@ -130,6 +132,11 @@ impl Fields {
             .get(&field)
             .or_else(|| self.by_place.get(&whole(field.subject)))
             .copied()
+    }
+
+    /// Whether a field has that number.
+    pub(crate) fn has(&self, id: FieldId) -> bool {
+        (id.0 as usize) < self.list.len()
     }
 
     /// The field of a number.

@@ -37,7 +37,7 @@ mod writers;
 
 use linemate_answers::{Remedy, RemedyEffect, RemedyKind, RemedyList};
 use linemate_experiment::scene::{Scene, Watch};
-use linemate_experiment::{Cpus, Experiment, INTERLEAVINGS_MIN};
+use linemate_experiment::{Cpus, Experiment, INTERLEAVINGS_MIN, Seed};
 use linemate_session::Session;
 
 pub use apart::allocated_apart;
@@ -66,7 +66,7 @@ pub fn find(session: &Session<'_>, options: &RemedyOptions) -> Result<RemedyList
     let analysis = session.analysis();
     let cpus = Cpus::new(analysis, options.conditions.cpus)?;
     let bitmaps = Bitmaps::new(analysis);
-    let evidence = Evidence::collect(analysis, &bitmaps)?;
+    let evidence = Evidence::of(session, &bitmaps)?;
     let fields = Fields::new(
         analysis,
         &session.counted().tally,
@@ -86,7 +86,7 @@ pub fn find(session: &Session<'_>, options: &RemedyOptions) -> Result<RemedyList
         Follower::new(analysis, &fields, &questions),
         &neighbours,
     );
-    let costs = MeasuredCosts::measure(&experiment, classes, options.seed)?;
+    let costs = MeasuredCosts::found(&experiment, classes, &questions, Seed(options.seed))?;
     let collisions = Collisions::new(analysis, &experiment)?;
     let answers = answers(analysis, &fields, &costs, &questions);
     // `colocate` pairs by these counts: pointers are better evidence than which objects are touched

@@ -6,7 +6,10 @@
 mod asked;
 mod world;
 
-use asked::{MODE, ROUNDS, STAT, counting, found_with, of_kind, of_kind_with, options, subjects};
+use asked::{
+    MODE, ROUNDS, STAT, counting, found_with, idling, of_kind, of_kind_with, options, subjects,
+    unpacking,
+};
 use linemate_answers::{Remedy, RemedyEffect, RemedyKind};
 use linemate_remedies::{RemedyOptions, find};
 use linemate_session::Session;
@@ -139,24 +142,6 @@ fn a_load_that_needs_the_value_afresh_reuses_nothing() {
     assert_eq!(subjects(&of_kind(RemedyKind::ReuseResult, lock)), [""; 0]);
 }
 
-/// A CPU goes idle in even rounds and comes back in odd ones; `alone` more counts go without the
-/// bitmap.
-fn idling(alone: u64) -> impl Fn(&mut World, u64) {
-    move |w, number| {
-        let cpu = (number / 2 % 3) as u16;
-        let function = if number % 2 == 0 { F::Enter } else { F::Leave };
-        w.load_pointer(cpu, function, NOHZ);
-        w.rmw(cpu, function, object(Heap::Block, 1));
-        w.rmw(cpu, function, NOHZ + 8);
-        w.load(3, F::Look, NOHZ + 8);
-        if number < alone {
-            w.wait(100);
-            w.rmw(cpu, F::Clear, NOHZ + 8);
-        }
-        w.wait(100);
-    }
-}
-
 #[test]
 fn a_counter_beside_a_bitmap_can_be_derived() {
     let found = of_kind(RemedyKind::Derive, idling(0));
@@ -279,16 +264,6 @@ fn what_a_lock_guards_or_everybody_reads_is_not_split() {
         }
     };
     assert_eq!(subjects(&of_kind(RemedyKind::SplitPerCpu, plain)), [""; 0]);
-}
-
-/// Crates 0 to 2 and the items that `item` says.
-fn unpacking(item: impl Fn(u64) -> u64) -> impl Fn(&mut World, u64) {
-    move |w, number| {
-        let chosen = number % 3;
-        w.load_pointer(chosen as u16, F::Look, object(Heap::Crate, chosen));
-        w.load(chosen as u16, F::Look, object(Heap::Item, item(chosen)));
-        w.wait(100);
-    }
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! Where the results about a recording are stored between questions.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{BufWriter, Read};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use linemate_machine::LineSize;
 use linemate_recording::Source;
@@ -35,6 +37,11 @@ pub enum Part {
     /// What differences are added to; the digest identifies scene, machine, conditions and moved
     /// types.
     Differences(Digest),
+    /// What types are used in turn, and which counters are written with which bitmaps.
+    InTurn,
+    /// What fields cost by act and function; the digest identifies scene, machine, conditions and
+    /// the pointers that are followed.
+    Costs(Digest),
     /// When a function is on a stack; the digest identifies function and image.
     Under(Digest),
 }
@@ -46,6 +53,8 @@ impl fmt::Display for Part {
             Part::Stream(line) => write!(f, "stream{}", line.bytes()),
             Part::Outcomes(question) => write!(f, "outcomes-{question:016x}"),
             Part::Differences(question) => write!(f, "differences-{question:016x}"),
+            Part::InTurn => f.write_str("in-turn"),
+            Part::Costs(question) => write!(f, "costs-{question:016x}"),
             Part::Under(question) => write!(f, "under-{question:016x}"),
         }
     }
@@ -74,6 +83,45 @@ impl Shelf for Nothing {
         None
     }
     fn store(&self, _: Part, _: &[u8]) {}
+}
+
+/// A shelf in memory; its clones are the same shelf.
+#[derive(Clone, Debug, Default)]
+pub struct InMemory(Arc<Mutex<Held>>);
+
+#[derive(Debug, Default)]
+struct Held {
+    /// By the part's name.
+    parts: BTreeMap<String, Vec<u8>>,
+    stored: Vec<String>,
+}
+
+impl InMemory {
+    /// The names of parts stored since the last call, in that order.
+    pub fn take_stored(&self) -> Vec<String> {
+        std::mem::take(&mut self.held().stored)
+    }
+
+    /// Gives the bytes of all parts by their names, to be read or changed.
+    pub fn with<T>(&self, then: impl FnOnce(&mut BTreeMap<String, Vec<u8>>) -> T) -> T {
+        then(&mut self.held().parts)
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        // A panic elsewhere leaves the maps whole.
+        self.0.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+impl Shelf for InMemory {
+    fn load(&self, part: Part) -> Option<Vec<u8>> {
+        self.held().parts.get(&part.to_string()).cloned()
+    }
+    fn store(&self, part: Part, bytes: &[u8]) {
+        let mut held = self.held();
+        held.stored.push(part.to_string());
+        held.parts.insert(part.to_string(), bytes.to_vec());
+    }
 }
 
 /// The bytes to keep of something; `None` if it cannot be written.

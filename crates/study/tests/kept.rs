@@ -14,42 +14,16 @@ use linemate_machine::{LineSize, Machine, find};
 use linemate_recording::{AccessKind, Recording};
 use linemate_session::Session;
 use linemate_session::progress::{Progress, Silent, Step, StepParts};
-use linemate_session::shelf::{Part, Shelf};
+use linemate_session::shelf::InMemory;
 use linemate_study::costs::{CostRun, costs};
 use linemate_study::{Run, Study};
 use linemate_testkit::world::{APIC, F, NOHZ, RQ, UNITS, World};
 use proptest::prelude::*;
 
-/// Stores in memory, and counts requests.
-#[derive(Clone, Debug, Default)]
-struct Memory {
-    parts: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
-    stored: Arc<Mutex<Vec<String>>>,
-}
-
-impl Shelf for Memory {
-    fn load(&self, part: Part) -> Option<Vec<u8>> {
-        self.parts.lock().unwrap().get(&part.to_string()).cloned()
-    }
-    fn store(&self, part: Part, bytes: &[u8]) {
-        self.stored.lock().unwrap().push(part.to_string());
-        let mut parts = self.parts.lock().unwrap();
-        parts.insert(part.to_string(), bytes.to_vec());
-    }
-}
-
-impl Memory {
-    /// The parts stored since the last call; of outcomes without their question.
-    fn stored(&self) -> Vec<String> {
-        let names = std::mem::take(&mut *self.stored.lock().unwrap());
-        let kind = |name: String| name.split('-').next().unwrap_or("").to_owned();
-        names.into_iter().map(kind).collect()
-    }
-
-    fn forget_outcomes(&self) {
-        let mut parts = self.parts.lock().unwrap();
-        parts.retain(|name, _| !name.starts_with("outcomes"));
-    }
+/// The kinds of the parts stored since the last call.
+fn stored(shelf: &InMemory) -> Vec<String> {
+    let kind = |name: String| name.split('-').next().unwrap_or("").to_owned();
+    shelf.take_stored().into_iter().map(kind).collect()
 }
 
 fn machine(line: LineSize) -> Machine {
@@ -154,7 +128,7 @@ fn contended() -> Recording {
 #[test]
 fn a_later_session_stores_nothing_and_answers_the_same() {
     let recording = contended();
-    let shelf = Memory::default();
+    let shelf = InMemory::default();
     let open = || Session::open(&recording, Box::new(shelf.clone()), Box::new(Silent)).unwrap();
     let lines = [LineSize::B64, LineSize::B128].map(machine);
     let answers = |session: &Session<'_>| {
@@ -164,7 +138,7 @@ fn a_later_session_stores_nothing_and_answers_the_same() {
         (costs, edited(session))
     };
     let first = answers(&open());
-    let stored = [
+    let expected = [
         "counts",
         "stream64",
         "outcomes",
@@ -172,10 +146,10 @@ fn a_later_session_stores_nothing_and_answers_the_same() {
         "outcomes",
         "outcomes",
     ];
-    assert_eq!(shelf.stored(), stored);
+    assert_eq!(stored(&shelf), expected);
     let later = open();
     assert_eq!(answers(&later), first);
-    assert!(shelf.stored().is_empty());
+    assert!(stored(&shelf).is_empty());
     assert_eq!(later.counted().tally.ledger().total(), 1200);
     let without = Session::new(&recording).unwrap();
     assert_eq!(answers(&without), first);
@@ -186,27 +160,28 @@ fn a_later_session_stores_nothing_and_answers_the_same() {
 #[test]
 fn what_cannot_be_is_made_again() {
     let recording = contended();
-    let shelf = Memory::default();
+    let shelf = InMemory::default();
     let open = || Session::open(&recording, Box::new(shelf.clone()), Box::new(Silent)).unwrap();
     let machine = machine(LineSize::B64);
     let expected = asked(&open(), &machine, Conditions::default());
     for part in ["counts", "stream64"] {
         for bytes in [Vec::new(), vec![0; 4], vec![0xff; 4000]] {
-            shelf.stored();
-            shelf.forget_outcomes();
-            shelf.parts.lock().unwrap().insert(part.to_owned(), bytes);
+            stored(&shelf);
+            shelf.with(|parts| parts.retain(|name, _| !name.starts_with("outcomes")));
+            shelf.with(|parts| parts.insert(part.to_owned(), bytes));
             assert_eq!(asked(&open(), &machine, Conditions::default()), expected);
-            assert_eq!(shelf.stored(), [part, "outcomes"]);
+            assert_eq!(stored(&shelf), [part, "outcomes"]);
         }
     }
     for bytes in [Vec::new(), vec![0; 4], vec![0xff; 4000]] {
-        for (name, kept) in shelf.parts.lock().unwrap().iter_mut() {
-            if name.starts_with("outcomes") {
-                kept.clone_from(&bytes);
-            }
-        }
+        shelf.with(|parts| {
+            let outcomes = parts
+                .iter_mut()
+                .filter(|(name, _)| name.starts_with("outcomes"));
+            outcomes.for_each(|(_, kept)| kept.clone_from(&bytes));
+        });
         assert_eq!(asked(&open(), &machine, Conditions::default()), expected);
-        assert_eq!(shelf.stored(), ["outcomes"]);
+        assert_eq!(stored(&shelf), ["outcomes"]);
     }
 }
 
@@ -215,7 +190,7 @@ fn what_cannot_be_is_made_again() {
 #[test]
 fn an_outcome_is_kept_for_its_own_question() {
     let recording = contended();
-    let shelf = Memory::default();
+    let shelf = InMemory::default();
     let open = || Session::open(&recording, Box::new(shelf.clone()), Box::new(Silent)).unwrap();
     let (here, mut slower) = (machine(LineSize::B64), machine(LineSize::B64));
     slower.latency.l1 += 1;
@@ -257,16 +232,12 @@ fn an_outcome_is_kept_for_its_own_question() {
             assert_eq!(costs(&open(), None, run).unwrap(), alone);
         }
     }
-    let kept = shelf.stored();
+    let kept = stored(&shelf);
     let outcomes = kept.iter().filter(|part| *part == "outcomes");
     assert_eq!(outcomes.count(), 6, "{kept:?}");
-    let parts = shelf.parts.lock().unwrap();
-    let questions = parts.keys().filter(|name| name.starts_with("outcomes"));
-    assert_eq!(
-        questions.count(),
-        5,
-        "two seeds of one question are together"
-    );
+    let of_outcomes = |name: &&String| name.starts_with("outcomes");
+    let questions = shelf.with(|parts| parts.keys().filter(of_outcomes).count());
+    assert_eq!(questions, 5, "two seeds of one question are together");
 }
 
 /// Notes each step, the parts it was said to have and those that were done.
@@ -288,7 +259,7 @@ fn every_step_is_reported_and_ends_when_all_its_parts_are_done() {
     let noted = Noted::default();
     let session = Session::open(
         &recording,
-        Box::new(Memory::default()),
+        Box::new(InMemory::default()),
         Box::new(noted.clone()),
     )
     .unwrap();

@@ -3,16 +3,13 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
-
 use linemate_answers::{Cost, Costs};
 use linemate_experiment::{Conditions, Seed};
 use linemate_machine::{Machine, Mechanism, find};
 use linemate_recording::{AccessKind, Recording};
 use linemate_session::Session;
 use linemate_session::progress::Silent;
-use linemate_session::shelf::{Part, Shelf};
+use linemate_session::shelf::InMemory;
 use linemate_study::costs::{CostRun, costs};
 use linemate_testkit::world::parts::entry;
 use linemate_testkit::world::{DIRECT, F, World};
@@ -159,31 +156,14 @@ fn without_code_nothing_overlaps() {
     );
 }
 
-/// Keeps in memory.
-#[derive(Clone, Debug, Default)]
-struct Memory(Arc<Mutex<BTreeMap<String, Vec<u8>>>>);
-
-impl Shelf for Memory {
-    fn load(&self, part: Part) -> Option<Vec<u8>> {
-        self.0.lock().unwrap().get(&part.to_string()).cloned()
-    }
-    fn store(&self, part: Part, bytes: &[u8]) {
-        let mut parts = self.0.lock().unwrap();
-        parts.insert(part.to_string(), bytes.to_vec());
-    }
-}
-
 #[test]
 fn what_is_kept_is_of_the_same_code() {
     let recording = recording();
-    let shelf = Memory::default();
+    let shelf = InMemory::default();
     let open = || Session::open(&recording, Box::new(shelf.clone()), Box::new(Silent)).unwrap();
     let outcomes = || {
-        let parts = shelf.0.lock().unwrap();
-        parts
-            .keys()
-            .filter(|name| name.starts_with("outcomes"))
-            .count()
+        let of_outcomes = |name: &&String| name.starts_with("outcomes");
+        shelf.with(|parts| parts.keys().filter(of_outcomes).count())
     };
     assert_eq!(asked(&open(), true).overlapped, 0);
     let with = asked(&open().with_code(code()), true);

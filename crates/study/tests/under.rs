@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
 
 use linemate_answers::{Costs, DiffFigures};
 use linemate_experiment::scene::{Scene, Watch};
@@ -13,7 +12,7 @@ use linemate_machine::{Machine, find};
 use linemate_recording::Recording;
 use linemate_session::Session;
 use linemate_session::progress::Silent;
-use linemate_session::shelf::{Part, Shelf};
+use linemate_session::shelf::InMemory;
 use linemate_study::compare;
 use linemate_study::costs::{CostRun, costs, costs_under};
 use linemate_study::diff::{On, fields};
@@ -145,24 +144,10 @@ fn cold_replays_show_the_sums_of_cold_replays() {
     assert!(cold_misses[1] > 0);
 }
 
-/// Stores the results of sessions.
-#[derive(Clone, Debug, Default)]
-struct KeptParts(Arc<Mutex<BTreeMap<String, Vec<u8>>>>);
-
-impl Shelf for KeptParts {
-    fn load(&self, part: Part) -> Option<Vec<u8>> {
-        self.0.lock().unwrap().get(&part.to_string()).cloned()
-    }
-    fn store(&self, part: Part, bytes: &[u8]) {
-        let mut parts = self.0.lock().unwrap();
-        parts.insert(part.to_string(), bytes.to_vec());
-    }
-}
-
 #[test]
 fn what_is_kept_answers_its_own_question_alone() {
     let recording = tree().finish().0;
-    let kept = KeptParts::default();
+    let kept = InMemory::default();
     let machine = machine();
     let ask = |session: &Session<'_>, function: Option<usize>| match function {
         None => costs(session, None, run(&machine, None)).unwrap(),
@@ -180,7 +165,7 @@ fn what_is_kept_answers_its_own_question_alone() {
         let anew = ask(&session(&recording), function);
         assert_eq!(ask(&keeping(code()), function), anew, "{function:?}");
     }
-    let names: Vec<String> = kept.0.lock().unwrap().keys().cloned().collect();
+    let names: Vec<String> = kept.with(|parts| parts.keys().cloned().collect());
     let of = |kind: &str| names.iter().filter(|name| name.starts_with(kind)).count();
     assert_eq!([of("under"), of("outcomes")], [2, 3], "{names:?}");
     // In an image without calls, a function is on the stack at its own accesses only.

@@ -1,5 +1,6 @@
 //! What tests ask about synthetic recordings.
 
+#![allow(dead_code, reason = "each test file uses a part")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use linemate_answers::{Remedy, RemedyEffect, RemedyKind, RemedyList};
@@ -7,7 +8,7 @@ use linemate_recording::Recording;
 use linemate_remedies::{RemedyOptions, find};
 use linemate_session::Session;
 
-use crate::world::{F, Heap, World, object};
+use crate::world::{F, Heap, NOHZ, World, object};
 
 pub(crate) const ROUNDS: u64 = 100;
 
@@ -70,5 +71,33 @@ pub(crate) fn counting(between: impl Fn(&mut World, u16)) -> impl Fn(&mut World,
             w.load(cpu, F::Look, stat);
         }
         w.wait(4000);
+    }
+}
+
+/// A CPU goes idle in even rounds and comes back in odd ones; `alone` more counts go without the
+/// bitmap.
+pub(crate) fn idling(alone: u64) -> impl Fn(&mut World, u64) {
+    move |w, number| {
+        let cpu = (number / 2 % 3) as u16;
+        let function = if number % 2 == 0 { F::Enter } else { F::Leave };
+        w.load_pointer(cpu, function, NOHZ);
+        w.rmw(cpu, function, object(Heap::Block, 1));
+        w.rmw(cpu, function, NOHZ + 8);
+        w.load(3, F::Look, NOHZ + 8);
+        if number < alone {
+            w.wait(100);
+            w.rmw(cpu, F::Clear, NOHZ + 8);
+        }
+        w.wait(100);
+    }
+}
+
+/// Crates 0 to 2 and the items that `item` says.
+pub(crate) fn unpacking(item: impl Fn(u64) -> u64) -> impl Fn(&mut World, u64) {
+    move |w, number| {
+        let chosen = number % 3;
+        w.load_pointer(chosen as u16, F::Look, object(Heap::Crate, chosen));
+        w.load(chosen as u16, F::Look, object(Heap::Item, item(chosen)));
+        w.wait(100);
     }
 }
