@@ -105,7 +105,7 @@ impl Knowledge<'_, '_> {
         let members: Vec<MemberUse> = hot.iter().map(|u| self.member(*u)).collect();
         let alone: Vec<Vec<usize>> = hot.iter().map(|u| vec![*u]).collect();
         let apart: f64 = self.together(&alone).iter().sum();
-        let here = self.together(&[hot.clone()])[0];
+        let here = self.together(std::slice::from_ref(&hot))[0];
         let others = self.hot.iter().filter(|u| !segment.contains(u));
         let others: Vec<usize> = others.copied().collect();
         let alone: Vec<Vec<usize>> = others.iter().map(|u| vec![*u]).collect();
