@@ -14,7 +14,7 @@ use std::process::Command;
 use sha2::{Digest, Sha256};
 
 /// Relative to this crate.
-const SOURCES: [&str; 25] = [
+const SOURCES: [&str; 26] = [
     "../answers/src",
     "../attribution/src",
     "../code/src",
