@@ -14,7 +14,7 @@ WORKLOAD_CFLAGS := -std=gnu11 -O2 -Wall -Wextra -Werror -pthread
 workload_sources := $(wildcard workloads/*.c workloads/subsystems/*.c)
 workload_binaries := $(patsubst %.c,target/workloads/%,$(notdir $(workload_sources)))
 
-.PHONY: help setup build workloads pages install uninstall deb dist image test-image site demo demo-program demo-known page test-page test test-sweep test-python test-spark test-killed test-slurm test-regression fresh lint figures bench cases check-findings sweep \
+.PHONY: help setup build workloads pages install uninstall deb dist image test-image gallery site demo demo-program demo-known page test-page test test-sweep test-python test-spark test-killed test-slurm test-regression fresh lint figures bench cases check-findings sweep \
 	hardware survey sweep-report mutants fuzz clean clean-cache
 
 help: ## this list
@@ -63,9 +63,15 @@ test-image: image ## the image records without root, privileges and /dev/kvm, an
 uninstall: ## remove what `make install` put there
 	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/install.sh uninstall
 
-site: ## the documents as a site in target/site/html, with a search and the pages that demos have left; reads without a network
+gallery: ## the pages of the site's gallery, of the five works and the findings, recorded (half an hour; PICTURES=yes: the pictures of docs/guide, too)
+	@scripts/setup-beside.sh test $(MAKE) --no-print-directory build
+	@scripts/gallery.py pages target/gallery
+	@[ -e known.html ] || scripts/demo-known.sh
+	@[ -z '$(PICTURES)' ] || scripts/gallery.py pictures target/gallery
+
+site: $(if $(filter no,$(GALLERY)),,gallery) ## the documents as a site in target/site/html, with a search and the gallery; reads without a network (GALLERY=no: the pages that are there)
 	@scripts/setup.sh site
-	@scripts/site.py stage target/site/source $(wildcard linemate.html known.html)
+	@scripts/site.py stage target/site/source $$(ls target/gallery/*.html known.html linemate.html 2>/dev/null || true)
 	@target/site-venv/bin/sphinx-build -q -W --keep-going -j auto -b html -d target/site/doctrees target/site/source target/site/html
 	@scripts/site.py check target/site/html
 

@@ -16,6 +16,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
 
+import gallery
+
 TOP = Path(__file__).parents[1]
 # Bytes of a page with its pictures, styles and scripts.
 LIMIT = 3_000_000
@@ -84,19 +86,34 @@ class Stage:
             (self.folder / name).write_text(text, encoding="utf-8")
 
 
-def gallery(folder: Path, pages: list[Path]) -> str:
-    """The pages with their titles and headlines, which are in the JSON of each."""
+def entry(page: Path, folder: Path) -> str:
+    """A page with its title and headline, which are in its JSON."""
+    data = re.search(r'<script type="application/json" id="data">(.*)</script>', page.read_text(encoding="utf-8"))
+    if data is None:
+        raise SystemExit(f"site: error: {page} is no page of linemate")
+    answer = json.loads(data[1])
+    shutil.copyfile(page, folder / "extra" / page.name)
+    # In HTML, where names of members are no markup.
+    return f"<p><a href=\"{page.name}\">{escape(answer['title'])}</a><br>{escape(answer['headline'])}</p>\n"
+
+
+def shown(cases: tuple[gallery.Shown, ...], pages: dict[str, Path], folder: Path) -> Iterator[str]:
+    """What is known of each case, and its page."""
+    for case in cases:
+        described = case.described()
+        title = next(edit["title"] for edit in described["edit"] if edit["name"] == case.edit)
+        about = next(name for name in ("README.md", "results.md") if (case.folder / name).is_file())
+        yield f"**[{case.name}](cases/{case.case}/{about})**: {described['summary']}. Tried: {title}.\n"
+        page = pages.pop(case.name, None)
+        yield entry(page, folder) if page else "No page: `make site` makes it.\n"
+
+
+def gallery_text(folder: Path, pages: list[Path]) -> str:
+    left = {page.stem: page for page in pages}
     lines = ["# Gallery\n", "Pages that `--html` has written; [page](docs/guide/page.md) says what they show.\n"]
-    for page in pages:
-        data = re.search(r'<script type="application/json" id="data">(.*)</script>', page.read_text(encoding="utf-8"))
-        if data is None:
-            raise SystemExit(f"site: error: {page} is no page of linemate")
-        answer = json.loads(data[1])
-        shutil.copyfile(page, folder / "extra" / page.name)
-        # In HTML, where names of members are no markup.
-        lines.append(f"<p><a href=\"{page.name}\">{escape(answer['title'])}</a><br>{escape(answer['headline'])}</p>\n")
-    if not pages:
-        lines.append("There are none here: `make demo` and `make demo-known` leave one each.\n")
+    lines += ["## Five published works\n", *shown(gallery.WORKS, left, folder)]
+    lines += ["## Findings on Linux 7.3, and two candidates\n", *shown(gallery.FINDINGS, left, folder)]
+    lines += ["## Reports\n", *(entry(page, folder) for page in left.values())]
     return "\n".join(lines)
 
 
@@ -115,7 +132,7 @@ def stage(folder: Path, pages: list[Path]) -> None:
     (folder / "extra").mkdir(parents=True)
     site = Stage(folder)
     site.write()
-    (folder / "gallery.md").write_text(gallery(folder, pages), encoding="utf-8")
+    (folder / "gallery.md").write_text(gallery_text(folder, pages), encoding="utf-8")
     (folder / "conf.py").write_text(SETTINGS, encoding="utf-8")
 
 

@@ -63,6 +63,10 @@ impl CheckedKernel {
 pub struct BrokenRule {
     /// Where the rule is.
     pub at: RulePosition,
+    /// Where the source declares the last of the members involved, else the type: of programs, if
+    /// the debug information says so.
+    #[serde(default)]
+    pub declared: Option<DeclaredPlace>,
     /// The type, as the rules call it.
     #[serde(rename = "type")]
     pub subject: String,
@@ -94,6 +98,16 @@ impl BrokenRule {
     pub fn is_accepted(&self) -> bool {
         self.verdict.as_deref() == Some(Self::ACCEPTED)
     }
+}
+
+/// A line of a program's source.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct DeclaredPlace {
+    /// As passed to the compiler, with its folder if that is known.
+    pub file: String,
+    /// From 1.
+    pub line: u32,
 }
 
 /// A rule that does not apply to a kernel.

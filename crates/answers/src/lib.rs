@@ -48,8 +48,8 @@ pub use case::{
 };
 pub use case_compared::{Compared, EventRuns, Figure, Rebuilt, Spread, Verdict};
 pub use check::{
-    BaselineDocument, BaselineEntry, BrokenRule, CheckDocument, CheckedKernel, MendedRule,
-    RulePosition, SkippedRule,
+    BaselineDocument, BaselineEntry, BrokenRule, CheckDocument, CheckedKernel, DeclaredPlace,
+    MendedRule, RulePosition, SkippedRule,
 };
 pub use costs::{
     Balance, Causes, Cost, Costs, CostsDocument, CpuPlace, CycleSum, HotPlace, MachineCosts,

@@ -5,7 +5,7 @@ mod sarif;
 use std::borrow::Cow;
 
 use linemate_answers::{
-    BrokenRule, CheckDocument, CheckedKernel, MendedRule, RulePosition, SkippedRule,
+    BrokenRule, CheckDocument, CheckedKernel, DeclaredPlace, MendedRule, RulePosition, SkippedRule,
 };
 use linemate_rules::{Checked, Finding, Gone, Position, Verdict};
 
@@ -69,6 +69,10 @@ fn broken_rule(finding: &Finding, verdict: Option<Verdict>) -> BrokenRule {
     });
     BrokenRule {
         at: rule_position(finding.at),
+        declared: finding.declared.as_ref().map(|at| DeclaredPlace {
+            file: at.file.to_string(),
+            line: at.line,
+        }),
         subject: finding.subject.clone(),
         kind: finding.kind.name().into(),
         rule: finding.rule.clone(),

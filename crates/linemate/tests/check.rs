@@ -362,6 +362,62 @@ fn sarif_points_at_the_rules() {
     assert_eq!(result["suppressions"][0]["kind"], "external");
 }
 
+/// Hosts annotate lines that a change touches: those of the struct, not those of the rules.
+#[test]
+fn sarif_points_at_the_declared_member() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().canonicalize().unwrap();
+    file(
+        &folder,
+        "conn.h",
+        "struct conn {\n\tlong refs;\n\tint id;\n\n\tlong mask;\n};\n",
+    );
+    file(
+        &folder,
+        "conn.c",
+        "#include \"conn.h\"\nstruct conn conn;\nint main(void) { return (int)conn.refs; }\n",
+    );
+    let rules = "type conn\napart refs from mask\nsize at most 8 bytes\n";
+    file(&folder, "conn.rules", rules);
+    let compiled = std::process::Command::new("gcc")
+        .args(["-g", "-o", "conn", "conn.c"])
+        .current_dir(&folder)
+        .status();
+    assert!(compiled.unwrap().success());
+    let places = |from: &Path, words: &[&str]| {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_linemate"))
+            .args(["check", "--sarif", "--program"])
+            .args(words)
+            .current_dir(from)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let log: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let results = log["runs"][0]["results"].as_array().unwrap().clone();
+        let place = |place: &Value| {
+            let place = &place["physicalLocation"];
+            let uri = place["artifactLocation"]["uri"].as_str().unwrap();
+            format!("{uri}:{}", place["region"]["startLine"])
+        };
+        let all = |result: &Value| {
+            let related = result["relatedLocations"].as_array();
+            let related = related.into_iter().flatten().map(place);
+            let at = place(&result["locations"][0]);
+            [at].into_iter()
+                .chain(related)
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        results.iter().map(all).collect::<Vec<_>>()
+    };
+    let found = places(&folder, &["conn", "conn.rules"]);
+    assert_eq!(found, ["conn.h:5 conn.rules:2", "conn.h:1 conn.rules:3"]);
+    // A source elsewhere is not part of the checkout: the rule remains.
+    std::fs::create_dir(folder.join("elsewhere")).unwrap();
+    let found = places(&folder.join("elsewhere"), &["../conn", "../conn.rules"]);
+    assert_eq!(found, ["../conn.rules:2", "../conn.rules:3"]);
+}
+
 #[test]
 fn bad_input_gets_one_line() {
     let folder = tempfile::tempdir().unwrap();

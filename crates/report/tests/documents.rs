@@ -217,7 +217,7 @@ fn findings_are_the_same_as_text_json_and_sarif() {
         );
         assert!(text.contains(&line), "{line} in {text}");
     }
-    let log = sarif(&document, "1");
+    let log = sarif(&document, "1", |_| None);
     let results = log["runs"][0]["results"].as_array().unwrap();
     assert_eq!(results.len(), broken.len());
     for (result, finding) in results.iter().zip(broken) {
@@ -233,7 +233,7 @@ fn findings_are_the_same_as_text_json_and_sarif() {
     assert!(text.contains(" [new]\n"), "{text}");
     assert!(text.contains("1 kernel, 0 accepted"), "{text}");
     assert_eq!(
-        sarif(&new, "1")["runs"][0]["results"][0]["baselineState"],
+        sarif(&new, "1", |_| None)["runs"][0]["results"][0]["baselineState"],
         "new"
     );
 }

@@ -1,11 +1,11 @@
 //! Compares rules with the types of one kernel.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use linemate_text::Position;
 use linemate_types::{
-    CompositeKind, Layout, LineSize, MAX_LEAVES, NamedMember, NotFound, TypeId, TypeModel,
-    named_members,
+    CompositeKind, Layout, LineSize, MAX_LEAVES, NamedMember, NotFound, SourceLine, TypeId,
+    TypeModel, named_members,
 };
 
 use crate::finding::{Fault, Finding, Lines, RuleKind};
@@ -213,14 +213,37 @@ impl View<'_> {
     }
 
     fn finding(&self, rule: &Rule, name: String, fault: Fault) -> Finding {
-        Finding {
+        let mut finding = Finding {
             subject: self.subject.clone(),
             kind: kind(&rule.statement),
             rule: name,
             at: rule.at,
             reason: rule.reason.as_ref().map(|r| r.text().to_owned()),
             fault,
-        }
+            declared: None,
+        };
+        finding.declared = self.declared(&finding.members());
+        finding
+    }
+
+    /// Where the source declares the last of these members, which are paths; else the type.
+    fn declared(&self, members: &BTreeSet<String>) -> Option<SourceLine> {
+        let composite = self.model.composite(self.id)?;
+        let declared = composite.declared.clone()?;
+        let names = members
+            .iter()
+            .filter_map(|path| path.split(['.', '[']).next());
+        let lines = names.filter_map(|name| {
+            let mut found = composite.members.iter();
+            found
+                .find(|member| member.name.as_str() == name)
+                .map(|m| m.line)
+        });
+        let line = lines
+            .max()
+            .filter(|line| *line > 0)
+            .unwrap_or(declared.line);
+        (line > 0).then_some(SourceLine { line, ..declared })
     }
 
     fn group(&self, name: &str, members: &[RuleMember]) -> Result<Thing, CheckReason> {

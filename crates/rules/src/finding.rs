@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use linemate_text::Position;
+use linemate_types::SourceLine;
 
 use crate::rules::Limit;
 
@@ -139,6 +140,8 @@ pub struct Finding {
     pub at: Position,
     pub reason: Option<String>,
     pub fault: Fault,
+    /// Where the source declares what is wrong: the last of the members involved, else the type.
+    pub declared: Option<SourceLine>,
 }
 
 impl Finding {

@@ -153,6 +153,9 @@ pub struct Member {
     pub alignment: u32,
     /// Whether it is a base class.
     pub role: MemberRole,
+    /// The line that declares it, in the file that declares its type; 0 if the debug information
+    /// does not say.
+    pub line: u32,
 }
 
 impl Member {
@@ -165,6 +168,7 @@ impl Member {
             bits: None,
             alignment: 0,
             role: MemberRole::Field,
+            line: 0,
         }
     }
 }

@@ -1038,6 +1038,7 @@ class CheckedKernel(TypedDict):
 
 class BrokenRule(TypedDict):
     at: RulePosition
+    declared: DeclaredPlace | None
     type: str
     kind: str
     rule: str
@@ -1051,6 +1052,11 @@ class BrokenRule(TypedDict):
 class RulePosition(TypedDict):
     line: int
     column: int
+
+
+class DeclaredPlace(TypedDict):
+    file: str
+    line: int
 
 
 class SkippedRule(TypedDict):

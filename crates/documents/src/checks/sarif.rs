@@ -1,22 +1,35 @@
 //! What `linemate check` found, as SARIF 2.1.0 (OASIS, 2020): the log that code hosts show next to
 //! the lines of a change.
 //!
-//! A kernel image has no lines to point at, so that a finding is located at its rule.
+//! A finding is located where the source declares what is wrong: hosts show what is on lines that
+//! a change touches, and it does not touch the rules. A kernel image has no such lines; there a
+//! finding is located at its rule.
 
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
-use linemate_answers::{BrokenRule, CheckDocument, CheckedKernel};
+use linemate_answers::{BrokenRule, CheckDocument, CheckedKernel, DeclaredPlace};
 use linemate_rules::RuleKind;
 use serde_json::{Value, json};
 
-/// The findings as a SARIF log, made by version `tool`.
+/// The findings as a SARIF log, made by version `tool`. `source`: the file of a declaration, as the
+/// log is to name it; `None` if it is none of the project's.
 #[must_use]
-pub fn sarif(document: &CheckDocument, tool: &str) -> Value {
+pub fn sarif(
+    document: &CheckDocument,
+    tool: &str,
+    source: impl Fn(&DeclaredPlace) -> Option<PathBuf>,
+) -> Value {
     let rules: Vec<Value> = RuleKind::ALL.iter().map(|kind| rule(*kind)).collect();
-    let uri = uri(Path::new(&document.rules));
+    let rules_uri = uri(Path::new(&document.rules));
     let results = document.kernels.iter().flat_map(|kernel| {
         let findings = kernel.findings.iter();
-        findings.map(|finding| result(&uri, kernel, finding))
+        let (rules_uri, source) = (&rules_uri, &source);
+        findings.map(move |finding| {
+            let declared = finding.declared.as_ref();
+            let declared = declared.and_then(|at| Some(place(&uri(&source(at)?), at.line, None)));
+            let rule = place(rules_uri, finding.at.line, Some(finding.at.column));
+            located(result(kernel, finding), rule, declared)
+        })
     });
     json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
@@ -41,7 +54,7 @@ fn rule(kind: RuleKind) -> Value {
     })
 }
 
-fn result(uri: &str, kernel: &CheckedKernel, finding: &BrokenRule) -> Value {
+fn result(kernel: &CheckedKernel, finding: &BrokenRule) -> Value {
     let because = match &finding.reason {
         Some(reason) => format!(" Because {reason}"),
         None => String::new(),
@@ -67,10 +80,6 @@ fn result(uri: &str, kernel: &CheckedKernel, finding: &BrokenRule) -> Value {
         "ruleIndex": index,
         "level": "error",
         "message": { "text": text },
-        "locations": [{ "physicalLocation": {
-            "artifactLocation": { "uri": uri },
-            "region": { "startLine": finding.at.line, "startColumn": finding.at.column },
-        } }],
         "partialFingerprints": { "linemateRule/v1": key },
     });
     let state = match finding.verdict.as_deref() {
@@ -86,6 +95,26 @@ fn result(uri: &str, kernel: &CheckedKernel, finding: &BrokenRule) -> Value {
             json!([{ "kind": "external", "justification": "in the baseline" }]);
     }
     result
+}
+
+/// The result, at the declaration if it has one, else at the rule.
+fn located(mut result: Value, mut rule: Value, declared: Option<Value>) -> Value {
+    let Some(declared) = declared else {
+        result["locations"] = json!([rule]);
+        return result;
+    };
+    result["locations"] = json!([declared]);
+    rule["message"] = json!({ "text": "The rule." });
+    result["relatedLocations"] = json!([rule]);
+    result
+}
+
+fn place(uri: &str, line: u32, column: Option<u32>) -> Value {
+    let mut region = json!({ "startLine": line });
+    if let Some(column) = column {
+        region["startColumn"] = json!(column);
+    }
+    json!({ "physicalLocation": { "artifactLocation": { "uri": uri }, "region": region } })
 }
 
 /// The path as a relative or `file:` URI, percent-encoded (RFC 3986).

@@ -338,6 +338,7 @@ impl Emitter<'_> {
                 bits: bits.filter(|_| self.has_bits(raw.target)),
                 alignment: raw.alignment,
                 role: raw.role,
+                line: raw.line,
                 ..Member::new(raw.name.clone(), self.id(raw.target), BitOffset(offset))
             },
         })

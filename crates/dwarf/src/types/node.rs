@@ -80,6 +80,8 @@ pub(crate) struct RawMember {
     pub(crate) place: MemberPlace,
     pub(crate) alignment: u32,
     pub(crate) role: MemberRole,
+    /// In the file that declares its type; 0 if it is not known.
+    pub(crate) line: u32,
 }
 
 /// A member's offset and width.

@@ -372,6 +372,7 @@ impl<'d> UnitReader<'_, 'd> {
             true => self.names.name("discriminant", self.units.length)?,
             false => self.name(attributes)?,
         };
+        let declared = self.declared(attributes)?;
         let RawType::Composite(composite) = &mut self.nodes[owner].raw else {
             return Ok(());
         };
@@ -404,6 +405,10 @@ impl<'d> UnitReader<'_, 'd> {
                 false => small(attributes.alignment),
             },
             role,
+            line: match (&composite.declared, declared) {
+                (Some(around), Some(at)) if around.file == at.file => at.line,
+                _ => 0,
+            },
         });
         Ok(())
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
-use linemate_answers::CheckedKernel;
+use linemate_answers::{CheckedKernel, DeclaredPlace};
 use linemate_documents::{check_document, checked_kernel, sarif};
 use linemate_report::check_text;
 use linemate_rules::{AssertionLanguage, Baseline, Checked, Rules, Where, assertions};
@@ -61,7 +61,8 @@ pub(crate) struct Args {
     /// Write JSON (docs/reference/json/check.md)
     #[arg(long, conflicts_with = "sarif")]
     json: bool,
-    /// Write SARIF 2.1.0 with locations in the rules file
+    /// Write SARIF 2.1.0; locations are where members are declared, if that is below this folder,
+    /// else in the rules file
     #[arg(long)]
     sarif: bool,
     /// Check nothing: write the rules as assertions for the compiler of the types, for lines of 64
@@ -178,7 +179,11 @@ fn check_rules(args: &Args, path: &InFile) -> anyhow::Result<Outcome> {
     if args.json {
         crate::output::json(&document)?;
     } else if args.sarif {
-        crate::output::json(&sarif(&document, env!("CARGO_PKG_VERSION")))?;
+        crate::output::json(&sarif(
+            &document,
+            env!("CARGO_PKG_VERSION"),
+            below_this_folder,
+        ))?;
     } else {
         crate::output::text(&check_text(&document, baseline.is_some()))?;
     }
@@ -188,6 +193,14 @@ fn check_rules(args: &Args, path: &InFile) -> anyhow::Result<Outcome> {
         _ if is_adopted => Ok(Outcome::Fine),
         _ => Ok(Outcome::Findings),
     }
+}
+
+/// The file of a declaration, relative to this folder, if it is in it: in CI, the checkout.
+fn below_this_folder(declared: &DeclaredPlace) -> Option<PathBuf> {
+    let folder = std::env::current_dir().ok()?;
+    let file = std::fs::canonicalize(&declared.file).ok()?;
+    let folder = std::fs::canonicalize(folder).ok()?;
+    file.strip_prefix(folder).ok().map(Path::to_owned)
 }
 
 fn emit(
