@@ -178,7 +178,7 @@ impl<'t> CostModel<'t> {
     }
 
     /// The blocks of a layout that have events.
-    fn blocks(&self, shape: &StructShape, placed: &UnitLayout) -> Vec<Block> {
+    fn blocks(&self, shape: &StructShape, placed: &UnitLayout) -> Vec<LayoutBlock> {
         let mut blocks = Vec::new();
         let mut marks: Vec<u128> = Vec::new();
         for class in 0..self.classes.len() {
@@ -197,7 +197,7 @@ impl<'t> CostModel<'t> {
                 marks[place.block] = marks[place.block].wrapping_add(mark(class, on));
             }
             let numbered = marks.iter().enumerate().filter(|(_, mark)| **mark != 0);
-            blocks.extend(numbered.map(|(number, mark)| Block {
+            blocks.extend(numbered.map(|(number, mark)| LayoutBlock {
                 class,
                 number,
                 mark: *mark,
@@ -211,11 +211,11 @@ impl<'t> CostModel<'t> {
         &self,
         shape: &StructShape,
         placed: &UnitLayout,
-        blocks: &[Block],
+        blocks: &[LayoutBlock],
     ) -> Vec<BlockAtoms> {
         let known = self.known.read().unwrap_or_else(|e| e.into_inner());
         let missing = blocks.iter().filter(|b| !known.contains_key(&b.mark));
-        let with_atoms = |block: &Block| {
+        let with_atoms = |block: &LayoutBlock| {
             let used = self.classes[block.class].used.iter().copied();
             let placed = used.map(|a| (a, self.place_of(block.class, shape, placed, a)));
             let inside = placed.filter(|(_, place)| place.block == block.number);
@@ -235,7 +235,13 @@ impl<'t> CostModel<'t> {
 
     /// Where an atom is.
     #[inline]
-    fn place_of(&self, class: usize, shape: &StructShape, placed: &UnitLayout, atom: u16) -> Place {
+    fn place_of(
+        &self,
+        class: usize,
+        shape: &StructShape,
+        placed: &UnitLayout,
+        atom: u16,
+    ) -> AtomPlace {
         let unit = usize::from(shape.atoms[usize::from(atom)].unit);
         let within = u64::from(self.metrics.within[usize::from(atom)]);
         // Known only modulo 128, so the pairs of 128-byte lines are unknown: no described machine
@@ -243,12 +249,12 @@ impl<'t> CostModel<'t> {
         let at = placed.residue(self.classes[class].residue).0 + placed.start(unit).0 + within;
         let line = at / self.costs.line;
         if self.costs.pairs {
-            Place {
+            AtomPlace {
                 block: (line / 2) as usize,
                 line: (line % 2) as u8,
             }
         } else {
-            Place {
+            AtomPlace {
                 block: line as usize,
                 line: 0,
             }
@@ -288,7 +294,7 @@ fn at_once(blocks: usize) -> usize {
 
 /// A line, or an aligned pair of lines, of a layout.
 #[derive(Clone, Copy, Debug)]
-struct Block {
+struct LayoutBlock {
     class: usize,
     /// Its place in the layout.
     number: usize,
@@ -305,7 +311,7 @@ struct BlockAtoms {
 
 /// Which block an atom is in, and on which of its lines.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct AtomPlace {
     block: usize,
     line: u8,
 }

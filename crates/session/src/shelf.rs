@@ -87,10 +87,10 @@ impl Shelf for Nothing {
 
 /// A shelf in memory; its clones are the same shelf.
 #[derive(Clone, Debug, Default)]
-pub struct InMemory(Arc<Mutex<Held>>);
+pub struct InMemory(Arc<Mutex<HeldParts>>);
 
 #[derive(Debug, Default)]
-struct Held {
+struct HeldParts {
     /// By the part's name.
     parts: BTreeMap<String, Vec<u8>>,
     stored: Vec<String>,
@@ -107,7 +107,7 @@ impl InMemory {
         then(&mut self.held().parts)
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, HeldParts> {
         // A panic elsewhere leaves the maps whole.
         self.0.lock().unwrap_or_else(|e| e.into_inner())
     }

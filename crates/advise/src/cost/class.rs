@@ -132,7 +132,7 @@ impl Chosen {
     /// From which event on each of a block's lines in use is written: of the lines' last writes the
     /// earliest. What precedes a write leaves no trace. The last events first; blocks of which a
     /// line is never written have the object's first.
-    fn since_last_writes(&self, events: &[Event]) -> Vec<Start> {
+    fn since_last_writes(&self, events: &[Event]) -> Vec<WarmUpStart> {
         let mut missing = self.used;
         let mut left = self.all;
         let mut starts = Vec::new();
@@ -149,7 +149,7 @@ impl Chosen {
             };
             if !found.is_empty() {
                 left = left.without(found);
-                starts.push(Start {
+                starts.push(WarmUpStart {
                     event: number,
                     lanes: found,
                 });
@@ -163,7 +163,7 @@ impl Chosen {
 }
 
 /// Where some blocks' events begin.
-struct Start {
+struct WarmUpStart {
     event: usize,
     lanes: LaneSet,
 }
