@@ -386,8 +386,9 @@ fn sarif_points_at_the_declared_member() {
     assert!(compiled.unwrap().success());
     let places = |from: &Path, words: &[&str]| {
         let output = std::process::Command::new(env!("CARGO_BIN_EXE_linemate"))
-            .args(["check", "--sarif", "--program"])
+            .arg("check")
             .args(words)
+            .arg("--sarif")
             .current_dir(from)
             .output()
             .unwrap();
@@ -410,11 +411,14 @@ fn sarif_points_at_the_declared_member() {
         };
         results.iter().map(all).collect::<Vec<_>>()
     };
-    let found = places(&folder, &["conn", "conn.rules"]);
+    let found = places(&folder, &["conn.rules", "--program", "conn"]);
     assert_eq!(found, ["conn.h:5 conn.rules:2", "conn.h:1 conn.rules:3"]);
     // A source elsewhere is not part of the checkout: the rule remains.
     std::fs::create_dir(folder.join("elsewhere")).unwrap();
-    let found = places(&folder.join("elsewhere"), &["../conn", "../conn.rules"]);
+    let found = places(
+        &folder.join("elsewhere"),
+        &["../conn.rules", "--program", "../conn"],
+    );
     assert_eq!(found, ["../conn.rules:2", "../conn.rules:3"]);
 }
 
