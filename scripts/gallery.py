@@ -76,7 +76,7 @@ def run(*words: str, capture: bool = False, folder: Path = TOP) -> str:
 
 
 def arguments(case: dict) -> list[str]:
-    """What `record` is told."""
+    """The arguments of `record`."""
     guest, workload = case["guest"], case["workload"]
     words = ["--kernel", kernel(case), "--smp", str(guest["cpus"])]
     words += ["--append", guest["append"]] if "append" in guest else []

@@ -33,7 +33,8 @@ use lanes::LaneSet;
 /// evidence/benchmarks.md.
 pub const STRETCH: u64 = 2;
 
-/// How many blocks are replayed together at least, if there are as many: fewer gain little by it.
+/// How many blocks are replayed together at least, if there are as many. A choice, not measured: a
+/// pass reads all events, however few blocks it has.
 const LANES_LEAST: usize = 16;
 
 /// The events of one recording, to be costed on one machine.
