@@ -127,11 +127,16 @@ tests_passed() {
 
 # fresh_steps STEP…: runs each in the root, or here if $fresh_root is empty, and prints how long it
 # took; the first that fails ends it. Adds to fresh_times and fresh_tests, which the caller has set.
+# None begins when $SECONDS is at $fresh_until, if that is set: fresh_times names it then.
 fresh_steps() {
 	local step started log status=0
 	log=$(mktemp)
 	for step in "$@"; do
 		started=$SECONDS
+		if [ "$started" -ge "${fresh_until:-$((started + 1))}" ]; then
+			fresh_times+=("$step: not run: $(minutes "$started") had passed")
+			continue
+		fi
 		printf '\n=== %s\n' "$step"
 		if [ -n "$fresh_root" ]; then
 			fresh_run "$step" 2>&1 | tee "$log" || status=1
