@@ -69,9 +69,11 @@ fn broken_rule(finding: &Finding, verdict: Option<Verdict>) -> BrokenRule {
     });
     BrokenRule {
         at: rule_position(finding.at),
-        declared: finding.declared.as_ref().map(|at| DeclaredPlace {
-            file: at.file.to_string(),
-            line: at.line,
+        declared: finding.declared.as_ref().and_then(|at| {
+            Some(DeclaredPlace {
+                file: at.file.to_string(),
+                line: at.line?.get(),
+            })
         }),
         subject: finding.subject.clone(),
         kind: finding.kind.name().into(),

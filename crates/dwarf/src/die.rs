@@ -1,5 +1,7 @@
 //! The attributes of debugging information entries that this crate uses.
 
+use std::num::NonZeroU32;
+
 use gimli::{AttributeValue, EntriesRaw, constants as dw};
 
 use crate::sections::DwarfBytes;
@@ -33,7 +35,7 @@ pub(crate) struct Attributes<'d> {
     pub(crate) encoding: Option<dw::DwAte>,
     pub(crate) alignment: Option<u64>,
     pub(crate) file: Option<u64>,
-    pub(crate) line: Option<u64>,
+    pub(crate) line: Option<NonZeroU32>,
     pub(crate) declaration: bool,
     pub(crate) external: bool,
     pub(crate) is_virtual: bool,
@@ -89,7 +91,7 @@ impl<'d> Attributes<'d> {
                     _ => value.udata_value(),
                 }
             }
-            dw::DW_AT_decl_line => self.line = value.udata_value(),
+            dw::DW_AT_decl_line => self.line = line_number(&value),
             dw::DW_AT_encoding => {
                 if let AttributeValue::Encoding(encoding) = value {
                     self.encoding = Some(encoding);
@@ -105,6 +107,13 @@ impl<'d> Attributes<'d> {
         }
         Ok(())
     }
+}
+
+/// The line that an attribute gives. Compilers write 0 for none, and no file has one that needs
+/// more than 32 bits.
+pub(crate) fn line_number(value: &AttributeValue<DwarfBytes<'_>>) -> Option<NonZeroU32> {
+    let line = u32::try_from(value.udata_value()?).ok()?;
+    NonZeroU32::new(line)
 }
 
 /// Number of elements of an array's dimension; 0 if it has no bound, or one known only at run time.

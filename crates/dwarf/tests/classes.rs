@@ -10,6 +10,7 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::process::Command;
 
@@ -144,7 +145,7 @@ fn names_have_their_scopes_and_can_be_shortened() {
         .unwrap();
     let declared = composite.declared.as_ref().unwrap();
     assert!(declared.file.ends_with("classes.cpp"), "{declared:?}");
-    assert_eq!(declared.line, 53);
+    assert_eq!(declared.line.map(NonZeroU32::get), Some(53));
     let text = pahole::print(model, model.lookup("net::Derived").unwrap(), LineSize::B64).unwrap();
     assert!(
         text.starts_with("class net::Derived {\n\t/* struct net::Base"),

@@ -5,6 +5,7 @@
 
 mod common;
 
+use std::num::NonZeroU32;
 use std::process::Command;
 
 use linemate_dwarf::{
@@ -89,7 +90,7 @@ fn globals_are_where_the_program_says() {
                 declared.file.ends_with("tests/programs/code.c"),
                 "{declared:?}"
             );
-            assert_eq!(declared.line, 15);
+            assert_eq!(declared.line.map(NonZeroU32::get), Some(15));
             let of_thread = code
                 .globals()
                 .iter()
@@ -134,7 +135,7 @@ fn functions_have_their_parameters() {
                 parameters,
                 expected.map(|(n, t)| (n.to_owned(), t.to_owned()))
             );
-            assert_eq!(function.declared.as_ref().unwrap().line, 26);
+            assert_eq!(function.declared.as_ref().unwrap().line.unwrap().get(), 26);
             let last = ElfAddr(function.ranges[0].end.0 - 1);
             assert_eq!(code.function_at(last).unwrap().name, "both");
             assert_eq!(code.function_at(address(outer)).unwrap().name, "outer");

@@ -12,7 +12,7 @@ pub fn program_source(model: &TypeModel, id: TypeId) -> Option<ProgramSource> {
     let declared = composite.declared.as_ref();
     Some(ProgramSource {
         language: composite.language?.name().to_owned(),
-        declared: declared.map(|at| format!("{}:{}", at.file, at.line)),
+        declared: declared.map(|at| at.to_string()),
     })
 }
 
@@ -26,6 +26,8 @@ pub fn takes(edits: &EditFile) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+    use std::num::NonZeroU32;
+
     use linemate_layout::parse;
     use linemate_types::{Composite, CompositeKind, Language, Name, SourceLine, Type};
 
@@ -36,7 +38,7 @@ mod tests {
             language,
             declared: Some(SourceLine {
                 file: Name::from("server.x"),
-                line: 7,
+                line: NonZeroU32::new(7),
             }),
             ..Composite::new(CompositeKind::Struct, Name::from("conn"), 0, Vec::new())
         };

@@ -237,13 +237,10 @@ impl View<'_> {
             let mut found = composite.members.iter();
             found
                 .find(|member| member.name.as_str() == name)
-                .map(|m| m.line)
+                .and_then(|m| m.line)
         });
-        let line = lines
-            .max()
-            .filter(|line| *line > 0)
-            .unwrap_or(declared.line);
-        (line > 0).then_some(SourceLine { line, ..declared })
+        let line = lines.max().or(declared.line);
+        line.is_some().then_some(SourceLine { line, ..declared })
     }
 
     fn group(&self, name: &str, members: &[RuleMember]) -> Result<Thing, CheckReason> {

@@ -68,7 +68,9 @@ impl Item {
     pub(crate) fn is_declared_at(&self, path: &str, line: u32) -> bool {
         let file = |path: &str| path.rsplit('/').next().map(str::to_owned);
         let declared = self.declared.as_ref();
-        declared.is_some_and(|at| at.line == line && file(&at.file) == file(path))
+        declared.is_some_and(|at| {
+            at.line.is_some_and(|at| at.get() == line) && file(&at.file) == file(path)
+        })
     }
 }
 

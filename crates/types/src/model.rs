@@ -6,6 +6,8 @@
 //! know where the types came from.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::num::NonZeroU32;
 
 use linemate_units::{BitOffset, ByteOffset};
 
@@ -122,8 +124,16 @@ pub enum Keyword {
 pub struct SourceLine {
     /// The file as passed to the compiler, with its folder if that is known.
     pub file: Name,
-    /// From 1; 0 if the debug information does not say.
-    pub line: u32,
+    /// From 1, if the debug information says so.
+    pub line: Option<NonZeroU32>,
+}
+
+/// As compilers write it: the file, and the line after a colon.
+impl fmt::Display for SourceLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.file)?;
+        self.line.map_or(Ok(()), |line| write!(f, ":{line}"))
+    }
 }
 
 /// What a member is to the type around it.
@@ -153,9 +163,9 @@ pub struct Member {
     pub alignment: u32,
     /// Whether it is a base class.
     pub role: MemberRole,
-    /// The line that declares it, in the file that declares its type; 0 if the debug information
-    /// does not say.
-    pub line: u32,
+    /// The line that declares it, in the file that declares its type, if the debug information
+    /// says so.
+    pub line: Option<NonZeroU32>,
 }
 
 impl Member {
@@ -168,7 +178,7 @@ impl Member {
             bits: None,
             alignment: 0,
             role: MemberRole::Field,
-            line: 0,
+            line: None,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The functions and globals of all units: one pass over their entries.
 
 use std::borrow::Cow;
+use std::num::NonZeroU32;
 use std::ops::Range;
 
 use gimli::{
@@ -10,6 +11,7 @@ use linemate_types::{ElfAddr, Name, SourceLine, TypeId};
 
 use super::facts::{Function, FunctionParameter, Global, Storage};
 use super::place::{Where, place};
+use crate::die::line_number;
 use crate::key::key_in;
 use crate::sections::DwarfBytes;
 use crate::units::{Names, Units, file_name};
@@ -41,7 +43,7 @@ pub(crate) struct EntryDescription<'d> {
     pub(crate) name: Option<Cow<'d, str>>,
     pub(crate) linkage: Option<Cow<'d, str>>,
     pub(crate) type_ref: Option<DieKey>,
-    pub(crate) declared: Option<(usize, u64, u64)>,
+    pub(crate) declared: Option<(usize, u64, Option<NonZeroU32>)>,
 }
 
 pub(crate) fn read(units: &Units<'_>, types: &ProgramTypes) -> Result<FoundCode, DwarfError> {
@@ -156,7 +158,7 @@ pub(crate) fn describe<'d>(
                 dw::DW_AT_type if found.type_ref.is_none() => {
                     found.type_ref = units.reference(unit, &value)?;
                 }
-                dw::DW_AT_decl_line => line = value.udata_value(),
+                dw::DW_AT_decl_line => line = line_number(&value),
                 dw::DW_AT_decl_file => {
                     file = match value {
                         AttributeValue::FileIndex(index) => Some(index),
@@ -171,7 +173,7 @@ pub(crate) fn describe<'d>(
         }
         // File and line come from one entry: another entry's line would be of another file.
         if let (None, Some(file)) = (found.declared, file) {
-            found.declared = Some((unit, file, line.unwrap_or(0)));
+            found.declared = Some((unit, file, line));
         }
         match next.and_then(|key| units.locate(key)) {
             Some(next) => at = next,
@@ -344,7 +346,7 @@ impl CodeReader<'_, '_> {
         };
         Ok(Some(SourceLine {
             file: self.name(Some(&path))?,
-            line: u32::try_from(line).unwrap_or(0),
+            line,
         }))
     }
 }

@@ -1,5 +1,7 @@
 //! Types as in the entries: not yet checked, each as often as it is described.
 
+use std::num::NonZeroU32;
+
 use linemate_types::{IntEncoding, Keyword, Language, MemberRole, Name, Qualifier, SourceLine};
 
 use crate::DieKey;
@@ -80,8 +82,8 @@ pub(crate) struct RawMember {
     pub(crate) place: MemberPlace,
     pub(crate) alignment: u32,
     pub(crate) role: MemberRole,
-    /// In the file that declares its type; 0 if it is not known.
-    pub(crate) line: u32,
+    /// In the file that declares its type.
+    pub(crate) line: Option<NonZeroU32>,
 }
 
 /// A member's offset and width.

@@ -302,7 +302,7 @@ impl<'d> UnitReader<'_, 'd> {
             return Ok(None);
         };
         let file = self.files.name(self.units, self.unit, index, self.names)?;
-        let line = small(attributes.line);
+        let line = attributes.line;
         Ok(file.map(|file| SourceLine { file, line }))
     }
 
@@ -407,7 +407,7 @@ impl<'d> UnitReader<'_, 'd> {
             role,
             line: match (&composite.declared, declared) {
                 (Some(around), Some(at)) if around.file == at.file => at.line,
-                _ => 0,
+                _ => None,
             },
         });
         Ok(())
