@@ -105,7 +105,7 @@ function survey(document: SurveyDocument): HTMLElement {
         { title: "of all", value: (row) => row.share, text: (row) => percent(row.share) },
         { title: "true sharing", value: (row) => row.true_sharing, text: (row) => percent(row.true_sharing) },
         { title: "false sharing", value: (row) => row.false_sharing, text: (row) => percent(row.false_sharing) },
-        { title: "estimate", value: (row) => row.estimate?.gain ?? 0, text: (row) => (row.estimate ? `${exact(row.estimate.gain)}, ${percent(row.estimate.share)}` : "-") },
+        { title: "estimate", value: (row) => row.estimate?.gain ?? 0, text: (row) => (row.estimate ? `${exact(row.estimate.gain)}, ${percent(row.estimate.share)}${row.estimate.sampled_from > row.estimate.rated ? ", on a sample" : ""}` : "-") },
         { title: "moves", value: (row) => row.estimate?.moves ?? 0, text: (row) => (row.estimate ? `${row.estimate.moves}` : "-") },
         { title: "not searched because", value: (row) => row.why_not ?? "" },
       ],

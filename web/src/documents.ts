@@ -890,6 +890,8 @@ export interface Estimate {
   gain: number;
   share: number;
   moves: number;
+  rated: number;
+  sampled_from: number;
 }
 
 export interface DiffDocument {

@@ -113,14 +113,27 @@ fn survey_row(name: String, cycles: CyclesByCause, whole: Cycles) -> SurveyRow {
     }
 }
 
-/// The gain of a layout that saves this share of the fast model's part of the cost: the cycles of
-/// coherence, not those of caches without room.
-fn estimated(row: &SurveyRow, saved: f64, moves: usize) -> Estimate {
-    let share = saved * (1.0 - row.capacity);
-    Estimate {
-        gain: share * row.cost,
-        share,
-        moves,
+/// What a short search finds for a type.
+struct Found {
+    /// The share of the fast model's part of its cost, which its best layout saves.
+    saved: f64,
+    moves: usize,
+    rated: usize,
+    sampled_from: usize,
+}
+
+impl Found {
+    /// The gain in a type's cost: the fast model has the cycles of coherence, not those of caches
+    /// without room.
+    fn estimate(&self, row: &SurveyRow) -> Estimate {
+        let share = self.saved * (1.0 - row.capacity);
+        Estimate {
+            gain: share * row.cost,
+            share,
+            moves: self.moves,
+            rated: self.rated,
+            sampled_from: self.sampled_from,
+        }
     }
 }
 
@@ -202,7 +215,7 @@ impl Recordings<'_> {
             let traces = self.traces(&shapes)?;
             for ((row, shape), traces) in now.iter_mut().zip(traces) {
                 match self.search(shape, &traces) {
-                    Ok((saved, moves)) => row.estimate = Some(estimated(row, saved, moves)),
+                    Ok(found) => row.estimate = Some(found.estimate(row)),
                     Err(AdviseError::Absent(_)) => row.why_not = Some(ELSEWHERE.to_owned()),
                     Err(error) => return Err(error),
                 }
@@ -277,9 +290,7 @@ impl Recordings<'_> {
         Ok(by_shape)
     }
 
-    /// The share of the fast model's part of a type's cost that a short search saves, and how many
-    /// members it moves for that.
-    fn search(&self, shape: &StructShape, traces: &[Trace]) -> Result<(f64, usize), AdviseError> {
+    fn search(&self, shape: &StructShape, traces: &[Trace]) -> Result<Found, AdviseError> {
         let first = self
             .sessions
             .first()
@@ -292,10 +303,14 @@ impl Recordings<'_> {
         let limits = limits(&models, &by_line, ByteSize::ZERO);
         let search = Search::new(shape, &objective, &limits);
         let best = search.run().into_iter().next();
-        Ok(best.map_or((0.0, 0), |best| {
-            let saved = 1.0 - best.cost.share();
-            (saved.max(0.0), best.candidate.moves())
-        }))
+        Ok(Found {
+            saved: best
+                .as_ref()
+                .map_or(0.0, |best| (1.0 - best.cost.share()).max(0.0)),
+            moves: best.map_or(0, |best| best.candidate.moves()),
+            rated: rated.iter().map(|trace| trace.events()).sum(),
+            sampled_from: traces.iter().map(Trace::events).sum(),
+        })
     }
 }
 
@@ -315,9 +330,15 @@ mod tests {
         assert_eq!((row.cost, row.share), (1000.0, 0.25));
         assert_eq!((row.other_misses, row.capacity), (0.5, 0.4));
         // Half of 600 cycles: capacity misses are unchanged.
-        let half = estimated(&row, 0.5, 3);
+        let found = |saved| Found {
+            saved,
+            moves: 3,
+            rated: 10,
+            sampled_from: 20,
+        };
+        let half = found(0.5).estimate(&row);
         assert_eq!((half.gain, half.share, half.moves), (300.0, 0.3, 3));
-        assert!(estimated(&row, 1.0, 3).gain <= 600.0);
+        assert!(found(1.0).estimate(&row).gain <= 600.0);
     }
 
     #[test]
@@ -331,6 +352,8 @@ mod tests {
                 gain,
                 share: gain / cost,
                 moves: 1,
+                rated: 10,
+                sampled_from: 10,
             }),
             ..SurveyRow::default()
         };

@@ -72,4 +72,8 @@ pub struct Estimate {
     pub share: f64,
     /// Members that it moves.
     pub moves: usize,
+    /// Accesses, of all recordings, that layouts were rated on.
+    pub rated: usize,
+    /// Accesses of which those are a sample: as many where all were used.
+    pub sampled_from: usize,
 }

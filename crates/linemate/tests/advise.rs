@@ -273,5 +273,7 @@ fn advice_is_confirmed_repeats_and_refuses_nonsense() {
         "why_not",
     ];
     has_exactly(&survey["types"][0], &row);
+    let estimate = ["gain", "share", "moves", "rated", "sampled_from"];
+    has_exactly(&survey["types"][0]["estimate"], &estimate);
     bad_input_is_refused(&data, folder.path());
 }

@@ -587,6 +587,13 @@ fn rules_become_assertions_for_a_compiler() {
     assert!(text.contains("#define LINEMATE_LINE 128\n"), "{text}");
     assert_eq!(text.matches("static_assert(").count(), 2, "{text}");
 
+    assert_eq!(
+        fails(&[rules]),
+        format!(
+            "linemate: {rules}: nothing to check: give --kernel IMAGE, --program FILE or, to write assertions, --emit LANGUAGE"
+        )
+    );
+
     fs::write(&path, "type conn\nisolate refs\n").unwrap();
     assert_eq!(
         fails(&[rules, "--emit", "rust"]),

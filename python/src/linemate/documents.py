@@ -969,6 +969,8 @@ class Estimate(TypedDict):
     gain: float
     share: float
     moves: int
+    rated: int
+    sampled_from: int
 
 
 class LayoutDocument(TypedDict):

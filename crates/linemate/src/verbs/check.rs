@@ -30,7 +30,7 @@ pub(crate) struct Args {
     rules: Option<InFile>,
     /// Kernel images, ELF files, BTF blobs, or names such as debian:6.12 or debian:6.12-arm64, of
     /// any version, configuration and architecture
-    #[arg(long, value_name = "IMAGE", required_unless_present_any = ["program", "recording", "emit"], num_args = 1..)]
+    #[arg(long, value_name = "IMAGE", num_args = 1..)]
     kernel: Vec<InFile>,
     /// Programs or libraries compiled with -g, or with debug files where debuggers look
     #[arg(long, value_name = "FILE", num_args = 1..)]
@@ -136,6 +136,12 @@ fn check_rules(args: &Args, path: &InFile) -> anyhow::Result<Outcome> {
     let rules = RulesFile { path, rules };
     if let Some(language) = args.emit {
         return emit(&rules, language, args.line);
+    }
+    if args.kernel.is_empty() && args.program.is_empty() {
+        bail!(
+            "{}: nothing to check: give --kernel IMAGE, --program FILE or, to write assertions, --emit LANGUAGE",
+            path.display()
+        );
     }
     let baseline = args.baseline.as_deref().map(read_baseline).transpose()?;
     if let (Some(path), None) = (&args.write_baseline, &baseline) {

@@ -66,6 +66,15 @@ fn types(out: &mut Text, survey: &SurveyDocument) {
          Not true sharing: cycles in a replay of the recorded layout. Estimate: the best layout of a short search without growth, by the fast model; confirm it with --type. It can exceed the former: words that are exchanged together take one transfer if they share a line, else one each."
     );
     for row in rows {
+        if let Some(e) = row.estimate.filter(|e| e.sampled_from > e.rated) {
+            let _ = writeln!(
+                out,
+                "{}: estimated on a sample, {} of the {} accesses that a layout can change.",
+                shown(&row.name),
+                e.rated,
+                e.sampled_from
+            );
+        }
         if let Some(why) = &row.why_not {
             let _ = writeln!(out, "Not searched: {}: {}.", shown(&row.name), shown(why));
         }
