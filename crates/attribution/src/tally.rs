@@ -2,7 +2,7 @@
 //!
 //! Nothing is folded while counting: fields, lines, functions and CPUs are sums over the rows,
 //! computed on demand. There is one row per distinct (instruction, subject, offset): some 100,000
-//! for a recording of any length.
+//! for a kernel's recording of any length; a program that searches tables of numbers has millions.
 
 use std::hash::{Hash, Hasher};
 
@@ -53,46 +53,63 @@ pub struct TallyRow(pub u32);
     Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
 )]
 pub struct CpuSet {
-    words: Vec<u64>,
+    /// CPUs 0 to 63, in place: each row has a set, and each access is counted in one.
+    low: u64,
+    /// The others, 64 in a word, up to the last.
+    high: Box<[u64]>,
 }
 
 impl CpuSet {
     pub fn insert(&mut self, cpu: u16) {
-        let word = usize::from(cpu) / 64;
-        if word >= self.words.len() {
-            self.words.resize(word + 1, 0);
+        let bit = 1 << (cpu % 64);
+        match usize::from(cpu / 64).checked_sub(1) {
+            None => self.low |= bit,
+            Some(word) => {
+                self.widen(word + 1);
+                self.high[word] |= bit;
+            }
         }
-        self.words[word] |= 1 << (cpu % 64);
     }
 
     /// Adds all CPUs of another set.
     pub fn merge(&mut self, other: &CpuSet) {
-        if self.words.len() < other.words.len() {
-            self.words.resize(other.words.len(), 0);
-        }
-        for (mine, theirs) in self.words.iter_mut().zip(&other.words) {
+        self.low |= other.low;
+        self.widen(other.high.len());
+        for (mine, theirs) in self.high.iter_mut().zip(&other.high) {
             *mine |= theirs;
+        }
+    }
+
+    /// Makes room for that many words of `high`.
+    fn widen(&mut self, words: usize) {
+        if self.high.len() < words {
+            let mut high = std::mem::take(&mut self.high).into_vec();
+            high.resize(words, 0);
+            self.high = high.into_boxed_slice();
         }
     }
 
     /// The numbers of the CPUs, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u16> {
-        let words = self.words.iter().enumerate();
-        words.flat_map(|(word, bits)| {
+        (0u16..).zip(self.words()).flat_map(|(word, bits)| {
             let set = (0..64u16).filter(move |bit| bits >> bit & 1 == 1);
-            set.map(move |bit| word as u16 * 64 + bit)
+            set.map(move |bit| word * 64 + bit)
         })
     }
 
     #[must_use]
     pub fn len(&self) -> u32 {
-        self.words.iter().map(|w| w.count_ones()).sum()
+        self.words().map(u64::count_ones).sum()
     }
 
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    fn words(&self) -> impl Iterator<Item = u64> {
+        std::iter::once(self.low).chain(self.high.iter().copied())
     }
 }
 

@@ -12,6 +12,11 @@ use crate::map::KernelMap;
 use crate::schema::Schema;
 use crate::subjects::{Extent, SubjectId, Subjects, clip, extents, find, rest_of};
 
+/// A block longer than this is counted in parts, each as if it were an object, where no struct
+/// covers it: else a block of megabytes that the kernel clears has a row for each of its bytes.
+/// Longer than stacks and slabs of the caches that programs' blocks are in; a multiple of a line.
+const PART_OF_BLOCK: u64 = 64 << 10;
+
 /// An object, as far as its accesses need it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Named {
@@ -137,12 +142,15 @@ impl Objects {
             Some(extent) => {
                 Located::inside(&extent, offset, object.start + extent.start, object.cpu)
             }
-            None => Located {
-                subject: self.kind_rest[object.kind.0 as usize].subject,
-                offset: clip(offset),
-                object: GuestAddr(object.start),
-                owner: object.cpu,
-            },
+            None => {
+                let inside = offset % PART_OF_BLOCK;
+                Located {
+                    subject: self.kind_rest[object.kind.0 as usize].subject,
+                    offset: clip(inside),
+                    object: GuestAddr(addr.0 - inside),
+                    owner: object.cpu,
+                }
+            }
         }
     }
 }
