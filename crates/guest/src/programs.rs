@@ -195,6 +195,12 @@ const ALLOCATORS: &[(&str, Role, &[Parameter])] = &[
     ("posix_memalign", Role::HeapAlloc, &[SLOT_1, SIZE_3]),
     ("free", Role::HeapFree, &[OBJECT_1]),
     ("mi_malloc", Role::HeapAlloc, &[SIZE_1]),
+    ("mi_zalloc", Role::HeapAlloc, &[SIZE_1]),
+    ("mi_calloc", Role::HeapAlloc, &[COUNT_1, SIZE_2]),
+    ("mi_realloc", Role::HeapAlloc, &[OBJECT_1, SIZE_2]),
+    ("mi_malloc_aligned", Role::HeapAlloc, &[SIZE_1]),
+    ("mi_zalloc_aligned", Role::HeapAlloc, &[SIZE_1]),
+    ("mi_realloc_aligned", Role::HeapAlloc, &[OBJECT_1, SIZE_2]),
     ("mi_free", Role::HeapFree, &[OBJECT_1]),
     ("_Znwm", Role::HeapAlloc, &[SIZE_1]),
     ("_Znam", Role::HeapAlloc, &[SIZE_1]),
@@ -208,6 +214,22 @@ const ALLOCATORS: &[(&str, Role, &[Parameter])] = &[
     ("__rust_alloc", Role::HeapAlloc, &[SIZE_1]),
     ("__rust_alloc_zeroed", Role::HeapAlloc, &[SIZE_1]),
 ];
+
+/// What jemalloc(3) has, without its prefix. Under other names than the C library's it is in
+/// programs that bring their own: Rust's by the crate `tikv-jemallocator`, C's by `je_`.
+const JEMALLOC: &[(&str, Role, &[Parameter])] = &[
+    ("malloc", Role::HeapAlloc, &[SIZE_1]),
+    ("calloc", Role::HeapAlloc, &[COUNT_1, SIZE_2]),
+    ("realloc", Role::HeapAlloc, &[OBJECT_1, SIZE_2]),
+    ("aligned_alloc", Role::HeapAlloc, &[SIZE_2]),
+    ("posix_memalign", Role::HeapAlloc, &[SLOT_1, SIZE_3]),
+    ("mallocx", Role::HeapAlloc, &[SIZE_1]),
+    ("rallocx", Role::HeapAlloc, &[OBJECT_1, SIZE_2]),
+    ("free", Role::HeapFree, &[OBJECT_1]),
+    ("dallocx", Role::HeapFree, &[OBJECT_1]),
+    ("sdallocx", Role::HeapFree, &[OBJECT_1]),
+];
+const JEMALLOC_PREFIXES: &[&str] = &["", "je_", "_rjem_"];
 
 /// The watched functions of all files. Names missing from a file are not errors; of several at one
 /// address the first of [`ALLOCATORS`] is meant.
@@ -253,6 +275,11 @@ fn functions(
         // Before the user's own, so that a name in both keeps its meaning.
         for (name, role, parameters) in ALLOCATORS {
             watch(name, *role, parameters);
+        }
+        for prefix in JEMALLOC_PREFIXES {
+            for (name, role, parameters) in JEMALLOC {
+                watch(&format!("{prefix}{name}"), *role, parameters);
+            }
         }
         missing.retain(|allocator| {
             let register = Register::ALL[usize::from(allocator.size - 1)];
