@@ -11,6 +11,8 @@ use std::path::Path;
 use std::process::Command;
 
 use common::{items, linemate, record, root, story};
+use linemate_attribution::{Analysis, Bucket};
+use linemate_recording::Recording;
 use serde_json::Value;
 
 fn compile(program: &Path, source: &Path, options: &[&str]) {
@@ -84,6 +86,28 @@ fn a_block_from_the_first_call_of_a_librarys_function_is_named_by_its_line() {
         gain.is_some_and(|gain| gain.starts_with("better: ")),
         "{text}"
     );
+}
+
+/// A row for each of the table's numbers would be 200,000.
+#[test]
+fn a_table_in_a_block_of_jemalloc_has_a_name_and_few_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = root().join("crates/linemate/tests/programs/tables.c");
+    compile(&folder.path().join("tables"), &source, &[]);
+    let options = ["--program", "--kernel-types", "no", "--smp", "2"];
+    let data = record(folder.path(), "6.12", &options, &["./tables"]);
+
+    let recording = Recording::open(Path::new(&data)).unwrap();
+    let analysis = Analysis::new(&recording).unwrap();
+    let counted = analysis.count().unwrap();
+    let rows = counted.tally.rows();
+    let of_table = rows.iter().filter(|(key, _)| {
+        let subject = &analysis.subjects()[key.subject.index()];
+        subject.bucket == Bucket::HeapScalar && subject.label.starts_with("unsigned int[]")
+    });
+    let counts: Vec<u64> = of_table.map(|(_, count)| count.count).collect();
+    assert!(counts.iter().sum::<u64>() >= 100_000, "{counts:?}");
+    assert!(counts.len() < 10_000, "{}", counts.len());
 }
 
 #[test]
