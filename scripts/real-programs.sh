@@ -7,7 +7,7 @@
 # Times are of a recording with its boot from the snapshot, and of a report without the cache; a
 # first recording also makes the snapshot.
 #
-# usage: real-programs.sh [memcached|redis|nginx|leveldb|sqlite|mini-redis|ripgrep]...   (default: all)
+# usage: real-programs.sh [PROGRAM]...   (default: all; the names are in `all` below)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -29,7 +29,7 @@ scripts=$PWD/workloads/programs
 readonly linemate work scripts
 # Suites of Debian that have the sources: trixie's are not all in the archive any more.
 readonly suites="trixie bookworm"
-readonly leveldb=1.23-4 ripgrep=15.1.0 mini_redis=0.4.1
+readonly leveldb=1.23-4 ripgrep=15.1.0 mini_redis=0.4.1 fd=10.2.0
 [ "$(id -u)" = 0 ] || die "installing needs root"
 command -v jq >/dev/null || die "jq is missing (Debian: apt-get install jq)"
 [ -x "$linemate" ] || die "there is no $linemate: run \`make build\`"
@@ -48,9 +48,9 @@ source_apt() {
 	apt_run "apt-get $*" apt-get -q -o Dir::Etc::sourcelist=/dev/null -o "Dir::Etc::sourceparts=$work/apt/parts" -o "Dir::State::lists=$work/apt/lists" "$@"
 }
 
-# unpacked PACKAGE[=VERSION]: its source as a folder $work/PACKAGE.
+# unpacked PACKAGE[=VERSION|/SUITE]: its source as a folder $work/PACKAGE.
 unpacked() {
-	local package=${1%%=*}
+	local package=${1%%[=/]*}
 	[ ! -d "$work/$package" ] || return 0
 	mkdir -p "$work/$package.download"
 	(cd "$work/$package.download" && source_apt source --download-only "$1" && dpkg-source --no-check -x ./*.dsc source) >&2
@@ -62,7 +62,13 @@ unpacked() {
 built() {
 	[ ! -e "$work/bin/$1" ] || return 0
 	say "building $1"
-	(set -e; "$2") >"$work/$1.log" 2>&1 || die "building $1 failed: $work/$1.log"
+	local status
+	# Not `(…) || die`: in front of `||` a shell does not end with its first command that fails.
+	set +e
+	(set -e; "$2") >"$work/$1.log" 2>&1
+	status=$?
+	set -e
+	[ "$status" = 0 ] || die "building $1 failed: $work/$1.log"
 }
 
 export CFLAGS="-O2 -g"
@@ -117,6 +123,46 @@ build_mini_redis() {
 	crate mini-redis "$mini_redis" mini-redis-server
 }
 
+build_fd() {
+	crate fd-find "$fd" fd
+}
+
+build_jq() {
+	cd "$work/jq"
+	autoreconf -fi
+	./configure --disable-docs --disable-shared --enable-static --with-oniguruma=no
+	make
+	cp jq "$work/bin"
+}
+
+build_zstd() {
+	make -C "$work/libzstd/programs" zstd HAVE_ZLIB=0 HAVE_LZMA=0 HAVE_LZ4=0
+	cp "$work/libzstd/programs/zstd" "$work/bin"
+}
+
+build_haproxy() {
+	make -C "$work/haproxy" TARGET=linux-glibc DEBUG_CFLAGS=-g haproxy
+	cp "$work/haproxy/haproxy" "$work/bin"
+}
+
+# The server refuses root, and its new cluster takes too long in the guest: both are made here.
+build_postgres() {
+	local prefix=/usr/local/pgsql root=$work/pgsql tools
+	cd "$work/postgresql-15"
+	./configure --prefix="$prefix" --without-readline --without-icu --without-zlib
+	make
+	make DESTDIR="$root" install
+	tools=$root$prefix/bin
+	export LD_LIBRARY_PATH=$root$prefix/lib
+	chown -R nobody "$root"
+	as_nobody() { setpriv --reuid nobody "$tools/$1" "${@:2}"; }
+	as_nobody initdb -U postgres --no-locale --encoding SQL_ASCII -D "$root/data"
+	as_nobody pg_ctl -D "$root/data" -o "-h '' -k $root" -l "$root/log" -w start
+	as_nobody pgbench -h "$root" -U postgres -q -i -s 1 postgres
+	as_nobody pg_ctl -D "$root/data" -w stop
+	ln -sf "$tools/postgres" "$work/bin/postgres"
+}
+
 # prepared NAME: what is built for a workload.
 prepared() {
 	case $1 in
@@ -149,6 +195,26 @@ prepared() {
 		unpacked "leveldb=$leveldb"
 		built rg build_ripgrep
 		;;
+	fd)
+		unpacked "leveldb=$leveldb"
+		built fd build_fd
+		;;
+	jq)
+		unpacked jq/bookworm
+		built jq build_jq
+		;;
+	zstd)
+		unpacked libzstd
+		built zstd build_zstd
+		;;
+	haproxy)
+		unpacked haproxy/bookworm
+		built haproxy build_haproxy
+		;;
+	postgres)
+		unpacked postgresql-15/bookworm
+		built postgres build_postgres
+		;;
 	*) die "there is no program $1: $all" ;;
 	esac
 }
@@ -167,6 +233,12 @@ recorded() {
 	nginx) options+=(--allocator ngx_palloc:2 --allocator ngx_pnalloc:2 --allocator ngx_pcalloc:2) ;;
 	redis) options+=(--allocator zmalloc:1 --allocator zcalloc:1) ;;
 	sqlite) options+=(--allocator sqlite3Malloc:1) ;;
+	postgres)
+		local function
+		for function in ShmemAllocRaw:1 palloc:1 palloc0:1 MemoryContextAlloc{,Zero,ZeroAligned}:2; do
+			options+=(--allocator "$function")
+		done
+		;;
 	esac
 	local script=("$scripts/$name.sh:/bin/run.sh") command=(sh /bin/run.sh)
 	[ "$name" != sqlite ] || { script=("$work/bin/sqlite:/bin/sqlite") command=(sh -c /bin/sqlite); }
@@ -192,11 +264,22 @@ files() {
 	leveldb) echo "$bin/db_bench:/bin/db_bench" ;;
 	mini-redis) echo "$bin/mini-redis-server:/bin/mini-redis-server $bin/redis-benchmark:/bin/redis-benchmark" ;;
 	ripgrep) echo "$bin/rg:/bin/rg $work/leveldb/db:/root/src" ;;
+	fd) echo "$bin/fd:/bin/fd $work/leveldb:/root/src" ;;
+	jq) echo "$bin/jq:/bin/jq" ;;
+	zstd) echo "$bin/zstd:/bin/zstd $bin/zstd:/root/in" ;;
+	haproxy) echo "$bin/haproxy:/bin/haproxy" /lib/x86_64-linux-gnu/libgcc_s.so.1 /usr/bin/ab /etc/passwd /etc/group ;;
+	postgres)
+		local installed=/usr/local/pgsql file
+		for file in bin/postgres bin/pgbench lib/libpq.so.5 share; do
+			echo "$work/pgsql$installed/$file:$installed/$file"
+		done
+		echo "$work/pgsql/data:/data"
+		;;
 	esac
 }
 
-readonly all="memcached redis nginx leveldb sqlite mini-redis ripgrep"
-readonly packages=(gcc g++ make cmake pkgconf dpkg-dev libevent-dev libmemcached-tools apache2-utils libgtest-dev libgmock-dev tcl)
+readonly all="memcached redis nginx leveldb sqlite mini-redis ripgrep fd jq zstd haproxy postgres"
+readonly packages=(gcc g++ make cmake pkgconf dpkg-dev libevent-dev libmemcached-tools apache2-utils libgtest-dev libgmock-dev tcl autoconf automake libtool bison flex perl util-linux)
 dpkg -s "${packages[@]}" >/dev/null 2>&1 || {
 	say "installing ${packages[*]}"
 	apt_install "" "${packages[@]}"
@@ -210,7 +293,7 @@ for name in "${chosen[@]}"; do
 done
 printf '| program | accesses | to its heap and variables | of those typed | recorded in | report in |\n|---|---|---|---|---|---|\n'
 for name in "${chosen[@]}"; do
-	read -ra taken <<<"$(files "$name")"
+	read -r -d "" -a taken < <(files "$name") || true
 	recorded "$name" "${taken[@]}"
 	say "reading $name"
 	start=$EPOCHREALTIME
