@@ -13,8 +13,8 @@ use crate::schema::Schema;
 use crate::subjects::{Extent, SubjectId, Subjects, clip, extents, find, rest_of};
 
 /// A block longer than this is counted in parts, each as if it were an object, where no struct
-/// covers it: else a block of megabytes that the kernel clears has a row for each of its bytes.
-/// Longer than stacks and slabs of the caches that programs' blocks are in; a multiple of a line.
+/// covers it: else a block of megabytes that the kernel clears has a row for each of its bytes. A
+/// multiple of a line, and longer than a kernel stack, which has to stay one object.
 const PART_OF_BLOCK: u64 = 64 << 10;
 
 /// An object, as far as its accesses need it.
