@@ -96,12 +96,14 @@ impl Heap {
         if ret.value == 0 || last.size > SIZE_MAX {
             return;
         }
-        // `realloc` freed the old block only if it succeeded, which the return shows; the time is
-        // the call's, as for `free`.
-        if let Some(addr) = calls.iter().find_map(|c| c.old).filter(|old| *old != 0) {
-            self.free(UserAddr { space, addr }, first.time);
-        }
         let addr = ret.value;
+        // `realloc` freed the old block only if it succeeded, which the return shows.
+        if let Some(old) = calls.iter().find_map(|c| c.old).filter(|old| *old != 0) {
+            // A block that moves is read until it has been copied; one that stays is the new one
+            // from the call on.
+            let end = if old == addr { first.time } else { ret.time };
+            self.freed_by(UserAddr { space, addr: old }, first.time, end);
+        }
         let call = PendingCall {
             site: first.site,
             time: first.time,
@@ -167,6 +169,16 @@ impl Heap {
     fn free(&mut self, at: UserAddr, time: VirtualTime) {
         if let Some(id) = self.living.get(&at.flat()).copied() {
             self.end(id, time);
+        }
+    }
+
+    /// Ends what a call that began at `call` freed at `end`, unless it has been handed out again in
+    /// between.
+    fn freed_by(&mut self, at: UserAddr, call: VirtualTime, end: VirtualTime) {
+        let living = self.living.get(&at.flat()).copied();
+        let old = living.filter(|id| self.objects[id.0 as usize].birth < call);
+        if let Some(id) = old {
+            self.end(id, end);
         }
     }
 
@@ -327,6 +339,41 @@ mod tests {
             world.objects()[1].2,
             "a realloc that fails leaves what there was"
         );
+    }
+
+    /// When every object died.
+    fn deaths(world: &World) -> Vec<VirtualTime> {
+        let objects = world.heap.objects.iter();
+        objects.map(|object| object.death).collect()
+    }
+
+    #[test]
+    fn a_block_that_moves_lives_until_it_has_been_copied() {
+        let mut world = World::new();
+        world.call(MALLOC, 0x100, &[48], 1);
+        world.returns(MALLOC, 0x100, 0x5000);
+        world.call(REALLOC, 0x100, &[0x5000, 4096], 2);
+        let called = world.time;
+        world.returns(REALLOC, 0x100, 0x9000);
+        let returned = world.time;
+        assert_eq!(deaths(&world), [VirtualTime(returned), NEVER]);
+        world.call(REALLOC, 0x100, &[0x9000, 8192], 3);
+        world.returns(REALLOC, 0x100, 0x9000);
+        let in_place = VirtualTime(called + 2);
+        assert_eq!(deaths(&world), [VirtualTime(returned), in_place, NEVER]);
+    }
+
+    #[test]
+    fn a_block_that_another_thread_got_meanwhile_stays() {
+        let mut world = World::new();
+        world.call(MALLOC, 0x100, &[48], 1);
+        world.returns(MALLOC, 0x100, 0x5000);
+        world.call(REALLOC, 0x100, &[0x5000, 4096], 2);
+        world.call(MALLOC, 0x900, &[48], 3);
+        world.returns(MALLOC, 0x900, 0x5000);
+        world.returns(REALLOC, 0x100, 0x9000);
+        let living: Vec<bool> = deaths(&world).iter().map(|death| *death == NEVER).collect();
+        assert_eq!(living, [false, true, true]);
     }
 
     #[test]
