@@ -121,6 +121,8 @@ impl LedgerGroup {
     pub const HEAP: &str = "heap block, type unknown";
     /// Pages of processes, files, pipes and sockets.
     pub const CONTENTS: &str = "page contents";
+    /// What programs' allocators use themselves; only where they were recorded.
+    pub const ALLOCATOR: &str = "bookkeeping of an allocator";
     /// Accesses about which nothing is known.
     pub const UNKNOWN: &str = "unknown";
     /// Kernel memory of a recording with `--kernel-types no`.

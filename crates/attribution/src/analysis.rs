@@ -128,10 +128,15 @@ struct CodeInformation {
 }
 
 impl ProgramHead {
-    fn facts(&self, recording: &Recording, types: &FxHashMap<u32, TypeIndex>) -> ProgramFacts<'_> {
+    fn facts(
+        &self,
+        recording: &Recording,
+        types: &FxHashMap<u32, TypeIndex>,
+        symbols: &Symbols,
+    ) -> ProgramFacts<'_> {
         let information = self.information.get_or_init(|| {
             let debug = self.descriptions.resolve(&self.programs, &self.ids, types);
-            let code = CodeTable::new(recording, &self.programs, &debug);
+            let code = CodeTable::new(recording, &self.programs, &debug, symbols);
             CodeInformation { debug, code }
         });
         ProgramFacts {
@@ -266,7 +271,7 @@ impl<'r> Analysis<'r> {
         let functions = self.recording.functions();
         let collector = Collector::new(functions, &map, types, &entries, symbols);
         let known = programs.as_ref();
-        let known = known.map(|head| head.facts(self.recording, types));
+        let known = known.map(|head| head.facts(self.recording, types, symbols));
         let seen = known.map(|_| ProgramsSeen::new(&map));
         let code = known.map(|facts| facts.code);
         let (collected, seen) = collect(self.recording, collector, code, seen, done)?;

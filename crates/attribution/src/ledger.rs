@@ -58,6 +58,12 @@ pub enum Bucket {
     /// A mapped file of a program, without a variable there: constants, symbols, what the loader
     /// fills in.
     ProgramFile,
+    /// Memory of a program that did not come from a watched allocator, copied or cleared by the
+    /// kernel or the C library: a buffer that `read` fills, a page of a buffer pool.
+    ProgramCopied,
+    /// Memory that an allocator of a program uses itself, by its own code: its arenas, bins and
+    /// lists, what it writes to free blocks.
+    Allocator,
     /// Unknown: a page that the kernel took before or during the recording for an unknown purpose.
     UnknownKernelPage,
     /// Unknown: a page that is free as far as known.
@@ -92,6 +98,8 @@ pub enum Group {
     /// Page tables and `struct page`.
     Paging,
     Contents,
+    /// What programs' allocators use themselves.
+    Allocator,
     Unknown,
     /// The kernel's memory if it was not to be named. A line of its own: nobody looked at what is
     /// there, so it is neither unknown, which would hide what is unknown about programs, nor could
@@ -102,7 +110,7 @@ pub enum Group {
 impl Bucket {
     /// All, in the order of the ledger.
     // The counts are indexed by `as usize`: the order is the declaration's.
-    pub const ALL: [Bucket; 34] = [
+    pub const ALL: [Bucket; 36] = [
         Bucket::Field,
         Bucket::HeapScalar,
         Bucket::PercpuTyped,
@@ -128,6 +136,8 @@ impl Bucket {
         Bucket::PageCleared,
         Bucket::HeapContents,
         Bucket::ProgramFile,
+        Bucket::ProgramCopied,
+        Bucket::Allocator,
         Bucket::UnknownKernelPage,
         Bucket::UnknownFreePage,
         Bucket::UnknownPage,
@@ -161,7 +171,9 @@ impl Bucket {
             | Bucket::PageContents
             | Bucket::PageCleared
             | Bucket::HeapContents
-            | Bucket::ProgramFile => Group::Contents,
+            | Bucket::ProgramFile
+            | Bucket::ProgramCopied => Group::Contents,
+            Bucket::Allocator => Group::Allocator,
             Bucket::UnknownKernelPage
             | Bucket::UnknownFreePage
             | Bucket::UnknownPage
@@ -224,6 +236,8 @@ impl Bucket {
             Bucket::UnknownImage => "kernel image, no symbol",
             Bucket::UnknownArea => "outside of every known area",
             Bucket::ProgramFile => "file of a program, no variable",
+            Bucket::ProgramCopied => "copied or cleared bytes of a program, no allocation",
+            Bucket::Allocator => Group::Allocator.name(),
             Bucket::UnknownUser => "program's memory, no allocation",
             Bucket::KernelUnnamed => Group::Unnamed.name(),
         }
@@ -232,7 +246,7 @@ impl Bucket {
 
 impl Group {
     /// All, in the order of the ledger.
-    pub const ALL: [Group; 10] = [
+    pub const ALL: [Group; 11] = [
         Group::Field,
         Group::Percpu,
         Group::Global,
@@ -241,6 +255,7 @@ impl Group {
         Group::Device,
         Group::Paging,
         Group::Contents,
+        Group::Allocator,
         Group::Unknown,
         Group::Unnamed,
     ];
@@ -257,6 +272,7 @@ impl Group {
             Group::Device => "device registers",
             Group::Paging => "page table or struct page",
             Group::Contents => "page contents",
+            Group::Allocator => "bookkeeping of an allocator",
             Group::Unknown => "unknown",
             Group::Unnamed => "kernel memory, not named",
         }
@@ -339,7 +355,7 @@ impl Ledger {
     }
 
     /// Accesses that could have a type: all except stacks, device registers, page tables,
-    /// `struct page`, page contents and what was not to be named.
+    /// `struct page`, page contents, allocators' bookkeeping and what was not to be named.
     #[must_use]
     pub fn typable(&self) -> u64 {
         self.total()
@@ -347,6 +363,7 @@ impl Ledger {
             - self.of_group(Group::Device)
             - self.of_group(Group::Paging)
             - self.of_group(Group::Contents)
+            - self.of_group(Group::Allocator)
             - self.of_group(Group::Unnamed)
     }
 }
@@ -391,6 +408,8 @@ mod tests {
             Bucket::PageCleared,
             Bucket::HeapContents,
             Bucket::ProgramFile,
+            Bucket::ProgramCopied,
+            Bucket::Allocator,
             Bucket::KernelUnnamed,
         ];
         let programs = ledger.of_programs();

@@ -147,7 +147,12 @@ fn ledger(analysis: &Analysis<'_>, counted: &Counted) -> LedgerView {
         unknown_share: share(ledger.of_group(Group::Unknown), total),
         groups: Group::ALL
             .into_iter()
-            .filter(|g| *g != Group::Unnamed || unnamed)
+            .filter(|g| match g {
+                Group::Unnamed => unnamed,
+                // Only programs have allocators of their own.
+                Group::Allocator => ledger.of_group(*g) > 0,
+                _ => true,
+            })
             .map(group)
             .collect(),
     }

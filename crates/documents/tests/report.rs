@@ -393,9 +393,16 @@ fn the_sections_that_tables_pick_are_called_as_the_ledger_calls_them() {
     let picked = [
         LedgerGroup::HEAP,
         LedgerGroup::CONTENTS,
+        LedgerGroup::ALLOCATOR,
         LedgerGroup::UNKNOWN,
         LedgerGroup::UNNAMED,
     ];
-    let groups = [Group::Heap, Group::Contents, Group::Unknown, Group::Unnamed];
+    let groups = [
+        Group::Heap,
+        Group::Contents,
+        Group::Allocator,
+        Group::Unknown,
+        Group::Unnamed,
+    ];
     assert_eq!(picked, groups.map(Group::name));
 }

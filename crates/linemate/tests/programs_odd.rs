@@ -108,6 +108,15 @@ fn a_table_in_a_block_of_jemalloc_has_a_name_and_few_rows() {
     let counts: Vec<u64> = of_table.map(|(_, count)| count.count).collect();
     assert!(counts.iter().sum::<u64>() >= 100_000, "{counts:?}");
     assert!(counts.len() < 10_000, "{}", counts.len());
+
+    // Memory that no allocation covers goes by the code that accesses it.
+    let ledger = counted.tally.ledger().of_programs();
+    assert!(
+        ledger.of(Bucket::Allocator) >= 2,
+        "the note is read and written"
+    );
+    // The kernel copies at most 64 bytes at a time.
+    assert!(ledger.of(Bucket::ProgramCopied) >= 4096 / 64);
 }
 
 #[test]

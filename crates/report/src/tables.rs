@@ -138,10 +138,7 @@ fn ledger(out: &mut Text, report: &Report) {
         out,
         "Typed: {} of the accesses that are not {}. Unknown: {}.",
         percent(ledger.typed_share),
-        match ledger.groups.iter().any(|g| g.name == LedgerGroup::UNNAMED) {
-            true => "stack, device registers, page contents or kernel memory",
-            false => "stack, device registers, page table, struct page or page contents",
-        },
+        left_out(ledger),
         percent(ledger.unknown_share)
     );
     if let Some(programs) = &ledger.programs {
@@ -151,6 +148,18 @@ fn ledger(out: &mut Text, report: &Report) {
             programs.accesses,
             percent(programs.typed_share)
         );
+    }
+}
+
+/// What does not count among the accesses that could have a type.
+fn left_out(ledger: &LedgerView) -> &'static str {
+    let has = |name| ledger.groups.iter().any(|group| group.name == name);
+    if has(LedgerGroup::UNNAMED) {
+        "stack, device registers, page contents, an allocator's bookkeeping or kernel memory"
+    } else if has(LedgerGroup::ALLOCATOR) {
+        "stack, device registers, page table, struct page, page contents or an allocator's bookkeeping"
+    } else {
+        "stack, device registers, page table, struct page or page contents"
     }
 }
 

@@ -2,9 +2,12 @@
 
 use linemate_programs::{CodePlace, Operand, Programs, UserInstruction};
 use linemate_recording::{GuestAddr, Recording};
-use rustc_hash::FxHashMap;
+use linemate_types::Symbols;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::debug::{DebugInformation, Pointee};
+use super::{allocators, bytes};
+use crate::functions::FunctionName;
 
 /// Programs, and what is known about them before any access is looked at.
 #[derive(Clone, Copy, Debug)]
@@ -25,12 +28,16 @@ pub(crate) struct KnownInstruction {
     pub(crate) in_frame: bool,
     /// Whether the debug information has its function.
     pub(crate) described: bool,
+    /// Whether it is an allocator's own.
+    pub(crate) of_allocator: bool,
 }
 
 /// All program instructions in a recording, by code address.
 #[derive(Debug, Default)]
 pub(crate) struct CodeTable {
     known: FxHashMap<GuestAddr, KnownInstruction>,
+    /// Instructions that copy or clear bytes, the kernel's too.
+    copying: FxHashSet<GuestAddr>,
 }
 
 impl CodeTable {
@@ -38,6 +45,7 @@ impl CodeTable {
         recording: &Recording,
         programs: &Programs,
         debug: &DebugInformation,
+        symbols: &Symbols,
     ) -> CodeTable {
         let instructions = recording.instructions().iter().copied();
         // Code addresses of programs are assigned by the recording (a place in a file), and are in
@@ -58,11 +66,14 @@ impl CodeTable {
                     points_to,
                     in_frame: debug.in_frame(place).is_some(),
                     described: debug.describes(place),
+                    of_allocator: debug.is_of_allocator(place)
+                        || allocators::is_own(FunctionName::at(symbols, pc)),
                 },
             ))
         });
         CodeTable {
             known: known.collect(),
+            copying: bytes::copying(recording, symbols),
         }
     }
 
@@ -70,7 +81,19 @@ impl CodeTable {
     pub(super) fn of(pc: GuestAddr, known: KnownInstruction) -> CodeTable {
         CodeTable {
             known: [(pc, known)].into_iter().collect(),
+            ..CodeTable::default()
         }
+    }
+
+    /// The instructions that are allocators' own.
+    pub(crate) fn of_allocators(&self) -> impl Iterator<Item = GuestAddr> {
+        let own = self.known.iter().filter(|(_, known)| known.of_allocator);
+        own.map(|(pc, _)| *pc)
+    }
+
+    /// The instructions that copy or clear bytes.
+    pub(crate) fn copying(&self) -> &FxHashSet<GuestAddr> {
+        &self.copying
     }
 
     pub(crate) fn at(&self, pc: GuestAddr) -> Option<&KnownInstruction> {

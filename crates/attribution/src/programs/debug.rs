@@ -3,6 +3,7 @@
 //! It is read once, for the instructions in the recording; only numbers and names of it are stored.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use linemate_dwarf::{DwarfError, ProgramCode, ProgramFiles, ProgramTypes, Storage};
 use linemate_programs::{Base, CodePlace, ElfAddr, Operand, Programs};
@@ -11,6 +12,7 @@ use linemate_types::{ModelError, Type, TypeId, TypeModel, join};
 use rustc_hash::FxHashMap;
 
 use super::allocations::allocations;
+use super::allocators::{AllocatorSources, heap_functions};
 use super::flow::Flow;
 use super::frame::{HeldVariable, InFrame, element, held_in_calls, in_frames};
 use crate::schema::TypeIndex;
@@ -44,6 +46,8 @@ pub(crate) struct FileDebug {
     /// The element type, one or several elements, of the calls made for a container's elements, by
     /// instruction.
     allocations: Vec<(ElfAddr, Pointee)>,
+    /// The code of its allocator, ascending.
+    allocator: Vec<Range<ElfAddr>>,
 }
 
 impl FileDebug {
@@ -99,6 +103,16 @@ impl DebugInformation {
         file.is_some_and(|file| file.described.binary_search(&place.address).is_ok())
     }
 
+    /// Whether an instruction is an allocator's own.
+    pub(crate) fn is_of_allocator(&self, place: CodePlace) -> bool {
+        let Some(file) = self.files.get(place.file as usize) else {
+            return false;
+        };
+        let after = file.allocator.partition_point(|r| r.start <= place.address);
+        let before = after.checked_sub(1).and_then(|at| file.allocator.get(at));
+        before.is_some_and(|range| range.contains(&place.address))
+    }
+
     /// The variables in the frame of the function that makes a call, innermost scope first.
     pub(crate) fn held_in_call(&self, place: CodePlace) -> &[HeldVariable<TypeIndex>] {
         let list = self.files.get(place.file as usize);
@@ -137,6 +151,8 @@ struct CodeFacts {
     held: Vec<(ElfAddr, Vec<HeldVariable<TypeId>>)>,
     described: Vec<ElfAddr>,
     allocations: Vec<(ElfAddr, TypeId)>,
+    /// The code of its allocator.
+    allocator: Vec<Range<ElfAddr>>,
 }
 
 /// Instructions of a file that are in the recording.
@@ -269,6 +285,7 @@ impl Descriptions {
                 .filter_map(|(address, id)| Some((address, pointee(id)?)))
                 .collect();
             file.described = facts.described;
+            file.allocator = facts.allocator;
             let frames = facts.frames.into_iter();
             file.frames = frames
                 .filter_map(|(address, frame)| Some((address, frame.with_type(index)?)))
@@ -317,11 +334,11 @@ fn code_facts(programs: &Programs, described: &Described) -> Option<CodeFacts> {
     let frames = in_frames(programs, *file, &code, types.model(), places);
     let held = held_in_calls(programs, *file, &code, types.model(), calls);
     let allocations = allocations(&code, types.model(), calls);
-    let bookkeeping = bookkeeping(&code, heap);
+    let allocator = AllocatorSources::of(&code, heap);
     pointers.retain(|(_, id)| match types.model().get(*id) {
         Some(Type::Composite(c)) => {
             let declared = c.declared.as_ref().map(|line| line.file.as_str());
-            declared.is_none_or(|file| !bookkeeping.contains(file))
+            declared.is_none_or(|file| !allocator.have(file))
         }
         _ => true,
     });
@@ -337,6 +354,7 @@ fn code_facts(programs: &Programs, described: &Described) -> Option<CodeFacts> {
         held,
         described,
         allocations,
+        allocator: allocator.code(&code),
     })
 }
 
@@ -344,24 +362,6 @@ fn code_facts(programs: &Programs, described: &Described) -> Option<CodeFacts> {
 pub(crate) fn files_of(programs: &Programs, file: u32) -> Result<ProgramFiles<'_>, DwarfError> {
     let (debug, alternate) = (programs.debug(file), programs.alternate(file));
     ProgramFiles::new(programs.contents(file), debug, alternate)?.with_split(&programs.split(file))
-}
-
-/// Where a file has the C library's `malloc` and `free`, or their replacements.
-fn heap_functions(recording: &Recording, programs: &Programs, file: u32) -> Vec<ElfAddr> {
-    let functions = recording.functions().functions.iter();
-    let heap = functions.filter(|f| f.entry.0 >> 63 == 0 && matches!(&*f.name, "malloc" | "free"));
-    let places = heap.filter_map(|function| programs.code(recording, function.entry));
-    let here = places.filter(|place| place.file == file);
-    here.map(|place| place.address).collect()
-}
-
-/// The source files of a heap. Structs declared there are its bookkeeping, which it stores in the
-/// objects it hands out and between them: reaching memory through them says nothing about the
-/// objects.
-fn bookkeeping(code: &ProgramCode<'_>, heap: &[ElfAddr]) -> BTreeSet<String> {
-    let functions = heap.iter().filter_map(|address| code.function_at(*address));
-    let declared = functions.filter_map(|function| function.declared.as_ref());
-    declared.map(|line| line.file.as_str().to_owned()).collect()
 }
 
 /// The targets of registers at the instructions of `places`: functions that contain one of them are

@@ -369,6 +369,7 @@ mod tests {
             points_to: Some(Pointee::Struct(TASK)),
             in_frame: false,
             described: true,
+            of_allocator: false,
         };
         let mut gather = Gather {
             programs: &Programs::default(),
@@ -406,6 +407,7 @@ mod tests {
             points_to: None,
             in_frame,
             described: false,
+            of_allocator: false,
         };
         let mut gather = Gather {
             programs: &Programs::default(),

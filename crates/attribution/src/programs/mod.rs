@@ -6,10 +6,12 @@
 //!          ─► ProgramNames
 //! ```
 //!
-//! Nothing here knows the kernel: what its code does to programs' memory is named by the address
-//! alone.
+//! Nothing here knows the kernel's memory. What its code does to programs' memory is named by the
+//! address; copies to and from memory of which nothing is known are called that.
 
 mod allocations;
+mod allocators;
+mod bytes;
 mod code;
 mod debug;
 mod elements;

@@ -1,7 +1,7 @@
 //! Where a program's access went: an object of the heap, a file's variable, a thread's memory, a
 //! stack.
 
-use linemate_recording::{Access, PAGE};
+use linemate_recording::{Access, GuestAddr, PAGE};
 use rustc_hash::FxHashSet;
 
 use super::code::ProgramFacts;
@@ -30,6 +30,10 @@ pub(crate) struct ProgramNames {
     stacks: FxHashSet<(Space, u64)>,
     on_stacks: StackNames,
     stack_objects: StackObjects,
+    /// Code of allocators.
+    of_allocators: FxHashSet<GuestAddr>,
+    /// Code that copies or clears bytes.
+    copying: FxHashSet<GuestAddr>,
     whole: Wholes,
 }
 
@@ -39,6 +43,8 @@ struct Wholes {
     stack: SubjectId,
     thread_block: SubjectId,
     file: SubjectId,
+    allocator: SubjectId,
+    copied: SubjectId,
     unknown: SubjectId,
 }
 
@@ -56,6 +62,8 @@ impl Wholes {
             stack,
             thread_block,
             file: of(Bucket::ProgramFile),
+            allocator: of(Bucket::Allocator),
+            copied: of(Bucket::ProgramCopied),
             unknown: of(Bucket::UnknownUser),
         }
     }
@@ -98,6 +106,8 @@ impl ProgramNames {
             stacks: evidence.stacks.iter().copied().collect(),
             on_stacks,
             stack_objects,
+            of_allocators: facts.code.of_allocators().collect(),
+            copying: facts.code.copying().clone(),
             whole: Wholes::new(subjects),
         }
     }
@@ -105,9 +115,17 @@ impl ProgramNames {
     /// Where an access through a user mapping went; `None` if its process is unknown.
     pub(crate) fn locate(&self, access: &Access) -> Option<InProgram> {
         let at = self.places.of(access)?;
+        let own = self.of_allocators.contains(&access.pc);
         let found = self
             .objects
             .at(at, access.time)
+            .map(
+                |found| match own && self.objects.is_untyped(found.subject) {
+                    // What an allocator keeps in a block that it got as others do: its threads' caches.
+                    true => InProgram::whole(self.whole.allocator),
+                    false => found,
+                },
+            )
             // The best known first: an allocation is known to the byte, a file to the end of its
             // last page, a thread only by its pointer.
             .or_else(|| self.in_file(at))
@@ -118,10 +136,21 @@ impl ProgramNames {
         }
         if !self.stacks.contains(&(at.space, at.addr / PAGE)) {
             let pointed = self.on_stacks.elsewhere(access);
-            return Some(pointed.unwrap_or_else(|| InProgram::whole(self.whole.unknown)));
+            return Some(pointed.unwrap_or_else(|| InProgram::whole(self.by_code(access.pc))));
         }
         let named = self.on_stacks.at(access);
         Some(named.unwrap_or_else(|| InProgram::whole(self.whole.stack)))
+    }
+
+    /// Memory that no allocation covers, by the code that accesses it.
+    fn by_code(&self, pc: GuestAddr) -> SubjectId {
+        if self.of_allocators.contains(&pc) {
+            self.whole.allocator
+        } else if self.copying.contains(&pc) {
+            self.whole.copied
+        } else {
+            self.whole.unknown
+        }
     }
 
     fn in_stack_object(&self, access: &Access, at: UserAddr) -> Option<InProgram> {

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use linemate_recording::{GuestAddr, VirtualTime};
+use rustc_hash::FxHashSet;
 
 use super::code::ProgramFacts;
 use super::debug::{Pointee, ScalarName};
@@ -34,6 +35,8 @@ pub(super) struct ObjectNames {
     /// By object: its form, and what no placement covers.
     objects: Vec<(FormId, SubjectId)>,
     forms: Vec<Vec<Extent>>,
+    /// What no placement covers and has no element type.
+    untyped: FxHashSet<SubjectId>,
 }
 
 impl ObjectNames {
@@ -72,8 +75,10 @@ impl ObjectNames {
             (of, rest_of(subjects, heap.kinds.get(of.0), array))
         });
         let rest: BTreeMap<Alike, SubjectId> = rest.collect();
+        let untyped = rest.iter().filter(|(of, _)| arrays.of(**of).is_none());
         ObjectNames {
             lifetimes,
+            untyped: untyped.map(|(_, subject)| *subject).collect(),
             objects: alike.iter().map(|of| (of.1, rest[of])).collect(),
             forms,
         }
@@ -86,6 +91,11 @@ impl ObjectNames {
             Tenant::Alive { object, start } => Some(self.inside(object, addr.0 - start.0)),
             Tenant::Vacant { .. } | Tenant::Unknown => None,
         }
+    }
+
+    /// Whether blocks of a subject have neither a struct nor an element type.
+    pub(super) fn is_untyped(&self, subject: SubjectId) -> bool {
+        self.untyped.contains(&subject)
     }
 
     fn inside(&self, object: ObjectId, offset: u64) -> InProgram {

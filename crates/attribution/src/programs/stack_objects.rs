@@ -326,6 +326,7 @@ mod tests {
             points_to: None,
             in_frame: false,
             described: true,
+            of_allocator: false,
         };
         let file = FileDebug::with_held(vec![(place.address, variables)]);
         let debug = DebugInformation {
