@@ -102,12 +102,12 @@ impl AllocatorSources {
 
 /// The innermost folder of a path that is an allocator's alone, with the `/` at its end.
 fn folder_of(file: &str) -> Option<&str> {
-    let ends = file.match_indices('/').map(|(at, _)| at);
-    let own = ends.filter(|end| {
+    let mut ends = file.rmatch_indices('/').map(|(at, _)| at);
+    let end = ends.find(|end| {
         let name = file[..*end].rsplit('/').next().unwrap_or_default();
         name == FOLDER_OF_LIBC || FOLDERS.iter().any(|start| name.starts_with(start))
     });
-    own.last().map(|end| &file[..=end])
+    end.map(|end| &file[..=end])
 }
 
 #[cfg(test)]
