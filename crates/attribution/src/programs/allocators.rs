@@ -23,8 +23,8 @@ const FOLDERS: [&str; 6] = [
     "rpmalloc",
 ];
 
-/// The C library's folder: `malloc.c` has another file of the allocator beside it (glibc,
-/// malloc/arena.c; musl, src/malloc).
+/// The C library's folder, which has more files of the allocator (glibc, malloc/arena.c; musl,
+/// src/malloc).
 const FOLDER_OF_LIBC: &str = "malloc";
 
 /// Where a file has the C library's `malloc` and `free`, or their replacements.

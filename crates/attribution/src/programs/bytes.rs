@@ -33,8 +33,8 @@ const OF_KERNEL: [&str; 18] = [
 /// The C library's, without leading underscores.
 const OF_LIBC: [&str; 5] = ["memcpy", "memmove", "mempcpy", "memset", "bzero"];
 
-/// How the names of their variants for a processor go on (glibc, sysdeps/x86_64/multiarch), and
-/// those with checks.
+/// What follows in the names of their variants for a processor (glibc, sysdeps/x86_64/multiarch)
+/// and with checks.
 const VARIANTS: [&str; 7] = [
     "_avx",
     "_chk",

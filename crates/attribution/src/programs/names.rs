@@ -121,7 +121,7 @@ impl ProgramNames {
             .at(at, access.time)
             .map(
                 |found| match own && self.objects.is_untyped(found.subject) {
-                    // What an allocator keeps in a block that it got as others do: its threads' caches.
+                    // What an allocator keeps in a block of its own: its threads' caches.
                     true => InProgram::whole(self.whole.allocator),
                     false => found,
                 },
