@@ -61,8 +61,8 @@ pub enum Bucket {
     /// Memory of a program that did not come from a watched allocator, copied or cleared by the
     /// kernel or the C library: a buffer that `read` fills, a page of a buffer pool.
     ProgramCopied,
-    /// Memory that an allocator of a program uses itself, by its own code: its arenas, bins and
-    /// lists, what it writes to free blocks.
+    /// What an allocator of a program accesses by its own code, in memory that no call returned or
+    /// in blocks without a type: its arenas, bins and lists, its threads' caches.
     Allocator,
     /// Unknown: a page that the kernel took before or during the recording for an unknown purpose.
     UnknownKernelPage,

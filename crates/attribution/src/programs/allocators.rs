@@ -82,17 +82,23 @@ impl AllocatorSources {
 
     /// Whether a source file is the allocator's.
     pub(super) fn have(&self, file: &str) -> bool {
-        let inside = |folder: &String| file.starts_with(folder.as_str());
-        self.files.contains(file) || self.folders.iter().any(inside)
+        self.files.contains(file) || self.have_alone(file)
     }
 
-    /// The code of the functions that are declared there, ascending. What is inlined into other
-    /// functions is theirs.
+    /// Whether it is and has nothing else: a program that brings its own `malloc` may have all its
+    /// code in that file.
+    fn have_alone(&self, file: &str) -> bool {
+        let mut folders = self.folders.iter();
+        folders.any(|folder| file.starts_with(folder.as_str()))
+    }
+
+    /// The code of the functions that are declared in its folders, ascending. What is inlined into
+    /// other functions is theirs.
     pub(super) fn code(&self, code: &ProgramCode<'_>) -> Vec<Range<ElfAddr>> {
         let functions = code.functions().iter();
         let own = functions.filter(|function| {
             let declared = function.declared.as_ref();
-            declared.is_some_and(|line| self.have(line.file.as_str()))
+            declared.is_some_and(|line| self.have_alone(line.file.as_str()))
         });
         let mut ranges: Vec<Range<ElfAddr>> = own.flat_map(|f| f.ranges.iter().cloned()).collect();
         ranges.sort_unstable_by_key(|range| range.start);
@@ -133,9 +139,8 @@ mod tests {
 
     #[test]
     fn the_whole_folder_of_a_known_allocator_is_its_own_and_of_a_program_the_file() {
-        let have = |malloc: &str, file: &str| {
-            AllocatorSources::declared_in([malloc].into_iter()).have(file)
-        };
+        let sources = |malloc: &str| AllocatorSources::declared_in([malloc].into_iter());
+        let have = |malloc: &str, file: &str| sources(malloc).have(file);
         let crate_ = "/build/jemalloc-sys-b3da/out/build";
         let malloc = format!("{crate_}/src/jemalloc.c");
         for file in ["src/arena.c", "include/jemalloc/internal/edata.h"] {
@@ -147,5 +152,7 @@ mod tests {
         // A program that brings its own `malloc`, among its other files.
         assert!(have("/src/app/main.c", "/src/app/main.c"));
         assert!(!have("/src/app/main.c", "/src/app/queue.c"));
+        assert!(!sources("/src/app/main.c").have_alone("/src/app/main.c"));
+        assert!(sources("./malloc/malloc.c").have_alone("./malloc/malloc.c"));
     }
 }

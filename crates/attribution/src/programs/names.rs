@@ -115,17 +115,14 @@ impl ProgramNames {
     /// Where an access through a user mapping went; `None` if its process is unknown.
     pub(crate) fn locate(&self, access: &Access) -> Option<InProgram> {
         let at = self.places.of(access)?;
-        let own = self.of_allocators.contains(&access.pc);
         let found = self
             .objects
             .at(at, access.time)
-            .map(
-                |found| match own && self.objects.is_untyped(found.subject) {
-                    // What an allocator keeps in a block of its own: its threads' caches.
-                    true => InProgram::whole(self.whole.allocator),
-                    false => found,
-                },
-            )
+            .map(|found| match self.is_kept(found, access.pc) {
+                // What an allocator keeps in a block of its own: its threads' caches.
+                true => InProgram::whole(self.whole.allocator),
+                false => found,
+            })
             // The best known first: an allocation is known to the byte, a file to the end of its
             // last page, a thread only by its pointer.
             .or_else(|| self.in_file(at))
@@ -140,6 +137,11 @@ impl ProgramNames {
         }
         let named = self.on_stacks.at(access);
         Some(named.unwrap_or_else(|| InProgram::whole(self.whole.stack)))
+    }
+
+    /// Whether an allocator's own code accesses a block without a type.
+    fn is_kept(&self, found: InProgram, pc: GuestAddr) -> bool {
+        self.of_allocators.contains(&pc) && self.objects.is_untyped(found.subject)
     }
 
     /// Memory that no allocation covers, by the code that accesses it.
