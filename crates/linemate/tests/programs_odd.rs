@@ -117,6 +117,15 @@ fn a_table_in_a_block_of_jemalloc_has_a_name_and_few_rows() {
     );
     // The kernel copies at most 64 bytes at a time.
     assert!(ledger.of(Bucket::ProgramCopied) >= 4096 / 64);
+    let output = linemate(&["report", &data, "--ledger"]);
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    let lines = text.lines().map(str::trim_start);
+    let shown = lines.filter_map(|line| line.strip_prefix("bookkeeping of an allocator"));
+    let shown: Vec<&str> = shown
+        .filter_map(|rest| rest.split_whitespace().next())
+        .collect();
+    let counted = ledger.of(Bucket::Allocator).to_string();
+    assert_eq!(shown, [counted.as_str()], "{}", story(&output));
 }
 
 #[test]
