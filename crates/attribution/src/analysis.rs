@@ -25,14 +25,13 @@ use thiserror::Error;
 use crate::collect::{Collected, Collector};
 use crate::counted::{Counted, Counter};
 use crate::couse::FieldTables;
-use crate::index::{Lifetime, LifetimeIndex, ObjectId};
 use crate::map::{KernelMap, PercpuAreas};
 use crate::memory::KernelMemory;
 use crate::names::{Names, ProgramParts};
 use crate::passes::visit_chunks;
 use crate::programs::{
-    CodeTable, DebugInformation, Descriptions, Evidence, Gather, Heap, LastCall, ProgramFacts,
-    ProgramFindings, StackWatch, UserPlaces,
+    CodeTable, DebugInformation, Descriptions, Evidence, Gather, Heap, LastCall, Processes,
+    ProgramFacts, ProgramFindings, StackWatch, UserPlaces,
 };
 use crate::schema::{Schema, TypeIndex};
 use crate::source::SourcePlaces;
@@ -272,7 +271,7 @@ impl<'r> Analysis<'r> {
         let collector = Collector::new(functions, &map, types, &entries, symbols);
         let known = programs.as_ref();
         let known = known.map(|head| head.facts(self.recording, types, symbols));
-        let seen = known.map(|_| ProgramsSeen::new(&map));
+        let seen = known.map(|_| ProgramsSeen::new(&map, self.recording.functions()));
         let code = known.map(|facts| facts.code);
         let (collected, seen) = collect(self.recording, collector, code, seen, done)?;
         let facts = AnalysisFacts {
@@ -519,15 +518,28 @@ fn is_ordered(recording: &Recording) -> bool {
 /// What the first pass has seen of programs.
 struct ProgramsSeen {
     places: UserPlaces,
+    processes: Processes,
     heap: Heap,
 }
 
 impl ProgramsSeen {
-    fn new(map: &KernelMap) -> ProgramsSeen {
+    fn new(map: &KernelMap, table: &FunctionTable) -> ProgramsSeen {
         ProgramsSeen {
             places: UserPlaces::new(map.direct_map.start),
+            processes: Processes::new(table),
             heap: Heap::default(),
         }
+    }
+
+    fn kernel_call(&mut self, call: &Call) {
+        if let Some(fork) = self.processes.call(&mut self.places, call) {
+            self.heap.forked(fork);
+        }
+    }
+
+    fn mark(&mut self, marker: &Marker) {
+        self.places.mark(marker);
+        self.processes.mark(marker);
     }
 }
 
@@ -544,7 +556,12 @@ impl TakeIn<'_> {
     fn take(&mut self, steps: &[Vec<PassStep>]) {
         for step in steps.iter().flatten() {
             match (step, &mut self.seen) {
-                (PassStep::Call(call), _) => self.collector.call(call),
+                (PassStep::Call(call), seen) => {
+                    self.collector.call(call);
+                    if let Some(seen) = seen {
+                        seen.kernel_call(call);
+                    }
+                }
                 (PassStep::ProgramCall(call, site), Some(seen)) => {
                     seen.heap.call(self.table, &seen.places, call, *site);
                 }
@@ -552,7 +569,7 @@ impl TakeIn<'_> {
                     seen.heap.returned(&seen.places, ret);
                 }
                 (PassStep::Return(ret), _) => self.collector.returned(ret),
-                (PassStep::Marker(marker), Some(seen)) => seen.places.mark(marker),
+                (PassStep::Marker(marker), Some(seen)) => seen.mark(marker),
                 (PassStep::ProgramCall(..) | PassStep::Marker(_), None) => {}
             }
         }
@@ -601,17 +618,10 @@ fn evidence(
     facts: ProgramFacts<'_>,
     seen: ProgramsSeen,
 ) -> Result<ProgramFindings, RecordingError> {
-    let ProgramsSeen { places, heap } = seen;
-    let lifetimes: Vec<Lifetime> = (0u32..)
-        .zip(&heap.objects)
-        .map(|(id, object)| Lifetime {
-            range: object.range.clone(),
-            birth: object.birth,
-            death: object.death,
-            object: ObjectId(id),
-        })
-        .collect();
-    let index = LifetimeIndex::new(&lifetimes);
+    let ProgramsSeen {
+        places, mut heap, ..
+    } = seen;
+    let index = heap.index();
     let make = || Gather {
         programs: facts.programs,
         code: facts.code,

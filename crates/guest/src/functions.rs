@@ -108,6 +108,7 @@ impl WatchList {
 /// Makes the table of a kernel whose memory is not named. It does not depend on the kernel's types:
 ///
 /// * `__switch_to` and the interrupts, which separate call stacks;
+/// * `wake_up_new_task`, by which a fork is known;
 /// * `do_syscall_64`, through which programs enter the kernel, and `setup_new_exec`, which a
 ///   process calls when it has new page tables, before it touches the new program's memory: a CPU's
 ///   page tables are read when a watched function is entered.
@@ -122,6 +123,7 @@ pub fn nameless_watch_list(symbols: &Symbols) -> WatchList {
     for symbol in symbols.all().iter().filter(|s| is_kernel_code(s)) {
         let (role, parameters) = match symbol.name.as_str() {
             "__switch_to" => (Role::ContextSwitch, tasks.clone()),
+            "wake_up_new_task" => (Role::Plain, vec![task(Register::Rdi)]),
             "do_syscall_64" | "setup_new_exec" => (Role::Plain, Vec::new()),
             name if is_interrupt(name) => (Role::Interrupt, Vec::new()),
             _ => continue,

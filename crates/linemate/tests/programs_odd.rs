@@ -1,5 +1,5 @@
 //! Unusual programs: code in no file, static linking at any address, another user's privileges, a
-//! library's function that the loader looks up late, 32 bits.
+//! library's function that the loader looks up late, workers that a server forks, 32 bits.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -126,6 +126,28 @@ fn a_table_in_a_block_of_jemalloc_has_a_name_and_few_rows() {
         .collect();
     let counted = ledger.of(Bucket::Allocator).to_string();
     assert_eq!(shown, [counted.as_str()], "{}", story(&output));
+}
+
+/// Six workers, each of which counts 10,000 times in a table that its parent allocated and in a
+/// block of its own, in the place of one that its parent allocated.
+#[test]
+fn what_a_server_allocates_before_it_forks_has_names_in_its_workers() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = root().join("crates/linemate/tests/programs/prefork.c");
+    compile(&folder.path().join("prefork"), &source, &[]);
+    // A kernel without names has a list of functions of its own.
+    for types in ["yes", "no"] {
+        let options = ["--program", "--kernel-types", types, "--smp", "2"];
+        let data = record(folder.path(), "6.12", &options, &["./prefork"]);
+        let of = |name| accesses(&data, "type", name);
+        // Each count is a load and a store; the rest are the allocator's and the parent's.
+        for name in ["route", "visit"] {
+            let counted = of(name);
+            assert!((120_000..120_100).contains(&counted), "{name}: {counted}");
+        }
+        let set_up = of("start_option");
+        assert!((6..100).contains(&set_up), "{set_up}");
+    }
 }
 
 #[test]

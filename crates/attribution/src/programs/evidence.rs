@@ -13,11 +13,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::code::CodeTable;
 use super::debug::{DebugInformation, Pointee, ScalarName};
+use super::heap_index::HeapIndex;
 use super::places::{Space, UserAddr, UserPlaces};
 use super::scalars::{ScalarVote, part_of};
 use super::stack_objects::Reached;
 use super::stack_watch::{Look, StackWatch};
-use crate::index::{LifetimeIndex, ObjectId, Tenant};
+use crate::index::ObjectId;
 use crate::votes::Votes;
 
 /// The maximum number of places stored for one file in one space.
@@ -81,7 +82,7 @@ pub(crate) struct Gather<'a> {
     pub(crate) programs: &'a Programs,
     pub(crate) code: &'a CodeTable,
     pub(crate) places: &'a UserPlaces,
-    pub(crate) heap: &'a LifetimeIndex,
+    pub(crate) heap: &'a HeapIndex,
     pub(crate) debug: &'a DebugInformation,
     pub(crate) watch: StackWatch,
     pub(crate) found: Evidence,
@@ -179,23 +180,24 @@ impl Gather<'_> {
     }
 
     fn in_heap(&self, access: &Access, at: UserAddr) -> bool {
-        matches!(self.heap.at(at.flat(), access.time), Tenant::Alive { .. })
+        self.heap.at(at, access.time).is_some()
     }
 
     fn vote(&mut self, access: &Access, pointed: UserAddr, ty: crate::schema::TypeIndex) {
-        let addr = pointed.flat();
-        if let Tenant::Alive { object, start } = self.heap.at(addr, access.time) {
-            let votes = self.found.votes.entry(object).or_default();
-            votes.add(addr.0 - start.0, ty, 1);
+        if let Some(place) = self.heap.at(pointed, access.time) {
+            let votes = self.found.votes.entry(place.object).or_default();
+            votes.add(place.offset, ty, 1);
         }
     }
 
     /// It does not matter where in an array a pointer points, so an index may be added.
     fn vote_scalar(&mut self, access: &Access, at: UserAddr, name: Option<ScalarName>) {
-        let addr = at.flat();
-        if let Tenant::Alive { object, start } = self.heap.at(addr, access.time) {
-            let part = part_of(addr.0 - start.0);
-            let vote = ScalarVote { object, part, name };
+        if let Some(place) = self.heap.at(at, access.time) {
+            let vote = ScalarVote {
+                object: place.object,
+                part: part_of(place.offset),
+                name,
+            };
             *self.found.scalars.entry(vote).or_default() += 1;
         } else {
             self.reach(access, at);
@@ -280,13 +282,14 @@ impl LastCall {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::{Lifetime, NEVER};
+    use crate::index::{Lifetime, LifetimeIndex, NEVER};
     use crate::schema::TypeIndex;
     use linemate_programs::{CodePlace, ElfAddr, UserInstruction};
     use linemate_recording::{FunctionId, VirtualTime};
     use linemate_testkit::accesses::access;
 
     use super::super::code::KnownInstruction;
+    use super::super::heap_index::Forks;
 
     const TASK: TypeIndex = TypeIndex(2);
 
@@ -349,6 +352,7 @@ mod tests {
             death: NEVER,
             object: ObjectId(7),
         }]);
+        let heap = HeapIndex::new(heap, &Forks::default());
         let access = access(1, 0, AccessKind::Load, 0, 8);
         let operand = Operand::Based {
             base: Base(3),
@@ -413,7 +417,7 @@ mod tests {
             programs: &Programs::default(),
             code: &CodeTable::of(access.pc, known),
             places: &UserPlaces::new(0),
-            heap: &LifetimeIndex::default(),
+            heap: &HeapIndex::default(),
             debug: &DebugInformation::default(),
             watch: StackWatch::default(),
             found: Evidence::default(),

@@ -257,7 +257,18 @@ impl<'a, 'd> Flow<'a, 'd> {
     ) -> Option<(Base, TypeId)> {
         let pc = instruction.address();
         match instruction.moved()? {
-            Move::Copy { from, to } => Some((to, self.pointed(pc, from, known)?)),
+            Move::Copy { from, to } => {
+                // What an allocator returned is often copied before the debug information names the
+                // register that it was returned in, which a copy leaves as it is.
+                let named_next = || {
+                    let next = instruction.end();
+                    let register = Register(u16::from(from.0));
+                    let pointer = self.code.pointer_in(next, register);
+                    pointer.or_else(|| self.code.scalar_in(next, register))
+                };
+                let pointed = self.pointed(pc, from, known);
+                Some((to, pointed.or_else(named_next)?))
+            }
             Move::Load { to } => {
                 let held = self
                     .holder(instruction, known)

@@ -1,11 +1,13 @@
 //! The first pass over programs: their allocators' calls and returns in, objects out.
 
 use linemate_recording::{Call, FunctionTable, GuestAddr, Meaning, Return, Role, VirtualTime};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::heap_index::{Forks, HeapIndex};
 use super::places::{Space, UserAddr, UserPlaces};
+use super::processes::Fork;
 use crate::collect::Object;
-use crate::index::{NEVER, ObjectId};
+use crate::index::{Lifetime, LifetimeIndex, NEVER, ObjectId};
 use crate::kinds::{KindId, Kinds, ObjectKind, Origin, SILENT};
 use crate::sites::SiteUse;
 use crate::votes::Bounds;
@@ -34,6 +36,9 @@ pub(crate) struct Heap {
     inside: FxHashMap<ObjectId, ObjectId>,
     /// By space and stack pointer. A function that jumps to another leaves two.
     pending: FxHashMap<(Space, u64), Vec<PendingCall>>,
+    forks: Forks,
+    /// What processes with a parent freed that they had not allocated, and when.
+    freed_elsewhere: Vec<(UserAddr, VirtualTime)>,
 }
 
 impl Heap {
@@ -112,6 +117,54 @@ impl Heap {
         self.born(UserAddr { space, addr }, &call);
     }
 
+    /// Handles a fork: the child has what its parent has.
+    pub(crate) fn forked(&mut self, fork: Fork) {
+        self.forks.add(fork);
+    }
+
+    /// All objects by address, when all calls have been handled. What a process freed that was its
+    /// parent's becomes an object of its own, which ends there.
+    pub(crate) fn index(&mut self) -> HeapIndex {
+        let index = HeapIndex::new(self.lifetimes(), &self.forks);
+        let before = self.objects.len();
+        let mut seen = FxHashSet::default();
+        for (at, time) in std::mem::take(&mut self.freed_elsewhere) {
+            let Some(place) = index.at(at, time).filter(|place| place.offset == 0) else {
+                continue;
+            };
+            let original = &self.objects[place.object.0 as usize];
+            let Some(birth) = self.forks.of(at.space).map(|fork| fork.time) else {
+                continue;
+            };
+            let start = at.flat().0;
+            if seen.insert(start) {
+                self.objects.push(Object {
+                    range: start..start.saturating_add(length(original)),
+                    birth,
+                    death: time,
+                    ..original.clone()
+                });
+            }
+        }
+        match self.objects.len() == before {
+            true => index,
+            false => HeapIndex::new(self.lifetimes(), &self.forks),
+        }
+    }
+
+    fn lifetimes(&self) -> LifetimeIndex {
+        let lifetimes: Vec<Lifetime> = (0u32..)
+            .zip(&self.objects)
+            .map(|(id, object)| Lifetime {
+                range: object.range.clone(),
+                birth: object.birth,
+                death: object.death,
+                object: ObjectId(id),
+            })
+            .collect();
+        LifetimeIndex::new(&lifetimes)
+    }
+
     fn born(&mut self, at: UserAddr, call: &PendingCall) {
         let start = at.flat();
         if let Some(&inner) = self.living.get(&start) {
@@ -119,7 +172,7 @@ impl Heap {
             if object.birth >= call.time {
                 // An allocator called another: the object exists; the outer call knows better who
                 // asked for it.
-                let size = object.range.end - object.range.start;
+                let size = length(object);
                 self.objects[inner.0 as usize].kind = self.kind(call.site, size);
                 return;
             }
@@ -167,18 +220,25 @@ impl Heap {
     }
 
     fn free(&mut self, at: UserAddr, time: VirtualTime) {
-        if let Some(id) = self.living.get(&at.flat()).copied() {
-            self.end(id, time);
+        match self.living.get(&at.flat()).copied() {
+            Some(id) => self.end(id, time),
+            None => self.end_elsewhere(at, time),
+        }
+    }
+
+    fn end_elsewhere(&mut self, at: UserAddr, time: VirtualTime) {
+        if self.forks.of(at.space).is_some() {
+            self.freed_elsewhere.push((at, time));
         }
     }
 
     /// Ends what a call that began at `call` freed at `end`, unless it has been handed out again in
     /// between.
     fn freed_by(&mut self, at: UserAddr, call: VirtualTime, end: VirtualTime) {
-        let living = self.living.get(&at.flat()).copied();
-        let old = living.filter(|id| self.objects[id.0 as usize].birth < call);
-        if let Some(id) = old {
-            self.end(id, end);
+        match self.living.get(&at.flat()).copied() {
+            Some(id) if self.objects[id.0 as usize].birth < call => self.end(id, end),
+            Some(_) => {}
+            None => self.end_elsewhere(at, end),
         }
     }
 
@@ -193,6 +253,10 @@ impl Heap {
             next = self.inside.remove(&id);
         }
     }
+}
+
+fn length(object: &Object) -> u64 {
+    object.range.end - object.range.start
 }
 
 #[cfg(test)]
@@ -400,6 +464,68 @@ mod tests {
             world.objects().iter().all(|object| !object.2),
             "both are gone"
         );
+    }
+
+    /// A parent with objects at 0x5000 and 0x6000, and its child, which runs.
+    fn forked() -> World {
+        let mut world = World::new();
+        for (size, addr) in [(48, 0x5000), (96, 0x6000)] {
+            world.call(MALLOC, 0x100, &[size], 1);
+            world.returns(MALLOC, 0x100, addr);
+        }
+        let space = |world: &World| {
+            let now = VirtualTime(world.time);
+            world.places.space(CpuId(0), now).expect("it runs")
+        };
+        let parent = space(&world);
+        let time = world.now();
+        world.space(0x9000);
+        let child = space(&world);
+        world.heap.forked(Fork {
+            child,
+            parent,
+            time,
+        });
+        world
+    }
+
+    /// Which object CPU 0's process has at an address.
+    fn object_at(world: &mut World, addr: u64) -> Option<u32> {
+        let now = VirtualTime(world.time);
+        let space = world.places.space(CpuId(0), now)?;
+        let place = world.heap.index().at(UserAddr { space, addr }, now)?;
+        Some(place.object.0)
+    }
+
+    #[test]
+    fn what_a_child_frees_of_its_parents_ends_in_the_child_alone() {
+        let mut world = forked();
+        world.call(FREE, 0x100, &[0x5000], 2);
+        // Never allocated, and not the start of anything.
+        world.call(FREE, 0x100, &[0x4000], 2);
+        world.call(FREE, 0x100, &[0x6010], 2);
+        world.now();
+        assert_eq!(object_at(&mut world, 0x5010), None);
+        assert_eq!(object_at(&mut world, 0x6010), Some(1));
+        let expected = [
+            (0x5000, 48, true, 1),
+            (0x6000, 96, true, 1),
+            (0x5000, 48, false, 1),
+        ];
+        assert_eq!(world.objects(), expected);
+        world.space(0x7000);
+        assert_eq!(object_at(&mut world, 0x5010), Some(0));
+    }
+
+    #[test]
+    fn what_a_child_moves_of_its_parents_ends_with_the_return() {
+        let mut world = forked();
+        world.call(REALLOC, 0x100, &[0x5000, 4096], 2);
+        world.returns(REALLOC, 0x100, 0x8000);
+        let returned = VirtualTime(world.time);
+        world.now();
+        assert_eq!(object_at(&mut world, 0x5010), None);
+        assert_eq!(deaths(&world), [NEVER, NEVER, NEVER, returned]);
     }
 
     #[test]

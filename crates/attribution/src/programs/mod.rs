@@ -1,7 +1,7 @@
 //! Names for what programs access: heap objects, variables, thread-local ones, stacks.
 //!
 //! ```text
-//! pass 1   markers, allocators' calls ─► Places, Heap                        (in order)
+//! pass 1   markers, forks, allocators' calls ─► Places, Processes, Heap       (in order)
 //! pass 2   programs' accesses ─► Evidence: where files are, what objects are  (all threads)
 //!          ─► ProgramNames
 //! ```
@@ -20,10 +20,12 @@ mod files;
 mod flow;
 mod frame;
 mod heap;
+mod heap_index;
 mod located;
 mod names;
 mod objects;
 mod places;
+mod processes;
 mod scalars;
 mod slots;
 mod stack;
@@ -37,4 +39,5 @@ pub(crate) use evidence::{Evidence, Gather, LastCall};
 pub(crate) use heap::Heap;
 pub(crate) use names::{ProgramFindings, ProgramNames};
 pub(crate) use places::UserPlaces;
+pub(crate) use processes::Processes;
 pub(crate) use stack_watch::StackWatch;

@@ -8,13 +8,13 @@ use super::code::ProgramFacts;
 use super::evidence::Evidence;
 use super::files::FileNames;
 use super::heap::Heap;
+use super::heap_index::HeapIndex;
 use super::located::{InProgram, of_program};
 use super::objects::ObjectNames;
 use super::places::{Space, UserAddr, UserPlaces};
 use super::stack::StackNames;
 use super::stack_objects::StackObjects;
 use super::threads::{InThread, ThreadNames};
-use crate::index::LifetimeIndex;
 use crate::ledger::Bucket;
 use crate::schema::Schema;
 use crate::subjects::{Subject, SubjectId, Subjects, clip};
@@ -73,7 +73,7 @@ impl Wholes {
 pub(crate) struct ProgramFindings {
     pub(crate) places: UserPlaces,
     pub(crate) heap: Heap,
-    pub(crate) index: LifetimeIndex,
+    pub(crate) index: HeapIndex,
     pub(crate) evidence: Evidence,
 }
 

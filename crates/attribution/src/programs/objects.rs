@@ -10,10 +10,11 @@ use super::code::ProgramFacts;
 use super::debug::{Pointee, ScalarName};
 use super::evidence::Evidence;
 use super::heap::Heap;
+use super::heap_index::{HeapIndex, HeapPlace};
 use super::located::{InProgram, of_program};
 use super::places::UserAddr;
 use super::scalars::{self, Alike};
-use crate::index::{LifetimeIndex, ObjectId, Tenant};
+use crate::index::ObjectId;
 use crate::kinds::{FormId, Forms, KindId, ObjectKind};
 use crate::ledger::Bucket;
 use crate::schema::Schema;
@@ -31,7 +32,7 @@ const PART_OF_BLOCK: u64 = 11_520;
 /// All objects: where they are and what is in them.
 #[derive(Debug)]
 pub(super) struct ObjectNames {
-    lifetimes: LifetimeIndex,
+    index: HeapIndex,
     /// By object: its form, and what no placement covers.
     objects: Vec<(FormId, SubjectId)>,
     forms: Vec<Vec<Extent>>,
@@ -45,7 +46,7 @@ impl ObjectNames {
         schema: &Schema,
         subjects: &mut Subjects,
         mut heap: Heap,
-        lifetimes: LifetimeIndex,
+        index: HeapIndex,
         evidence: &Evidence,
     ) -> ObjectNames {
         vote(&mut heap, evidence);
@@ -77,7 +78,7 @@ impl ObjectNames {
         let rest: BTreeMap<Alike, SubjectId> = rest.collect();
         let untyped = rest.iter().filter(|(of, _)| arrays.of(**of).is_none());
         ObjectNames {
-            lifetimes,
+            index,
             untyped: untyped.map(|(_, subject)| *subject).collect(),
             objects: alike.iter().map(|of| (of.1, rest[of])).collect(),
             forms,
@@ -86,11 +87,8 @@ impl ObjectNames {
 
     /// The object at an address at a time.
     pub(super) fn at(&self, at: UserAddr, time: VirtualTime) -> Option<InProgram> {
-        let addr = at.flat();
-        match self.lifetimes.at(addr, time) {
-            Tenant::Alive { object, start } => Some(self.inside(object, addr.0 - start.0)),
-            Tenant::Vacant { .. } | Tenant::Unknown => None,
-        }
+        let HeapPlace { object, offset } = self.index.at(at, time)?;
+        Some(self.inside(object, offset))
     }
 
     /// Whether blocks of a subject have neither a struct nor an element type.

@@ -6,8 +6,7 @@
 use linemate_recording::{Access, CpuId, GuestAddr, MappedPage, Mark, Marker, PAGE, VirtualTime};
 use rustc_hash::FxHashMap;
 
-/// An address space, in order of first appearance. One that ends and whose page tables' memory is
-/// reused for another keeps its number.
+/// An address space, numbered in order of appearance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Space(pub(crate) u32);
 
@@ -47,7 +46,12 @@ fn at<T: Copy>(history: &History<T>, time: VirtualTime) -> Option<T> {
 /// Everything that the recorder reported about spaces and pages.
 #[derive(Debug, Default)]
 pub(crate) struct UserPlaces {
+    /// By the root of the page tables: the process that has them now.
     numbers: FxHashMap<u64, Space>,
+    /// How many spaces there have been.
+    count: u32,
+    /// By CPU: the root of its page tables.
+    roots: Vec<Option<u64>>,
     /// The space that each CPU is in.
     spaces: Vec<History<Space>>,
     /// By frame: the user-space page it is mapped at.
@@ -68,13 +72,17 @@ impl UserPlaces {
     pub(crate) fn mark(&mut self, marker: &Marker) {
         match marker.mark {
             Mark::Space => {
-                let next = Space(self.numbers.len() as u32);
                 // By the address of the page tables, which is all that a CPU knows about a process.
-                let space = *self.numbers.entry(marker.value).or_insert(next);
+                let space = match self.numbers.get(&marker.value) {
+                    Some(space) => *space,
+                    None => self.number(marker.value),
+                };
                 let cpu = usize::from(marker.cpu.0);
                 if cpu >= self.spaces.len() {
                     self.spaces.resize(cpu + 1, Vec::new());
+                    self.roots.resize(cpu + 1, None);
                 }
+                self.roots[cpu] = Some(marker.value);
                 self.spaces[cpu].push((marker.time, space));
             }
             Mark::Page => {
@@ -85,6 +93,24 @@ impl UserPlaces {
             }
             _ => {}
         }
+    }
+
+    /// Gives the process with these page tables the next number.
+    fn number(&mut self, root: u64) -> Space {
+        let space = Space(self.count);
+        self.count = self.count.saturating_add(1);
+        self.numbers.insert(root, space);
+        space
+    }
+
+    /// A process begins on a CPU: its page tables are its own from here on, even if another one
+    /// had their memory. `None` if they were not reported.
+    pub(super) fn begin(&mut self, cpu: CpuId, time: VirtualTime) -> Option<Space> {
+        let cpu = usize::from(cpu.0);
+        let root = (*self.roots.get(cpu)?)?;
+        let space = self.number(root);
+        self.spaces[cpu].push((time, space));
+        Some(space)
     }
 
     /// The space that a CPU runs in.
@@ -170,6 +196,20 @@ mod tests {
             None,
             "not in the direct map"
         );
+    }
+
+    #[test]
+    fn page_tables_of_a_process_that_begins_are_its_own() {
+        let mut places = UserPlaces::new(MAP);
+        assert_eq!(places.begin(CpuId(0), VirtualTime(0)), None);
+        places.mark(&marker(1, 0, Mark::Space, 0x7000));
+        let old = places.space(CpuId(0), VirtualTime(9));
+        let new = places.begin(CpuId(0), VirtualTime(10));
+        assert_ne!(old, new);
+        assert_eq!(places.space(CpuId(0), VirtualTime(9)), old);
+        assert_eq!(places.space(CpuId(0), VirtualTime(10)), new);
+        places.mark(&marker(20, 1, Mark::Space, 0x7000));
+        assert_eq!(places.space(CpuId(1), VirtualTime(20)), new);
     }
 
     #[test]

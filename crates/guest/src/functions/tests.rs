@@ -350,7 +350,7 @@ fn a_kernel_without_names_is_watched_for_its_call_stacks_and_page_tables_alone()
          ffffffff81000030 T __switch_to\nffffffff81000040 t setup_new_exec\t[module]\n\
          ffffffff81000050 T asm_exc_page_fault\nffffffff81000060 T __switch_to_asm\n\
          ffffffff81000070 D __switch_to\n\
-         ffffffff81000080 T do_syscall_64\n",
+         ffffffff81000080 T do_syscall_64\nffffffff81000090 T wake_up_new_task\n",
     ));
     let row = |f: &Function| (f.name.clone(), f.role, f.parameters.len(), f.returns);
     let rows: Vec<_> = list.table.functions.iter().map(row).collect();
@@ -359,6 +359,7 @@ fn a_kernel_without_names_is_watched_for_its_call_stacks_and_page_tables_alone()
         ("__switch_to", Role::ContextSwitch, 2),
         ("asm_exc_page_fault", Role::Interrupt, 0),
         ("do_syscall_64", Role::Plain, 0),
+        ("wake_up_new_task", Role::Plain, 1),
     ];
     let expected = expected.map(|(name, role, n)| (name.to_owned(), role, n, false));
     assert_eq!(rows, expected);
