@@ -322,8 +322,8 @@ pub struct SourceRow {
     pub file: Option<String>,
     /// The line's number, from 1; null if no line is known.
     pub line: Option<u32>,
-    /// The function of the line first, then those it is inlined into; without a line, the function
-    /// of `--by function`.
+    /// The function of the line first, then those it is inlined into, without standard libraries'
+    /// at either end; without a line, the function of `--by function`.
     pub functions: Vec<String>,
     /// Counts.
     #[serde(flatten)]

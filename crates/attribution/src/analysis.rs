@@ -475,7 +475,8 @@ impl Visitor for Steps<'_> {
     }
     fn call(&mut self, call: &Call) {
         self.steps.push(if call.function.0 < self.programs {
-            PassStep::ProgramCall(call.clone(), self.last.of(call))
+            let site = self.code.and_then(|code| self.last.of(code, call));
+            PassStep::ProgramCall(call.clone(), site)
         } else {
             PassStep::Call(call.clone())
         });

@@ -11,24 +11,36 @@ use rustc_hash::FxHashMap;
 
 use crate::functions::FunctionName;
 use crate::ledger::Bucket;
-use crate::programs::files_of;
+use crate::programs::{files_of, is_standard};
 use crate::subjects::Subject;
 
 /// A line of a program's source, in a function or inlined code.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SourcePlace {
-    /// The file as the debug information names it.
+    /// The file as the debug information names it. Of a standard library's code that is inlined,
+    /// the file that calls it.
     pub file: String,
     /// The line's number, from 1.
     pub line: u32,
-    /// The function of the line first, then those it is inlined into; last the one that contains
-    /// the code. Empty if none is known.
+    /// The function of the line first, then those it is inlined into, up to the last one outside
+    /// standard libraries. Empty if none is known.
     pub functions: Vec<String>,
 }
 
 impl SourcePlace {
     /// The place described by frames, innermost first; `None` without a file and a line.
-    fn of(frames: Vec<SourceFrame>) -> Option<SourcePlace> {
+    fn of(mut frames: Vec<SourceFrame>) -> Option<SourcePlace> {
+        // Nobody changes a standard library: the line that calls it is what a reader needs, and
+        // what of it calls that, such as the start of a thread, says nothing.
+        let own = |frame: &SourceFrame| {
+            let standard = frame.file.as_deref().is_none_or(is_standard);
+            frame.line > 0 && !standard
+        };
+        if let Some(first) = frames.iter().position(own) {
+            frames.drain(..first);
+            let last = frames.iter().rposition(own).unwrap_or(0);
+            frames.truncate(last + 1);
+        }
         let innermost = frames.first()?;
         let (file, line) = (innermost.file.clone()?, innermost.line);
         (line > 0).then(|| SourcePlace {
@@ -142,6 +154,28 @@ mod tests {
         ];
         let place = SourcePlace::of(frames).unwrap();
         assert_eq!(place.to_string(), "list.h:7 push, inlined into serve");
+        let of_library = vec![
+            frame(
+                "fetch_add",
+                Some("/rustc/1/library/core/src/sync/atomic.rs"),
+                9,
+            ),
+            frame("count", Some("server.rs"), 12),
+            frame("serve", Some("server.rs"), 42),
+            frame("start", Some("/rustc/1/library/std/src/thread/mod.rs"), 7),
+        ];
+        let place = SourcePlace::of(of_library).unwrap();
+        assert_eq!(place.to_string(), "server.rs:12 count, inlined into serve");
+        let alone = vec![frame(
+            "grow",
+            Some("/rustc/1/library/alloc/src/raw_vec.rs"),
+            9,
+        )];
+        let place = SourcePlace::of(alone).unwrap();
+        assert_eq!(
+            place.to_string(),
+            "/rustc/1/library/alloc/src/raw_vec.rs:9 grow"
+        );
         let nameless = SourcePlace::of(vec![SourceFrame {
             function: None,
             ..frame("", Some("a.c"), 1)

@@ -1,5 +1,6 @@
 //! Unusual programs: code in no file, static linking at any address, another user's privileges, a
-//! library's function that the loader looks up late, workers that a server forks, 32 bits.
+//! library's function that the loader looks up late, workers that a server forks, vectors
+//! that grow, 32 bits.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -28,7 +29,7 @@ fn compile(program: &Path, source: &Path, options: &[&str]) {
 
 /// The accesses of a row of a report.
 fn accesses(data: &str, by: &str, name: &str) -> u64 {
-    let all = ["--top", "100000", "--json"];
+    let all = ["--all", "--top", "100000", "--json"];
     let output = linemate(&[&["report", "-i", data, "--by", by], &all[..]].concat());
     assert!(output.status.success(), "{}", story(&output));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -148,6 +149,35 @@ fn what_a_server_allocates_before_it_forks_has_names_in_its_workers() {
         let set_up = of("start_option");
         assert!((6..100).contains(&set_up), "{set_up}");
     }
+}
+
+/// The standard library's functions that let a vector grow are not inlined, and all vectors share
+/// some of them.
+#[test]
+fn elements_of_a_vector_that_grows_have_the_type_of_the_vector() {
+    let folder = tempfile::tempdir().unwrap();
+    let recorded = |compiler: &str, source: &str, options: &[&str]| {
+        let source = root().join("crates/linemate/tests/programs").join(source);
+        let mut compiler = Command::new(compiler);
+        let output = compiler
+            .args(options)
+            .args(["-g", "-o"])
+            .args([&folder.path().join("grown"), &source])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", story(&output));
+        let options = ["--program", "--kernel-types", "no", "--smp", "4"];
+        record(folder.path(), "6.12", &options, &["./grown"])
+    };
+    let data = recorded("rustc", "grown.rs", &["--edition", "2024", "-O"]);
+    // Four threads count to 5000: a load before each count and one more, and the limit as often.
+    let of = |data: &str, name| accesses(data, "type", name);
+    let (slots, limits) = (of(&data, "grown::Slot"), of(&data, "grown::Limit"));
+    assert!((40_004..40_100).contains(&slots), "{slots}");
+    assert!((20_004..20_100).contains(&limits), "{limits}");
+    let data = recorded("c++", "grown.cpp", &["-std=c++17", "-O2", "-pthread"]);
+    let slots = of(&data, "slot");
+    assert!((20_001..20_100).contains(&slots), "{slots}");
 }
 
 #[test]

@@ -12,6 +12,8 @@ pub struct UserInstruction {
     /// Whether it accesses the stack implicitly: a push, pop, call or return.
     pub uses_stack: bool,
     pub calls: bool,
+    /// Where a direct call goes.
+    pub target: Option<ElfAddr>,
 }
 
 /// Decodes the instruction at `address`, at the start of `bytes`. Invalid bytes
@@ -25,13 +27,16 @@ pub fn decode(bytes: &[u8], address: ElfAddr) -> UserInstruction {
             bytes: 0,
             uses_stack: false,
             calls: false,
+            target: None,
         };
     }
+    let calls = instruction.flow() == Flow::Call;
     UserInstruction {
         operand: instruction.operand(),
         bytes: u16::try_from(instruction.operand_bytes()).unwrap_or(u16::MAX),
         uses_stack: instruction.uses_stack(),
-        calls: instruction.flow() == Flow::Call,
+        calls,
+        target: instruction.target().filter(|_| calls),
     }
 }
 
@@ -47,8 +52,11 @@ mod tests {
     fn calls_and_stack_instructions_are_reported() {
         let call = of(&[0xe8, 0, 0, 0, 0]);
         assert!(call.calls && call.uses_stack);
+        assert_eq!(call.target, Some(ElfAddr(0x1005)));
         let push = of(&[0x55]);
         assert!(!push.calls && push.uses_stack);
+        let jump = of(&[0xe9, 0, 0, 0, 0]);
+        assert!(!jump.calls && jump.target.is_none());
         let other = of(&[0x48, 0x89, 0x07]);
         assert_eq!(other.bytes, 8);
         assert!(!other.calls && !other.uses_stack);

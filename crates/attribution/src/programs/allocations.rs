@@ -9,16 +9,24 @@
 //! copies (`-fipa-icf` of GCC, LLVM's MergeFunctions), and the debug information is that of the
 //! surviving one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use linemate_dwarf::{DieKey, FunctionInstance, ProgramCode};
 use linemate_programs::ElfAddr;
 use linemate_types::{Language, Member, Type, TypeId, TypeModel};
 use rustc_hash::FxHashMap;
 
+use super::library::{LetsGrow, cpp_elements};
+
 /// Rust's containers whose methods request memory for their parameter `T`; the others contain one
 /// of these. A hash table's does not count, because its block has more than elements.
 const RUST_CONTAINERS: [&str; 2] = ["alloc::raw_vec::RawVec<", "alloc::boxed::Box<"];
+
+/// Those that have a vector of their `T`: what they call to let it grow is for elements.
+const RUST_VECTORS: [&str; 2] = [
+    "alloc::vec::Vec<",
+    "alloc::collections::vec_deque::VecDeque<",
+];
 
 /// The classes of C++'s standard libraries whose `allocate` returns memory for the target type.
 const CPP_ALLOCATORS: [&str; 2] = ["new_allocator<", "std::allocator<"];
@@ -31,10 +39,12 @@ const WRAPPERS: [&str; 3] = [
 ];
 
 /// The elements that calls allocate, by call instruction, for those of `calls` made by a container.
+/// `for_growth`: those of them that let a vector grow.
 pub(super) fn allocations(
     code: &ProgramCode<'_>,
     model: &TypeModel,
     calls: &BTreeSet<ElfAddr>,
+    for_growth: &BTreeMap<ElfAddr, LetsGrow>,
 ) -> Vec<(ElfAddr, TypeId)> {
     let mut known: FxHashMap<DieKey, AllocatingFunction> = FxHashMap::default();
     let mut about = |entry: DieKey| {
@@ -57,7 +67,15 @@ pub(super) fn allocations(
         if inlined.is_empty() || about(*outer).generic {
             continue;
         }
-        let element = inlined.iter().find_map(|entry| about(*entry).element);
+        let grows = for_growth.get(call);
+        let element = inlined.iter().find_map(|entry| {
+            let AllocatingFunction {
+                element, of_vector, ..
+            } = about(*entry);
+            // An element that is itself a vector may grow where its vector's method is inlined.
+            let own = |grows: &LetsGrow| grows.callee.is_none_or(|of| Some(of) == of_vector);
+            element.or(of_vector.filter(|_| grows.is_some_and(own)))
+        });
         found.extend(element.map(|element| (*call, element)));
     }
     found
@@ -68,6 +86,8 @@ pub(super) fn allocations(
 struct AllocatingFunction {
     /// The type of the elements that it requests memory for.
     element: Option<TypeId>,
+    /// The type of the elements of the vector that it is a method of.
+    of_vector: Option<TypeId>,
     /// Whether it is an instance of a generic function.
     generic: bool,
 }
@@ -75,9 +95,9 @@ struct AllocatingFunction {
 impl AllocatingFunction {
     fn of(model: &TypeModel, instance: &FunctionInstance) -> AllocatingFunction {
         let name = &*instance.name;
-        let of_rust = || {
+        let of_rust = |containers: &[&str]| {
             let name = name.strip_prefix('<').unwrap_or(name);
-            let mut containers = RUST_CONTAINERS.iter();
+            let mut containers = containers.iter();
             containers
                 .any(|start| name.starts_with(start))
                 .then_some(())?;
@@ -90,12 +110,18 @@ impl AllocatingFunction {
             classes.any(|word| class.contains(word)).then_some(())?;
             model.pointer_target(instance.result)
         };
-        let element = of_rust().or_else(of_cpp);
-        let element = element.map(|id| unwrapped(model, id));
+        let sized = |id: TypeId| {
+            let id = unwrapped(model, id);
+            (model.size_of(id)? > 0).then_some(id)
+        };
+        let element = of_rust(&RUST_CONTAINERS).or_else(of_cpp);
         // In C++ the parameters of a method's class are not among its own.
         let in_name = instance.language != Some(Language::Rust) && name.contains('<');
         AllocatingFunction {
-            element: element.filter(|id| model.size_of(*id).is_some_and(|size| size > 0)),
+            element: element.and_then(sized),
+            of_vector: of_rust(&RUST_VECTORS)
+                .and_then(sized)
+                .or_else(|| cpp_elements(model, name)),
             generic: in_name || !instance.type_parameters.is_empty(),
         }
     }
@@ -163,7 +189,7 @@ mod tests {
             calls.extend(instructions.map(|instruction| instruction.address()));
         }
         assert!(!calls.is_empty());
-        let found = allocations(&code, types.model(), &calls);
+        let found = allocations(&code, types.model(), &calls, &BTreeMap::new());
         let names = found.iter().map(|(_, id)| types.model().type_name(*id));
         names.collect()
     }

@@ -6,6 +6,7 @@ use linemate_types::Symbols;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::debug::{DebugInformation, Pointee};
+use super::library::GrowthCall;
 use super::{allocators, bytes};
 use crate::functions::FunctionName;
 
@@ -30,6 +31,8 @@ pub(crate) struct KnownInstruction {
     pub(crate) described: bool,
     /// Whether it is an allocator's own.
     pub(crate) of_allocator: bool,
+    /// For a call in a function that gets memory for its caller's vector: that function.
+    pub(crate) growth: Option<GrowthCall>,
 }
 
 /// All program instructions in a recording, by code address.
@@ -68,6 +71,7 @@ impl CodeTable {
                     described: debug.describes(place),
                     of_allocator: debug.is_of_allocator(place)
                         || allocators::is_own(FunctionName::at(symbols, pc)),
+                    growth: debug.growth_call(place),
                 },
             ))
         });

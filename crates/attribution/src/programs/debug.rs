@@ -15,6 +15,7 @@ use super::allocations::allocations;
 use super::allocators::{AllocatorSources, heap_functions};
 use super::flow::Flow;
 use super::frame::{HeldVariable, InFrame, element, held_in_calls, in_frames};
+use super::library::{Growth, GrowthCall};
 use crate::schema::TypeIndex;
 
 /// A variable that the debug information describes.
@@ -46,6 +47,8 @@ pub(crate) struct FileDebug {
     /// The element type, one or several elements, of the calls made for a container's elements, by
     /// instruction.
     allocations: Vec<(ElfAddr, Pointee)>,
+    /// The calls in functions that get memory for their callers' vectors, by instruction.
+    growth: Vec<(ElfAddr, GrowthCall)>,
     /// The code of its allocator, ascending.
     allocator: Vec<Range<ElfAddr>>,
 }
@@ -93,6 +96,13 @@ impl DebugInformation {
     /// The elements that a call allocates, if a container makes it for them.
     pub(crate) fn allocates(&self, place: CodePlace) -> Option<Pointee> {
         let list = &self.files.get(place.file as usize)?.allocations;
+        let at = list.binary_search_by_key(&place.address, |(at, _)| *at);
+        Some(list[at.ok()?].1)
+    }
+
+    /// The function that a call is in, if it gets memory for its caller's vector.
+    pub(crate) fn growth_call(&self, place: CodePlace) -> Option<GrowthCall> {
+        let list = &self.files.get(place.file as usize)?.growth;
         let at = list.binary_search_by_key(&place.address, |(at, _)| *at);
         Some(list[at.ok()?].1)
     }
@@ -151,6 +161,7 @@ struct CodeFacts {
     held: Vec<(ElfAddr, Vec<HeldVariable<TypeId>>)>,
     described: Vec<ElfAddr>,
     allocations: Vec<(ElfAddr, TypeId)>,
+    growth: Vec<(ElfAddr, GrowthCall)>,
     /// The code of its allocator.
     allocator: Vec<Range<ElfAddr>>,
 }
@@ -286,6 +297,7 @@ impl Descriptions {
                 .collect();
             file.described = facts.described;
             file.allocator = facts.allocator;
+            file.growth = facts.growth;
             let frames = facts.frames.into_iter();
             file.frames = frames
                 .filter_map(|(address, frame)| Some((address, frame.with_type(index)?)))
@@ -333,7 +345,8 @@ fn code_facts(programs: &Programs, described: &Described) -> Option<CodeFacts> {
     let described = places.iter().filter_map(own).collect();
     let frames = in_frames(programs, *file, &code, types.model(), places);
     let held = held_in_calls(programs, *file, &code, types.model(), calls);
-    let allocations = allocations(&code, types.model(), calls);
+    let growth = Growth::of(programs, *file, &code, types.model(), calls);
+    let allocations = allocations(&code, types.model(), calls, &growth.from);
     let allocator = AllocatorSources::of(&code, heap);
     pointers.retain(|(_, id)| match types.model().get(*id) {
         Some(Type::Composite(c)) => {
@@ -354,6 +367,7 @@ fn code_facts(programs: &Programs, described: &Described) -> Option<CodeFacts> {
         held,
         described,
         allocations,
+        growth: growth.inside,
         allocator: allocator.code(&code),
     })
 }

@@ -11,7 +11,7 @@ use linemate_recording::{
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::code::CodeTable;
+use super::code::{CodeTable, KnownInstruction};
 use super::debug::{DebugInformation, Pointee, ScalarName};
 use super::heap_index::HeapIndex;
 use super::places::{Space, UserAddr, UserPlaces};
@@ -239,6 +239,10 @@ fn holds(code: &CodeTable, debug: &DebugInformation, site: GuestAddr) -> bool {
 #[derive(Debug, Default)]
 pub(crate) struct LastCall(Vec<Option<Box<[Option<GuestAddr>; SLOTS]>>>);
 
+/// How many functions that get memory for a vector may be in one another. Rust's standard library
+/// has three.
+const GROWTH_CALLS_MAX: usize = 4;
+
 /// Return addresses that a page has room for.
 const SLOTS: usize = PAGE as usize / 8;
 
@@ -273,9 +277,26 @@ impl LastCall {
     }
 
     /// The instruction that called the function, if known: its return address is where the stack
-    /// pointer is. A function that another one jumped to has that one's.
-    pub(crate) fn of(&self, call: &Call) -> Option<GuestAddr> {
-        self.0.get(usize::from(call.cpu.0))?.as_ref()?[slot(call.stack)]
+    /// pointer is. A function that another one jumped to has that one's. Of a standard library's
+    /// functions that get memory for a vector, the call that entered the first of them.
+    pub(crate) fn of(&self, code: &CodeTable, call: &Call) -> Option<GuestAddr> {
+        let slots = self.0.get(usize::from(call.cpu.0))?.as_ref()?;
+        let mut stack = call.stack;
+        let mut site = slots[slot(stack)]?;
+        for _ in 0..GROWTH_CALLS_MAX {
+            let Some(growth) = code.at(site).and_then(|known| known.growth) else {
+                break;
+            };
+            stack.0 = stack.0.wrapping_add(growth.frame.0);
+            let outer = slots[slot(stack)].and_then(|pc| Some((pc, code.at(pc)?)));
+            // What is there may be an older call of something else.
+            let entered = |call: &KnownInstruction| call.instruction.target == Some(growth.entry);
+            match outer {
+                Some((pc, known)) if entered(known) => site = pc,
+                _ => break,
+            }
+        }
+        Some(site)
     }
 }
 
@@ -288,7 +309,6 @@ mod tests {
     use linemate_recording::{FunctionId, VirtualTime};
     use linemate_testkit::accesses::access;
 
-    use super::super::code::KnownInstruction;
     use super::super::heap_index::Forks;
 
     const TASK: TypeIndex = TypeIndex(2);
@@ -297,14 +317,15 @@ mod tests {
     fn a_function_is_called_where_its_return_address_was_written() {
         let mut calls = LastCall::default();
         let entered = |calls: &LastCall, cpu, stack| {
-            calls.of(&Call {
+            let call = Call {
                 time: VirtualTime(0),
                 cpu: CpuId(cpu),
                 function: FunctionId(0),
                 stack: GuestAddr(stack),
                 caller: GuestAddr(0),
                 values: [None; linemate_recording::MAX_PARAMETERS],
-            })
+            };
+            calls.of(&CodeTable::default(), &call)
         };
         calls.made(
             CpuId(1),
@@ -369,11 +390,13 @@ mod tests {
                 bytes: 8,
                 uses_stack: false,
                 calls: false,
+                target: None,
             },
             points_to: Some(Pointee::Struct(TASK)),
             in_frame: false,
             described: true,
             of_allocator: false,
+            growth: None,
         };
         let mut gather = Gather {
             programs: &Programs::default(),
@@ -407,11 +430,13 @@ mod tests {
                 bytes: 8,
                 uses_stack: false,
                 calls: false,
+                target: None,
             },
             points_to: None,
             in_frame,
             described: false,
             of_allocator: false,
+            growth: None,
         };
         let mut gather = Gather {
             programs: &Programs::default(),

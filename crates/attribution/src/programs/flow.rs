@@ -320,7 +320,12 @@ impl<'a, 'd> Flow<'a, 'd> {
 
 /// The target of a pointer at `offset` of a value of type `id`: in a union (an enum of Rust's) of
 /// the first member that leads to a struct, else of the first one that leads to a scalar.
-fn pointer_at(model: &TypeModel, elements: &Elements, id: TypeId, offset: u64) -> Option<TypeId> {
+pub(super) fn pointer_at(
+    model: &TypeModel,
+    elements: &Elements,
+    id: TypeId,
+    offset: u64,
+) -> Option<TypeId> {
     let target = |place: &PlaceInType| {
         let declared = model.pointer_target(place.id)?;
         // A vector's pointer type does not say what it points to.

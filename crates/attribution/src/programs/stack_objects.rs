@@ -322,11 +322,13 @@ mod tests {
                 bytes: 8,
                 uses_stack: true,
                 calls: true,
+                target: None,
             },
             points_to: None,
             in_frame: false,
             described: true,
             of_allocator: false,
+            growth: None,
         };
         let file = FileDebug::with_held(vec![(place.address, variables)]);
         let debug = DebugInformation {
