@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use linemate_layout::arrange::Slot;
 use linemate_layout::origin::{Forced, Origin, Unit, UnitKind};
-use linemate_layout::{Extent, Layouts, is_arranged_inside};
+use linemate_layout::{Extent, Layouts, base_class, is_arranged_inside};
 use linemate_types::{
     ByteAlign, ByteOffset, ByteSize, Composite, CompositeKind, LineIndex, LineSize, Type, TypeId,
     TypeModel,
@@ -112,7 +112,9 @@ impl StructShape {
             .collect();
         let inside = |u: &Unit| {
             let mut members = u.members.iter().map(|i| &composite.members[*i]);
-            members.any(|member| is_arranged_inside(model, member))
+            members.any(|member| {
+                is_arranged_inside(model, member) || base_class(model, member).is_some()
+            })
         };
         let arranged_inside = origin.units.iter().map(inside).collect();
         let first_stays = first_stays(model, composite, &origin);
@@ -231,14 +233,16 @@ fn first_stays(model: &TypeModel, composite: &Composite, origin: &Origin) -> Opt
         };
     }
     match model.get(id) {
-        Some(Type::Composite(c)) if !FREE_FIRST.contains(&&*c.name) => Some(format!(
-            "`{}` is a struct at offset 0: code may convert between the two",
-            if member.name.is_empty() {
-                "the first member"
-            } else {
-                &member.name
-            }
-        )),
+        Some(Type::Composite(c)) if !FREE_FIRST.contains(&&*c.name) => {
+            let first = match (base_class(model, member), &*member.name) {
+                (Some(base), _) => format!("the base class `{base}` is"),
+                (None, "") => "an anonymous struct is".to_owned(),
+                (None, name) => format!("`{name}` is a struct"),
+            };
+            Some(format!(
+                "{first} at offset 0: code may convert between the two"
+            ))
+        }
         _ => None,
     }
 }

@@ -200,9 +200,9 @@ impl Recordings<'_> {
         for row in rows {
             match self.shape(&row.name) {
                 Ok(shape) => waiting.push((row, shape)),
-                Err(error @ (AdviseError::NoType { .. } | AdviseError::Type { .. })) => {
-                    row.why_not = Some(error.to_string());
-                }
+                // The row has the name.
+                Err(AdviseError::NoType { reason, .. }) => row.why_not = Some(reason.to_string()),
+                Err(AdviseError::Type { why, .. }) => row.why_not = Some(why),
                 Err(AdviseError::Kernels { .. }) => row.why_not = Some(ELSEWHERE.to_owned()),
                 Err(error) => return Err(error),
             }

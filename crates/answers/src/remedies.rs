@@ -200,15 +200,19 @@ pub enum RemedyEffect {
 }
 
 impl RemedyEffect {
-    /// Cycles that the concerned types gain, if that is beyond the confidence interval.
+    /// Cycles that everything gains, or the concerned types where nothing is shown of everything,
+    /// if that is beyond the confidence interval: others on the same lines gain or lose, too.
     #[must_use]
     pub fn gain(&self) -> Option<f64> {
-        match self {
-            RemedyEffect::Tried(gain) if gain.types.significant && gain.types.difference < 0.0 => {
-                Some(-gain.types.difference)
-            }
-            _ => None,
-        }
+        let RemedyEffect::Tried(gain) = self else {
+            return None;
+        };
+        let measure = match gain.whole.significant {
+            true => &gain.whole,
+            false => &gain.types,
+        };
+        let gains = measure.significant && measure.difference < 0.0;
+        gains.then_some(-measure.difference)
     }
 }
 

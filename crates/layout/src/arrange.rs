@@ -7,6 +7,7 @@ use std::sync::Arc;
 use linemate_types::{ByteAlign, ByteSize, Composite, CompositeKind, Type, TypeModel};
 
 use crate::edit::{Alignment, Edit, Target};
+use crate::inside::check_inherited;
 use crate::nesting::{anonymous_names, size_of, unit_name};
 use crate::origin::{Forced, Origin, UnitKind};
 pub use crate::slot::Slot;
@@ -42,6 +43,14 @@ pub enum Refusal {
         member: String,
         /// The tag of the member's type; empty if it has none.
         type_name: String,
+    },
+    /// A field of a base class.
+    #[error("`{field}` is inherited from `{base}`: edit that class, under `type {base}`")]
+    Inherited {
+        /// The field as given.
+        field: String,
+        /// The class that declares it.
+        base: String,
     },
     /// Part of a run of bit-fields.
     #[error(
@@ -212,6 +221,7 @@ impl<'a> Arrangement<'a> {
     /// Applies one statement; edits that do not change the order of members do nothing here, but
     /// their fields are checked.
     pub(crate) fn apply(&mut self, edit: &Edit) -> Result<(), Refusal> {
+        check_inherited(self.model, self.composite, edit)?;
         match edit {
             Edit::Order(fields) => self.order(fields),
             Edit::Move { field, target } => {

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use linemate_types::{CompositeKind, Member, Type, TypeId, TypeModel};
+use linemate_types::{Composite, CompositeKind, Language, Member, Type, TypeId, TypeModel};
 
 use crate::arrange::Refusal;
 use crate::edit::{Edit, Target};
@@ -160,6 +160,62 @@ pub fn is_arranged_inside(model: &TypeModel, member: &Member) -> bool {
     let several = |id: &TypeId| model.composite(*id).is_some_and(|c| c.members.len() > 1);
     anonymous_struct(model, member)
         .is_some_and(|id| several(&id) || anonymous_structs(model, id).iter().any(several))
+}
+
+/// The class of C++ that a member of a derived one is: its members are the class's, and edited
+/// there.
+pub fn base_class<'m>(model: &'m TypeModel, member: &Member) -> Option<&'m str> {
+    let class = model.composite(model.strip(member.type_id))?;
+    let is_base = member.name.is_empty()
+        && !class.name.is_empty()
+        && class.kind == CompositeKind::Struct
+        && class.language == Some(Language::Cpp);
+    is_base.then_some(&*class.name)
+}
+
+/// Refuses to arrange members of `composite` that a base class declares: a base is part of its
+/// derived classes as a whole, so nothing would move.
+pub(crate) fn check_inherited(
+    model: &TypeModel,
+    composite: &Composite,
+    edit: &Edit,
+) -> Result<(), Refusal> {
+    let arranged = match edit {
+        Edit::Order(fields) | Edit::Isolate(fields) | Edit::Group { fields, .. } => &fields[..],
+        Edit::Move { field, .. }
+        | Edit::Align { field, .. }
+        | Edit::PadTo { field, .. }
+        | Edit::PadAfter { field, .. }
+        | Edit::PadElements { field, .. }
+        | Edit::Remove(field) => std::slice::from_ref(field),
+        _ => &[],
+    };
+    for field in arranged {
+        if let Some(base) = inherited_from(model, composite, field) {
+            return Err(Refusal::Inherited {
+                field: field.clone(),
+                base: base.to_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The base class that declares a member of `composite`; `None` if a name is its own or unknown.
+fn inherited_from<'m>(model: &'m TypeModel, composite: &Composite, name: &str) -> Option<&'m str> {
+    let member = name.split(['.', '[']).next().unwrap_or(name);
+    if composite.members.iter().any(|m| &*m.name == member) {
+        return None;
+    }
+    let mut bases = composite.members.iter().filter_map(|m| {
+        let base = base_class(model, m)?;
+        let id = model.strip(m.type_id);
+        // The one that declares it may be a base of the base.
+        let inner = inherited_from(model, model.composite(id)?, member);
+        let has = anonymous_names(model, id).contains(&member);
+        has.then(|| inner.unwrap_or(base))
+    });
+    bases.next()
 }
 
 /// The struct without a tag that a member without a name is.

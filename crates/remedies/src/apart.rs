@@ -98,9 +98,12 @@ fn one_kind(
     };
     let mut reasons = context.reasons(&ids, |_| true);
     let others: Vec<&str> = others.iter().map(|other| called(context, *other)).collect();
+    let times = match meetings.pairs {
+        1 => "once".to_owned(),
+        pairs => format!("{pairs} times"),
+    };
     reasons.notes.push(format!(
-        "{} times one is on a line with another CPU's next object, the first time {} bytes away; those are {}",
-        meetings.pairs,
+        "{times} one is on a line with another CPU's next object, the first time {} bytes away; those are {}",
         meetings.bytes,
         others.join(", ")
     ));

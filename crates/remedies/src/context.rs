@@ -130,15 +130,21 @@ pub(crate) fn stake(cost: &Cost) -> Stake {
 
 /// A trial of edits of one type, or of edits that name theirs.
 pub(crate) fn trial(subject: Option<&EditSubject>, edits: Vec<Edit>) -> Trial {
+    trial_of([(subject.cloned(), edits)])
+}
+
+/// A trial of edits of several types.
+pub(crate) fn trial_of(types: impl IntoIterator<Item = (Option<EditSubject>, Vec<Edit>)>) -> Trial {
     let statement = |edit| Statement {
         edit,
         at: linemate_layout::Position::default(),
     };
+    let section = |(subject, edits): (_, Vec<Edit>)| Section {
+        subject,
+        statements: edits.into_iter().map(statement).collect(),
+    };
     let file = EditFile {
-        sections: vec![Section {
-            subject: subject.cloned(),
-            statements: edits.into_iter().map(statement).collect(),
-        }],
+        sections: types.into_iter().map(section).collect(),
     };
     Trial {
         edits: file.to_string(),

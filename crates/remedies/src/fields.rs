@@ -11,7 +11,7 @@ use linemate_attribution::tally::{Count, CpuSet, Key};
 use linemate_attribution::{
     Analysis, Bucket, FieldRef, SourcePlaces, Subject as Owner, SubjectId, Tally,
 };
-use linemate_layout::{EditSubject, plan::resolve};
+use linemate_layout::{EditSubject, base_class, plan::resolve};
 use linemate_recording::AccessKind;
 use linemate_types::{ByteOffset, FlatType, Leaf, Type, TypeId, TypeModel};
 use rustc_hash::FxHashMap;
@@ -260,7 +260,8 @@ pub(crate) fn home(model: &TypeModel, outer: TypeId, path: &str, larger_than: u6
         let bare = name.trim_end_matches("[]");
         let member = member_of(model, at, bare, 0)?;
         if model.size_of(at).is_some_and(|size| size > larger_than) {
-            if let Some(subject) = subject_of(model, at) {
+            // A base class is edited itself, however small it is.
+            if let Some(subject) = subject_of(model, declaring(model, at, bare)) {
                 innermost = Some(Home {
                     subject,
                     member: bare.to_owned(),
@@ -270,6 +271,24 @@ pub(crate) fn home(model: &TypeModel, outer: TypeId, path: &str, larger_than: u6
         at = element_of(model, member);
     }
     innermost
+}
+
+/// The class that declares a member of a class: itself, or the base it is inherited from.
+fn declaring(model: &TypeModel, class: TypeId, member: &str) -> TypeId {
+    let mut at = class;
+    for _ in 0..ANONYMOUS_DEPTH_MAX {
+        let members = model.composite(at).map_or(&[][..], |c| &c.members);
+        if members.iter().any(|m| &*m.name == member) {
+            break;
+        }
+        let bases = members.iter().filter(|m| base_class(model, m).is_some());
+        let mut bases = bases.map(|m| model.strip(m.type_id));
+        match bases.find(|base| member_of(model, *base, member, 0).is_some()) {
+            Some(base) => at = base,
+            None => break,
+        }
+    }
+    at
 }
 
 /// Whether a path from a type leads into or to one of these types.

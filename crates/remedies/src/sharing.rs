@@ -1,6 +1,7 @@
 //! Words that really are exchanged between CPUs: what no layout fixes.
 
 use super::context::{Context, is_named, percent};
+use super::costs::Cost;
 use super::fields::{Field, FieldId};
 use super::locks;
 use linemate_answers::{Remedy, RemedyKind, Stake};
@@ -22,7 +23,7 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
         Some(Remedy {
             kind: RemedyKind::WriteLess,
             subject: field.name.clone(),
-            advice: advice(context, field, cost.true_sharing_misses).to_owned(),
+            advice: advice(context, field, &cost),
             concerns: vec![field.owner.clone()],
             stake: Stake {
                 misses: cost.true_sharing_misses,
@@ -41,15 +42,22 @@ const MOVES: u64 = 64;
 
 /// A reader that reads at least as often as everybody writes sees a change each time: only fewer
 /// writes help. What is written more often than read can be batched first.
-fn advice(context: &Context<'_>, field: &Field, misses: u64) -> &'static str {
+fn advice(context: &Context<'_>, field: &Field, cost: &Cost) -> String {
     let accesses = field.used.loads + field.used.writes();
-    if locks::is_lock(context.analysis.model(), field) {
-        "no layout helps: take the lock less often, or share it among fewer CPUs"
-    } else if !field.owned && accesses >= misses.saturating_mul(MOVES) {
-        "no layout helps: it moves with its user from CPU to CPU; migrate less often"
+    let moves = cost.true_sharing_misses.saturating_mul(MOVES);
+    let how = if locks::is_lock(context.analysis.model(), field) {
+        "take the lock less often, or share it among fewer CPUs"
+    } else if !field.owned && accesses >= moves {
+        "it moves with its user from CPU to CPU; migrate less often"
     } else if field.used.loads < field.used.writes() {
-        "no layout helps: count per CPU, or batch changes before writing"
+        "count per CPU, or batch changes before writing"
     } else {
-        "no layout helps: write less often, or only on a change that readers need"
-    }
+        "write less often, or only on a change that readers need"
+    };
+    // Most of what it costs may be false sharing, which another remedy is about.
+    let what = match cost.true_cycles.saturating_mul(2) < cost.cycles {
+        true => "no layout helps against its true sharing",
+        false => "no layout helps",
+    };
+    format!("{what}: {how}")
 }

@@ -14,7 +14,7 @@ use super::context::{Context, is_named};
 use super::costs::Cost;
 use super::elements::own_ranges;
 use super::fields::FieldId;
-use super::writers::{MemberUse, SETS_MAX, STAKE_SHARE};
+use super::writers::{MemberUse, SETS_MAX, STAKE_SHARE, by};
 
 /// A variable's use.
 #[derive(Default)]
@@ -49,7 +49,7 @@ fn variables(context: &Context<'_>) -> Variables {
         };
         if is_named(context.fields.get(id)) {
             let variable = variables.entry(key.subject).or_default();
-            variable.used.add(&key, count);
+            variable.used.add(&key, count, true);
             variable.fields.insert(id);
         }
     }
@@ -132,7 +132,7 @@ fn one(context: &Context<'_>, together: &[SubjectId], variables: &Variables) -> 
     let mut reasons = context.reasons(&ids, |_| true);
     reasons.notes.extend(sets.iter().map(|(writers, them)| {
         let names: Vec<&str> = them.iter().map(label).collect();
-        format!("{} CPUs write {}", writers.len(), names.join(", "))
+        format!("{} {}", by(writers), names.join(", "))
     }));
     Some(Remedy {
         kind: RemedyKind::OwnLine,
@@ -171,7 +171,7 @@ mod tests {
                 ..Count::default()
             };
             cpus.iter().for_each(|cpu| count.cpus.insert(*cpu));
-            used.add(&key, &count);
+            used.add(&key, &count, true);
         };
         add(AccessKind::Load, accesses / 2, &[0, 1]);
         if !writers.is_empty() {

@@ -6,16 +6,16 @@
 
 use std::collections::BTreeMap;
 
-use linemate_answers::{Remedy, RemedyKind};
+use linemate_answers::{Remedy, RemedyKind, Trial};
 use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::tally::{Count, CpuSet, Key, RARE_PART};
-use linemate_layout::Edit;
+use linemate_layout::{Edit, EditSubject};
 use linemate_recording::{AccessKind, GuestAddr};
 use linemate_types::{Language, TypeId, TypeModel};
 
 use super::apart::neighbours::What;
 use super::apart::{language, stake};
-use super::context::{Context, trial};
+use super::context::{Context, trial_of};
 use super::fields::{FieldId, home};
 use super::locks::is_in_lock;
 
@@ -38,7 +38,8 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
         };
         let path = leaf.path.split('[').next().unwrap_or_default();
         let member = uses.entry(ty).or_default().entry(path.to_owned());
-        member.or_default().add(&key, count);
+        let of_program = context.analysis.subjects()[key.subject.index()].program;
+        member.or_default().add(&key, count, of_program);
     }
     let found = uses.iter();
     found
@@ -57,11 +58,14 @@ pub(super) struct MemberUse {
 }
 
 impl MemberUse {
-    /// Counts accesses that are alike.
-    pub(super) fn add(&mut self, key: &Key, count: &Count) {
+    /// Counts accesses that are alike. `of_program`: to a program's memory.
+    pub(super) fn add(&mut self, key: &Key, count: &Count, of_program: bool) {
         self.accesses += count.count;
         self.cpus.merge(&count.cpus);
-        if key.kind != AccessKind::Load {
+        // The kernel writes variables of programs when it loads them, on any CPU. What a system
+        // call writes for its caller is left out with it.
+        let by_kernel = of_program && key.pc.0 >> 63 == 1;
+        if key.kind != AccessKind::Load && !by_kernel {
             let (times, cpus) = self.writes.entry(key.pc).or_default();
             *times += count.count;
             cpus.merge(&count.cpus);
@@ -194,26 +198,45 @@ fn one(context: &Context<'_>, ty: TypeIndex, leaves: &Leaves) -> Option<Remedy> 
         .filter(|(writers, _)| !writers.is_empty())
         .map(|(_, names)| names)
         .collect();
-    let isolate = |names: &&Vec<&str>| {
-        let names = names.iter().map(|name| (*name).to_owned());
-        Edit::Isolate(names.collect())
-    };
-    let edits = written.iter().map(isolate).collect();
-    let first = written.first()?.first()?;
-    let place = home(model, about.id, &format!("{prefix}{first}"), 0)?;
-    // A struct that has no name cannot be edited, but what holds it could.
-    if place.member != *first {
-        return None;
-    }
+    let trial = isolated(model, about.id, &prefix, &written)?;
     Some(Remedy {
         kind: RemedyKind::OwnLine,
         subject: context.fields.get(*ids.first()?).owner.clone(),
         advice: advice(language(model, about.id), line, &written),
         concerns: vec![context.fields.get(*ids.first()?).owner.clone()],
         stake: stake(&cost),
-        reasons: reasons(context, &ids, &sets),
-        trials: vec![trial(Some(&place.subject), edits)],
+        reasons: reasons(context, &ids, &sets, &members(leaves, &prefix)),
+        trials: vec![trial],
     })
+}
+
+/// Lines of its own for each of some sets of members of a struct in `outer`, which base classes may
+/// declare.
+fn isolated(model: &TypeModel, outer: TypeId, prefix: &str, sets: &[&Vec<&str>]) -> Option<Trial> {
+    let mut types: BTreeMap<EditSubject, Vec<Edit>> = BTreeMap::new();
+    for names in sets {
+        let mut declared: BTreeMap<EditSubject, Vec<String>> = BTreeMap::new();
+        for name in *names {
+            let place = home(model, outer, &format!("{prefix}{name}"), 0)?;
+            // A struct that has no name cannot be edited, but what holds it could.
+            if place.member != *name {
+                return None;
+            }
+            declared
+                .entry(place.subject)
+                .or_default()
+                .push(place.member);
+        }
+        for (subject, names) in declared {
+            let edits = types.entry(subject).or_default();
+            edits.push(Edit::Isolate(names));
+        }
+    }
+    Some(trial_of(
+        types
+            .into_iter()
+            .map(|(subject, edits)| (Some(subject), edits)),
+    ))
 }
 
 /// Whether more than a few accesses to a type's objects are by other CPUs than the one that makes
@@ -245,17 +268,37 @@ fn advice(language: Option<Language>, line: u64, written: &[&Vec<&str>]) -> Stri
 }
 
 /// The fields' use, and which CPUs write which members.
-fn reasons(context: &Context<'_>, ids: &[FieldId], sets: &Sets<'_>) -> linemate_answers::Reasons {
+fn reasons(
+    context: &Context<'_>,
+    ids: &[FieldId],
+    sets: &Sets<'_>,
+    members: &BTreeMap<&str, MemberUse>,
+) -> linemate_answers::Reasons {
     let mut reasons = context.reasons(ids, |_| true);
     for (writers, names) in sets {
-        let who = match writers.len() {
-            0 => "nobody writes".to_owned(),
-            1 => format!("CPU {} writes", writers[0]),
-            count => format!("{count} CPUs write"),
-        };
-        reasons.notes.push(format!("{who} {}", names.join(", ")));
+        if !writers.is_empty() {
+            let who = by(writers);
+            reasons.notes.push(format!("{who} {}", names.join(", ")));
+            continue;
+        }
+        let is_written = |name: &&str| members.get(name).is_some_and(|used| used.writes() > 0);
+        let (rarely, never): (Vec<&str>, Vec<&str>) = names.iter().partition(|n| is_written(n));
+        for (how, names) in [("nobody writes", never), ("rarely written:", rarely)] {
+            if !names.is_empty() {
+                reasons.notes.push(format!("{how} {}", names.join(", ")));
+            }
+        }
     }
     reasons
+}
+
+/// Who writes, as the start of a sentence.
+pub(super) fn by(writers: &[u16]) -> String {
+    match writers {
+        [] => "hardly anybody writes".to_owned(),
+        [one] => format!("CPU {one} writes"),
+        several => format!("{} CPUs write", several.len()),
+    }
 }
 
 #[cfg(test)]
@@ -303,6 +346,31 @@ mod tests {
         ];
         assert_eq!(sets.into_iter().collect::<Vec<_>>(), expected);
         assert_eq!(contended(&leaves), "");
+    }
+
+    #[test]
+    fn what_the_kernel_writes_of_a_program_has_no_writer() {
+        let key = |pc| Key {
+            subject: linemate_attribution::SubjectId(0),
+            offset: 0,
+            pc: GuestAddr(pc),
+            kind: AccessKind::Store,
+            size: 8,
+        };
+        let mut count = Count {
+            count: 4,
+            ..Count::default()
+        };
+        count.cpus.insert(2);
+        let writers = |pc, of_program| {
+            let mut used = MemberUse::default();
+            used.add(&key(pc), &count, of_program);
+            used.writers()
+        };
+        let kernel = 0xffff_ffff_8100_0000;
+        assert!(writers(kernel, true).is_empty());
+        assert_eq!(writers(kernel, false), [2]);
+        assert_eq!(writers(0x40_1000, true), [2]);
     }
 
     #[test]

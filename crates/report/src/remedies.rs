@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use linemate_answers::{Gain, Remedy, RemedyEffect, RemedyList};
 use linemate_text::shown;
 
-use crate::print::verdict;
+use crate::print::{relative, verdict};
 
 /// Advice other than reordering, for a terminal: the machine, then each remedy with what is at
 /// stake and what its trials gave.
@@ -89,12 +89,12 @@ fn remedy_text(
     let reasons = &remedy.reasons;
     writeln!(
         f,
-        "   {} loads, {} stores ({} silent), {} RMW; {} CPUs read, {} write",
+        "   {} loads, {} stores ({} silent), {} RMW; {} read, {} write",
         reasons.loads,
         reasons.stores,
         reasons.silent_stores,
         reasons.rmws,
-        reasons.readers,
+        cpus(reasons.readers),
         reasons.writers
     )?;
     for note in &reasons.notes {
@@ -116,6 +116,12 @@ fn remedy_text(
         writeln!(f, "      {}", effect(&trial.effect))?;
     }
     Ok(())
+}
+
+/// `1 CPU`, `2 CPUs`.
+fn cpus(count: u32) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} CPU{plural}")
 }
 
 /// `part` of `whole` in percent.
@@ -141,8 +147,12 @@ fn gain(gain: &Gain) -> String {
         }
     };
     let verdict = verdict(types);
+    let everything = match gain.whole.significant {
+        true => format!("; everything {}", relative(&gain.whole, gain.whole.without)),
+        false => String::new(),
+    };
     format!(
-        "{verdict}: {:+.0} ± {:.0} cycles of the {:.0} of the concerned types ({:+.2} ± {:.2} %); misses {:+.0} ± {:.0} of {:.0}",
+        "{verdict}: {:+.0} ± {:.0} cycles of the {:.0} of the concerned types ({:+.2} ± {:.2} %); misses {:+.0} ± {:.0} of {:.0}{everything}",
         types.difference,
         types.ci95,
         types.without,

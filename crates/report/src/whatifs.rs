@@ -114,10 +114,20 @@ fn effect(result: &WhatIf, names: &str) -> String {
     if is_unchanged(types) {
         return format!("{subject}: the edits do not change its cost.");
     }
+    // What is on the same lines gains or loses, too.
+    let whole = &result.whole;
+    let others = (whole.difference - types.difference).abs();
+    let are_many = others > whole.ci95 + types.ci95 && 2.0 * others > types.difference.abs();
+    // Nothing that per cents show otherwise.
+    let shows = whole.significant && whole.difference.abs() >= 1e-4 * whole.without;
+    let everything = match are_many && shows {
+        true => format!(" Everything: {}.", relative(whole, whole.without)),
+        false => String::new(),
+    };
     format!(
-        "{subject}: {} of its cost, {} of all cost: {}.",
+        "{subject}: {} of its cost, {} of all cost: {}.{everything}",
         relative(types, types.without),
-        relative(types, result.whole.without),
+        relative(types, whole.without),
         verdict(types)
     )
 }

@@ -162,6 +162,11 @@ fn whatif_begins_with_what_the_edits_do_and_leaves_out_what_they_do_not() {
         functions: vec![same("tick")],
         ..answer()
     };
+    // Others on the same lines gain as much again.
+    let of_others = WhatIf {
+        whole: measure(1000.0, -100.0, 5.0),
+        ..answer.clone()
+    };
     let line_starts = [
         ("refs", true, "align refs 4"),
         ("clock1", false, "align clock1 line"),
@@ -181,6 +186,19 @@ fn whatif_begins_with_what_the_edits_do_and_leaves_out_what_they_do_not() {
     let mut w = World::new();
     w.load(0, UNITS[0] + RQ);
     let recording = w.record();
+    let document = whatif_document(
+        "1.2.3",
+        &recording,
+        String::new(),
+        Vec::new(),
+        vec![of_others],
+    );
+    let text = read_back(&document, |d| whatif_text(d, "r.data", 20).to_string());
+    let first = text.lines().next().unwrap_or_default();
+    assert!(
+        first.ends_with("of all cost: better. Everything: -10.00 ± 0.50 %."),
+        "{first}"
+    );
     let edits = "type queue\nisolate lock\n".to_owned();
     let document = whatif_document("1.2.3", &recording, edits, vec![change], vec![answer]);
     let text = read_back(&document, |d| whatif_text(d, "r.data", 20).to_string());
