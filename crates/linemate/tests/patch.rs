@@ -158,25 +158,47 @@ const EDIT: &str = "type queue\ngroup hot first { head hits first }\nmove flags 
 fn a_missing_tool_of_the_proof_is_named_with_its_package() {
     let tree = TestTree::new(&[("lib/queue.h", QUEUE)]);
     let types = tree.types("lib/queue.h", &[]);
-    let without = |variable: &str, value: &Path| {
-        let mut command = tree.command(EDIT, &types, &[]);
+    let without = |variable: &str, value: &Path, more: &[&str]| {
+        let mut command = tree.command(EDIT, &types, more);
         refusal(&tree, &command.env(variable, value).output().unwrap())
     };
+    let build = "cc -g -c \"$LINEMATE_UNIT\" -o \"$LINEMATE_OBJECT\"";
     // A folder with the compiler and what it runs, and without pahole.
     let tools = tree.folder.path().join("tools");
     fs::create_dir(&tools).unwrap();
-    for tool in ["cc", "as", "ld", "git"] {
+    for tool in ["cc", "as", "ld", "git", "sh"] {
         let found = succeed(Command::new("sh").args(["-c", &format!("command -v {tool}")]));
         std::os::unix::fs::symlink(found.trim(), tools.join(tool)).unwrap();
     }
     assert_eq!(
-        without("PATH", &tools),
+        without("PATH", &tools, &["--build", build]),
         "linemate: pahole is not installed, and the proof needs it: install Debian's package dwarves"
     );
     assert_eq!(
-        without("CC", Path::new("no-such-cc")),
+        without("CC", Path::new("no-such-cc"), &[]),
         "linemate: no-such-cc is not installed, and the proof needs it: install a C compiler (Debian's package gcc), or set CC to one"
     );
+}
+
+#[test]
+fn atomic_members_of_a_program_are_proven() {
+    let source = "struct gate {\n\t_Atomic unsigned long count;\n\tunsigned long limit;\n};\n";
+    let main =
+        "#include \"gate.h\"\nstruct gate gate;\nint main(void) { return gate.limit != 0; }\n";
+    let tree = TestTree::new(&[("gate.h", source), ("main.c", main)]);
+    let program = tree.folder.path().join("program");
+    let mut cc = Command::new("cc");
+    succeed(
+        cc.arg("-g")
+            .arg("-o")
+            .args([&program, &tree.root().join("main.c")]),
+    );
+    let edit = tree.file("gate.edit", "type gate\nisolate count\n");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linemate"));
+    command.args(["patch", "--edit"]).arg(&edit).arg("--source");
+    command.arg(tree.root()).arg("--program").arg(&program);
+    let patch = written(&command.output().unwrap());
+    assert!(patch.contains("+\t_Atomic unsigned long count"), "{patch}");
 }
 
 #[test]

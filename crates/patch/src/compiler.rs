@@ -231,6 +231,8 @@ impl Compiler for Toolchain {
             (first, ..) => first?,
         }
         match (place.object.is_file(), dialect) {
+            // BTF has no atomic types, which programs in C may have.
+            (true, Dialect::C) if matches!(self, Toolchain::System) => read_program(&place),
             (true, Dialect::C) => read(&place),
             (true, _) => read_program(&place),
             (false, _) => Err(CompileError::NoObject),
