@@ -15,7 +15,7 @@ use super::allocations::allocations;
 use super::allocators::{AllocatorSources, heap_functions};
 use super::flow::Flow;
 use super::frame::{HeldVariable, InFrame, element, held_in_calls, in_frames};
-use super::library::{Growth, GrowthCall};
+use super::library::{GrowthCall, VectorGrowth};
 use crate::schema::TypeIndex;
 
 /// A variable that the debug information describes.
@@ -295,9 +295,8 @@ impl Descriptions {
             file.allocations = allocations
                 .filter_map(|(address, id)| Some((address, pointee(id)?)))
                 .collect();
-            file.described = facts.described;
+            (file.described, file.growth) = (facts.described, facts.growth);
             file.allocator = facts.allocator;
-            file.growth = facts.growth;
             let frames = facts.frames.into_iter();
             file.frames = frames
                 .filter_map(|(address, frame)| Some((address, frame.with_type(index)?)))
@@ -345,7 +344,7 @@ fn code_facts(programs: &Programs, described: &Described) -> Option<CodeFacts> {
     let described = places.iter().filter_map(own).collect();
     let frames = in_frames(programs, *file, &code, types.model(), places);
     let held = held_in_calls(programs, *file, &code, types.model(), calls);
-    let growth = Growth::of(programs, *file, &code, types.model(), calls);
+    let growth = VectorGrowth::of(programs, *file, &code, types.model(), calls);
     let allocations = allocations(&code, types.model(), calls, &growth.from);
     let allocator = AllocatorSources::of(&code, heap);
     pointers.retain(|(_, id)| match types.model().get(*id) {

@@ -99,14 +99,14 @@ pub(super) struct LetsGrow {
 
 /// The calls of a file by which vectors get memory.
 #[derive(Debug, Default)]
-pub(super) struct Growth {
+pub(super) struct VectorGrowth {
     /// Inside such functions, ascending.
     pub(super) inside: Vec<(ElfAddr, GrowthCall)>,
     /// Into such functions from outside.
     pub(super) from: BTreeMap<ElfAddr, LetsGrow>,
 }
 
-impl Growth {
+impl VectorGrowth {
     /// Of a file's `calls`.
     pub(super) fn of<'c>(
         programs: &Programs,
@@ -114,8 +114,8 @@ impl Growth {
         code: &ProgramCode<'_>,
         model: &TypeModel,
         calls: impl IntoIterator<Item = &'c ElfAddr>,
-    ) -> Growth {
-        let mut found = Growth::default();
+    ) -> VectorGrowth {
+        let mut found = VectorGrowth::default();
         for call in calls {
             let address = *call;
             let target = programs.instruction(CodePlace { file, address }).target;

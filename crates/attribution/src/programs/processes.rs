@@ -34,7 +34,7 @@ struct Creator {
 
 /// What a kernel's function says about processes.
 #[derive(Clone, Copy, Debug)]
-enum Event {
+enum ProcessEvent {
     /// `wake_up_new_task(task)`.
     Created,
     /// `__switch_to(from, to)`.
@@ -46,7 +46,7 @@ enum Event {
 /// The processes of a recording.
 #[derive(Debug)]
 pub(crate) struct Processes {
-    events: FxHashMap<FunctionId, Event>,
+    events: FxHashMap<FunctionId, ProcessEvent>,
     /// By task.
     created: FxHashMap<u64, Creator>,
     /// CPUs whose page tables have changed since their last switch.
@@ -57,9 +57,9 @@ impl Processes {
     /// None yet; `table` has the functions that are recorded.
     pub(crate) fn new(table: &FunctionTable) -> Processes {
         let event = |name: &str| match name {
-            "wake_up_new_task" => Some(Event::Created),
-            "__switch_to" => Some(Event::Switched),
-            "setup_new_exec" => Some(Event::Executed),
+            "wake_up_new_task" => Some(ProcessEvent::Created),
+            "__switch_to" => Some(ProcessEvent::Switched),
+            "setup_new_exec" => Some(ProcessEvent::Executed),
             _ => None,
         };
         let functions = (0u32..).map(FunctionId).zip(&table.functions);
@@ -83,7 +83,7 @@ impl Processes {
     /// a child runs for the first time.
     pub(crate) fn call(&mut self, places: &mut UserPlaces, call: &Call) -> Option<Fork> {
         match self.events.get(&call.function)? {
-            Event::Created => {
+            ProcessEvent::Created => {
                 let creator = Creator {
                     space: places.space(call.cpu, call.time)?,
                     time: call.time,
@@ -91,7 +91,7 @@ impl Processes {
                 self.created.insert(call.values[0]?, creator);
                 None
             }
-            Event::Switched => {
+            ProcessEvent::Switched => {
                 let changed = self.changed.remove(&call.cpu);
                 let creator = self.created.remove(&call.values[1]?)?;
                 let space = places.space(call.cpu, call.time)?;
@@ -104,7 +104,7 @@ impl Processes {
                     time: creator.time,
                 })
             }
-            Event::Executed => {
+            ProcessEvent::Executed => {
                 self.changed.remove(&call.cpu);
                 places.begin(call.cpu, call.time);
                 None
