@@ -195,7 +195,13 @@ fn atomic_members_of_a_program_are_proven() {
     );
     let edit = tree.file("gate.edit", "type gate\nisolate count\n");
     let mut command = Command::new(env!("CARGO_BIN_EXE_linemate"));
-    command.args(["patch", "--edit"]).arg(&edit).arg("--source");
+    command.args([
+        "patch",
+        "--author",
+        "A U Thor <author@example.org>",
+        "--edit",
+    ]);
+    command.arg(&edit).arg("--source");
     command.arg(tree.root()).arg("--program").arg(&program);
     let patch = written(&command.output().unwrap());
     assert!(patch.contains("+\t_Atomic unsigned long count"), "{patch}");

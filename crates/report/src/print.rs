@@ -26,6 +26,18 @@ pub(crate) fn change(measure: &Measure) -> String {
 /// What two decimals of a per cent show nothing of, as a share of one.
 const SHOWN_SHARE: f64 = 0.005 / 100.0;
 
+/// The change of everything as a sentence with a space before it, if others on the types' lines
+/// gain or lose at least half as much as the types; else nothing.
+pub(crate) fn everything(types: &Measure, whole: &Measure) -> String {
+    let others = (whole.difference - types.difference).abs();
+    let are_many = others > whole.ci95 + types.ci95 && 2.0 * others > types.difference.abs();
+    let shows = whole.significant && whole.difference.abs() >= SHOWN_SHARE * whole.without;
+    match are_many && shows {
+        true => format!(" Everything: {}.", relative(whole, whole.without)),
+        false => String::new(),
+    }
+}
+
 /// The difference in per cent of `of`, with its confidence interval; `-` of nothing.
 #[must_use]
 pub fn relative(measure: &Measure, of: f64) -> String {

@@ -11,8 +11,8 @@ use crate::changes::changed_lines;
 use crate::line_starts::line_starts_text;
 use crate::prediction::warn_of_copies;
 use crate::print::{
-    change, counted, cycles, interleavings, is_unchanged, mechanisms, more, origin, percent,
-    relative, shares, shows_change, verdict, verdict_of, warn_of_short,
+    change, counted, cycles, everything, interleavings, is_unchanged, mechanisms, more, origin,
+    percent, relative, shares, shows_change, verdict, verdict_of, warn_of_short,
 };
 use crate::sets::changes;
 use crate::{Table, Text};
@@ -114,21 +114,12 @@ fn effect(result: &WhatIf, names: &str) -> String {
     if is_unchanged(types) {
         return format!("{subject}: the edits do not change its cost.");
     }
-    // What is on the same lines gains or loses, too.
-    let whole = &result.whole;
-    let others = (whole.difference - types.difference).abs();
-    let are_many = others > whole.ci95 + types.ci95 && 2.0 * others > types.difference.abs();
-    // Nothing that per cents show otherwise.
-    let shows = whole.significant && whole.difference.abs() >= 1e-4 * whole.without;
-    let everything = match are_many && shows {
-        true => format!(" Everything: {}.", relative(whole, whole.without)),
-        false => String::new(),
-    };
     format!(
-        "{subject}: {} of its cost, {} of all cost: {}.{everything}",
+        "{subject}: {} of its cost, {} of all cost: {}.{}",
         relative(types, types.without),
-        relative(types, whole.without),
-        verdict(types)
+        relative(types, result.whole.without),
+        verdict(types),
+        everything(types, &result.whole)
     )
 }
 

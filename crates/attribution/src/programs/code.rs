@@ -82,9 +82,9 @@ impl CodeTable {
     }
 
     #[cfg(test)]
-    pub(super) fn of(pc: GuestAddr, known: KnownInstruction) -> CodeTable {
+    pub(super) fn of<const N: usize>(known: [(GuestAddr, KnownInstruction); N]) -> CodeTable {
         CodeTable {
-            known: [(pc, known)].into_iter().collect(),
+            known: known.into_iter().collect(),
             ..CodeTable::default()
         }
     }

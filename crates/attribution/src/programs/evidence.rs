@@ -310,6 +310,7 @@ mod tests {
     use linemate_testkit::accesses::access;
 
     use super::super::heap_index::Forks;
+    use super::super::library::GrowthCall;
 
     const TASK: TypeIndex = TypeIndex(2);
 
@@ -359,6 +360,51 @@ mod tests {
         );
     }
 
+    /// What is where the outer call's return address would be may be another call's.
+    #[test]
+    fn a_vectors_block_is_asked_for_by_the_call_that_enters_its_functions() {
+        let (inner, outer) = (GuestAddr(0x40_1000), GuestAddr(0x40_2000));
+        let entry = ElfAddr(0x1000);
+        let code = |target| {
+            let call = |target, growth| KnownInstruction {
+                place: CodePlace {
+                    file: 0,
+                    address: entry,
+                },
+                instruction: UserInstruction {
+                    operand: Operand::None,
+                    bytes: 0,
+                    uses_stack: true,
+                    calls: true,
+                    target,
+                },
+                points_to: None,
+                in_frame: false,
+                described: true,
+                of_allocator: false,
+                growth,
+            };
+            let frame = linemate_types::ByteSize(48);
+            CodeTable::of([
+                (inner, call(None, Some(GrowthCall { entry, frame }))),
+                (outer, call(Some(target), None)),
+            ])
+        };
+        let mut calls = LastCall::default();
+        calls.made(CpuId(0), outer, GuestAddr(0xffff_8880_0000_7fe8));
+        calls.made(CpuId(0), inner, GuestAddr(0xffff_8880_0000_7fb8));
+        let call = Call {
+            time: VirtualTime(0),
+            cpu: CpuId(0),
+            function: FunctionId(0),
+            stack: GuestAddr(0x7fff_dfff_3fb8),
+            caller: GuestAddr(0),
+            values: [None; linemate_recording::MAX_PARAMETERS],
+        };
+        assert_eq!(calls.of(&code(entry), &call), Some(outer));
+        assert_eq!(calls.of(&code(ElfAddr(0x2000)), &call), Some(inner));
+    }
+
     /// The type that an object of 256 bytes is accessed as through a register that points 64 bytes
     /// into it.
     fn votes_of(displacement: i64, indexed: bool) -> Vec<(u64, TypeIndex, u64)> {
@@ -400,7 +446,7 @@ mod tests {
         };
         let mut gather = Gather {
             programs: &Programs::default(),
-            code: &CodeTable::of(access.pc, known),
+            code: &CodeTable::of([(access.pc, known)]),
             places: &UserPlaces::new(0),
             heap: &heap,
             debug: &DebugInformation::default(),
@@ -440,7 +486,7 @@ mod tests {
         };
         let mut gather = Gather {
             programs: &Programs::default(),
-            code: &CodeTable::of(access.pc, known),
+            code: &CodeTable::of([(access.pc, known)]),
             places: &UserPlaces::new(0),
             heap: &HeapIndex::default(),
             debug: &DebugInformation::default(),

@@ -19,10 +19,11 @@ use linemate_types::{ByteSize, TypeId, TypeModel};
 use super::elements::Elements;
 use super::flow::pointer_at;
 
-/// What the paths of standard libraries' source files contain: Rust's as it is built and as it is
-/// installed, C++'s, the C library's inline functions, GCC's own.
+/// What the paths of standard libraries' source files contain: Rust's as it is built (by Debian in
+/// /usr/src/rustc-VERSION) and as it is installed, C++'s, the C library's inline functions, GCC's
+/// own.
 const SOURCES: [&[&str]; 5] = [
-    &["/rustc/", "/library/"],
+    &["/rustc", "/library/"],
     &["/rustlib/src/rust/library/"],
     &["/include", "/c++/"],
     &["/include", "/bits/"],
@@ -172,6 +173,7 @@ mod tests {
     fn standard_libraries_are_known_by_their_paths() {
         for file in [
             "/rustc/59807616e1/library/core/src/sync/atomic.rs",
+            "/usr/src/rustc-1.85.0/library/alloc/src/vec/mod.rs",
             "/opt/rust/lib/rustlib/src/rust/library/alloc/src/vec/mod.rs",
             "/usr/include/c++/12/bits/vector.tcc",
             "/usr/lib/llvm-14/include/c++/v1/vector",

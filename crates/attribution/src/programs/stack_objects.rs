@@ -343,7 +343,7 @@ mod tests {
             facts: ProgramFacts {
                 programs: &Programs::default(),
                 debug: &debug,
-                code: &CodeTable::of(SITE, known),
+                code: &CodeTable::of([(SITE, known)]),
             },
             reached: &others,
             calls: BTreeMap::new(),

@@ -11,7 +11,7 @@ use linemate_text::shown;
 use super::source_advice;
 use crate::line_starts::line_starts_text;
 use crate::prediction::warn_of_copies;
-use crate::print::{change, cycles, interleavings, origin, percent, relative, verdict};
+use crate::print::{change, cycles, everything, interleavings, origin, percent, relative, verdict};
 use crate::whatifs::calls;
 use crate::{Table, Text};
 
@@ -88,9 +88,10 @@ fn headline(advice: &AdviceDocument, out: &mut Text) {
     for (machine, effect) in by_machine(advice, &best.effects) {
         let _ = writeln!(
             out,
-            "{name} on {machine}: {} of its cost, {} of all cost, with the layout below.",
+            "{name} on {machine}: {} of its cost, {} of all cost, with the layout below.{}",
             relative(&effect.types, effect.types.without),
-            relative(&effect.types, effect.whole.without)
+            relative(&effect.types, effect.whole.without),
+            everything(&effect.types, &effect.whole)
         );
     }
 }
