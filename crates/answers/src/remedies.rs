@@ -183,6 +183,14 @@ pub struct Trial {
     pub effect: RemedyEffect,
 }
 
+impl Trial {
+    /// The edits as `-e` takes them.
+    #[must_use]
+    pub fn edits_in_a_line(&self) -> String {
+        self.edits.trim_end().replace('\n', "; ")
+    }
+}
+
 /// The outcome of a trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

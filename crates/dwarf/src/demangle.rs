@@ -1,4 +1,4 @@
-//! Names of functions as their language writes them.
+//! Names of functions and variables as their language writes them.
 
 /// The name that `linkage` encodes, without parameters and hashes; `None` if it is not mangled.
 ///

@@ -3,11 +3,49 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use linemate_attribution::Subject;
-use linemate_attribution::tally::CpuSet;
+use linemate_attribution::tally::{Count, CpuSet, Key, RARE_PART};
 use linemate_layout::map::{Inner, MovedBytes, OffsetMap};
 use linemate_recording::{AccessKind, GuestAddr, PAGE};
 use linemate_session::Session;
 use linemate_types::{ByteAlign, ByteOffset, ByteSize};
+
+/// Who writes a piece of memory: by instruction how often, and on which CPUs.
+#[derive(Clone, Debug, Default)]
+pub struct Writers(BTreeMap<GuestAddr, (u64, CpuSet)>);
+
+impl Writers {
+    /// Counts writes of one instruction.
+    pub fn add(&mut self, pc: GuestAddr, times: u64, cpus: &CpuSet) {
+        let (sum, all) = self.0.entry(pc).or_default();
+        *sum += times;
+        all.merge(cpus);
+    }
+
+    /// Counts the writes to another piece.
+    pub fn merge(&mut self, other: &Writers) {
+        for (pc, (times, cpus)) in &other.0 {
+            self.add(*pc, *times, cpus);
+        }
+    }
+
+    /// All writes.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.0.values().map(|(times, _)| *times).sum()
+    }
+
+    /// The CPUs that do not only set it up: those of instructions that write at least a sixteenth
+    /// ([`RARE_PART`]) as often as the one that writes most.
+    #[must_use]
+    pub fn often(&self) -> CpuSet {
+        let most = self.0.values().map(|(times, _)| *times).max();
+        let often = |times: u64| times.saturating_mul(RARE_PART) >= most.unwrap_or(0);
+        let mut cpus = CpuSet::default();
+        let writes = self.0.values().filter(|(times, _)| often(*times));
+        writes.for_each(|(_, set)| cpus.merge(set));
+        cpus
+    }
+}
 
 /// The CPUs that write each element, by number or offset. CPUs that write all elements set up the
 /// array and do not count, unless they are an element's only writers.
@@ -70,23 +108,36 @@ pub(crate) struct Written {
 
 impl Written {
     pub(crate) fn new(session: &Session<'_>, subject: usize) -> Written {
-        let mut written = Written {
-            writers: BTreeMap::new(),
-            size: ByteSize::ZERO,
-        };
-        for (key, count) in session.counted().tally.rows() {
-            if key.subject.index() != subject {
-                continue;
-            }
+        let rows = session.counted().tally.rows();
+        let rows = rows
+            .into_iter()
+            .filter(|(key, _)| key.subject.index() == subject);
+        Written::of(rows)
+    }
+
+    /// The kernel loads and clears a program's memory on any CPU, byte by byte: it is a writer only
+    /// of what the program itself never writes, such as a buffer that it reads into.
+    fn of<'t>(rows: impl Iterator<Item = (Key, &'t Count)>) -> Written {
+        let mut size = ByteSize::ZERO;
+        let [mut program, mut kernel] = [BTreeMap::new(), BTreeMap::new()];
+        for (key, count) in rows {
             let offset = ByteOffset::from(key.offset);
             let end = offset + ByteSize::from(u32::from(key.size));
-            written.size = written.size.max(ByteSize(end.0));
+            size = size.max(ByteSize(end.0));
             if key.kind != AccessKind::Load {
-                let writers = written.writers.entry(offset).or_default();
-                writers.merge(&count.cpus);
+                let writers: &mut BTreeMap<ByteOffset, Writers> = match key.pc.0 >> 63 {
+                    0 => &mut program,
+                    _ => &mut kernel,
+                };
+                let writers = writers.entry(offset).or_default();
+                writers.add(key.pc, count.count, &count.cpus);
             }
         }
-        written
+        let writers = if program.is_empty() { kernel } else { program };
+        Written {
+            writers: writers.iter().map(|(at, all)| (*at, all.often())).collect(),
+            size,
+        }
     }
 
     /// Where the bytes of one CPU end and those of another begin; in each of several objects, where
@@ -185,6 +236,8 @@ pub fn size(session: &Session<'_>, name: &str, padded: Option<ByteAlign>) -> Byt
 
 #[cfg(test)]
 mod tests {
+    use linemate_attribution::SubjectId;
+
     use super::*;
 
     fn set(cpus: &[u16]) -> CpuSet {
@@ -207,6 +260,37 @@ mod tests {
         let to = |offset| map.parts(ByteOffset(offset), ByteSize(8))[0].offset.0;
         assert_eq!([0, 8, 16, 24, 40].map(to), [0, 8, 64, 128, 144]);
         assert_eq!(size, ByteSize(192));
+    }
+
+    #[test]
+    fn the_kernel_is_a_writer_of_what_the_program_does_not_write() {
+        let key = |offset, size, pc| Key {
+            subject: SubjectId(0),
+            offset,
+            pc: GuestAddr(pc),
+            kind: AccessKind::Store,
+            size,
+        };
+        let by = |cpu| Count {
+            count: 1,
+            cpus: set(&[cpu]),
+            ..Count::default()
+        };
+        const KERNEL: u64 = 0xffff_ffff_8100_0000;
+        let cleared: Vec<(Key, Count)> = (0..16).map(|at| (key(at, 1, KERNEL), by(5))).collect();
+        let mut rows = cleared.clone();
+        rows.push((key(0, 8, 0x40_1000), by(1)));
+        rows.push((key(8, 8, 0x40_1000), by(2)));
+        let starts = |rows: &[(Key, Count)]| {
+            let written = Written::of(rows.iter().map(|(key, count)| (*key, count)));
+            assert_eq!(written.size, ByteSize(16));
+            written.starts(CpuParts::OfOne)
+        };
+        assert_eq!(starts(&rows), [0, 8].map(ByteOffset));
+        assert_eq!(starts(&cleared), [ByteOffset::ZERO]);
+        let halves: Vec<(Key, Count)> =
+            vec![(key(0, 8, KERNEL), by(1)), (key(8, 8, KERNEL), by(2))];
+        assert_eq!(starts(&halves), [0, 8].map(ByteOffset));
     }
 
     #[test]

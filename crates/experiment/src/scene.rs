@@ -5,6 +5,7 @@
 //! pointers lead to, which only the order of accesses shows.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use linemate_attribution::counted::Objects;
 use linemate_attribution::schema::TypeIndex;
@@ -356,6 +357,20 @@ impl<'a> Scene<'a> {
         for ((source, _), site) in known {
             self.sources[site as usize] = source;
         }
+    }
+
+    /// The instructions of a program's function that access memory; `None` if there are none.
+    pub(crate) fn code_of_program(&self, function: &str) -> Option<Vec<Range<GuestAddr>>> {
+        let is_its = |site: &SiteId| {
+            let site = &self.sites[site.0 as usize];
+            site.user && site.function == function
+        };
+        let its = self.functions.iter().filter(|(_, site)| is_its(site));
+        let mut code: Vec<Range<GuestAddr>> = its
+            .map(|(pc, _)| *pc..GuestAddr(pc.0.saturating_add(1)))
+            .collect();
+        code.sort_by_key(|range| range.start);
+        (!code.is_empty()).then_some(code)
     }
 
     /// How often bytes were accessed as recorded: loads, stores and RMWs; of subjects without a

@@ -171,8 +171,10 @@ impl Variant {
         for (number, rule) in plan.accesses.iter().enumerate() {
             let field = match rule {
                 AccessRule::Reuse { field, function } => {
+                    let of_program = || scene.code_of_program(function);
+                    let code = code_of(symbols, function);
                     self.rules.push(Rule::Reuse {
-                        code: code_of(symbols, function)?,
+                        code: code.or_else(|missing| of_program().ok_or(missing))?,
                     });
                     field
                 }

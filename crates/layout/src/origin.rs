@@ -325,8 +325,13 @@ impl<'m> Origins<'m> {
     /// The members in the order of their offsets, adjacent bit-fields merged.
     fn units(&self, composite: &Composite) -> Vec<Unit> {
         let mut order: Vec<usize> = (0..composite.members.len()).collect();
-        // Stable: members without a size stay before the member at the same offset.
-        order.sort_by_key(|i| composite.members[*i].offset);
+        // What takes no bytes, such as an empty base class, comes before the member at the same
+        // offset, wherever it is declared.
+        order.sort_by_key(|i| {
+            let member = &composite.members[*i];
+            let takes_bytes = size_of(self.model, member.type_id) > ByteSize::ZERO;
+            (member.offset, takes_bytes)
+        });
         let mut units: Vec<Unit> = Vec::new();
         for (position, &index) in order.iter().enumerate() {
             let member = &composite.members[index];

@@ -50,3 +50,22 @@ fn members_of_a_base_class_are_edited_there() {
         assert_eq!(plan(&t.types, text), expected, "{text}");
     }
 }
+
+#[test]
+fn an_empty_base_class_takes_no_room() {
+    let mut t = TypeList::default();
+    let u64_ = t.unsigned("unsigned long", 8);
+    let stats = t.structure("Stats", 8, &[member("hits", u64_, 0)]);
+    let empty = t.structure("Empty", 0, &[]);
+    let members = [
+        member("", stats, 0),
+        // Declared later, at the same offset.
+        member("", empty, 0),
+        member("port", u64_, 8),
+    ];
+    t.structure("Server", 16, &members);
+    let model = TypeModel::new(t.types, 8).unwrap();
+    let file = parse("type Server\nisolate port").unwrap();
+    let plan = Plan::new(&model, LineSize::B64, &file, &BTreeMap::new());
+    assert!(plan.is_ok(), "{:?}", plan.err());
+}

@@ -20,7 +20,8 @@ use self::neighbours::{Meetings, What};
 use super::context::{Context, is_named, trial};
 use super::costs::Cost;
 use super::elements;
-use super::fields::{FieldId, subject_of};
+use super::fields::{FieldId, first_member, subject_of};
+use super::holders::{Held, held};
 
 /// Arrays whose elements should be padded.
 pub(super) fn elements(context: &Context<'_>) -> Vec<Remedy> {
@@ -47,7 +48,7 @@ fn one_array(context: &Context<'_>, ty: TypeIndex, meetings: Meetings) -> Option
         advice: format!(
             "give each element lines of its own ({} bytes each): {}",
             schema.size(ty).next_multiple_of(line),
-            aligned(language(model, id), line)
+            of_held(model, id, aligned(language(model, id), line))
         ),
         concerns: vec![name],
         stake: stake(&cost),
@@ -91,7 +92,7 @@ fn one_kind(
     let (how, trial) = match what {
         What::Type(ty) => {
             let id = schema.get(ty)?.id;
-            let how = allocated_apart(language(model, id), line);
+            let how = of_held(model, id, allocated_apart(language(model, id), line));
             (how, own_lines(model, id, line))
         }
         What::Block(_) => (block_apart(line), Some(elements::own_ranges(&[&name]))),
@@ -134,7 +135,11 @@ fn block_field(context: &Context<'_>, subject: SubjectId) -> Option<FieldId> {
 }
 
 /// The edit that makes objects of a type start lines and fill them.
-fn own_lines(model: &TypeModel, id: TypeId, line: u64) -> Option<Trial> {
+pub(super) fn own_lines(model: &TypeModel, id: TypeId, line: u64) -> Option<Trial> {
+    if let Some(held) = held(model, id) {
+        let (subject, edits) = held.own_lines();
+        return Some(trial(Some(&subject), edits));
+    }
     let (alignment, subject) = (Alignment::Line, subject_of(model, id)?);
     // An alignment of a type that fills lines changes no layout, only where objects start.
     if model.size_of(id)? % line == 0 {
@@ -181,12 +186,11 @@ pub(super) fn stake(cost: &Cost) -> Stake {
     }
 }
 
-/// The first member of a struct; for an anonymous one, its own first. As deep as types nest.
-fn first_member(model: &TypeModel, id: TypeId) -> Option<String> {
-    let first = model.composite(id)?.members.first()?;
-    match first.name.is_empty() {
-        false => Some(first.name.to_string()),
-        true => first_member(model, first.type_id),
+/// `how` with the class that it is about, if that is not the type that has the remedy.
+pub(super) fn of_held(model: &TypeModel, id: TypeId, how: String) -> String {
+    match held(model, id) {
+        Some(Held { name, .. }) => format!("{how}: {name}"),
+        None => how,
     }
 }
 

@@ -10,7 +10,7 @@ use linemate_answers::{Remedy, RemedyKind, Trial};
 use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::tally::{CpuSet, Key};
 use linemate_attribution::{Bucket, Subject, SubjectId};
-use linemate_experiment::ranges::{self, CpuParts, are_apart, own_writers, owners};
+use linemate_experiment::ranges::{self, CpuParts, Writers, are_apart, own_writers, owners};
 use linemate_layout::Edit;
 use linemate_layout::edit::Alignment;
 use linemate_recording::AccessKind;
@@ -34,7 +34,7 @@ struct ArrayId<'a> {
 #[derive(Default)]
 struct ArrayUse {
     /// Who writes each element.
-    writers: BTreeMap<u64, CpuSet>,
+    writers: BTreeMap<u64, Writers>,
     fields: BTreeSet<FieldId>,
     subjects: BTreeSet<SubjectId>,
 }
@@ -58,7 +58,8 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
         array.fields.insert(id);
         array.subjects.insert(key.subject);
         if key.kind != AccessKind::Load {
-            array.writers.entry(number).or_default().merge(&count.cpus);
+            let writers = array.writers.entry(number).or_default();
+            writers.add(key.pc, count.count, &count.cpus);
         }
     }
     let mut objects: BTreeMap<TypeIndex, usize> = BTreeMap::new();
@@ -132,7 +133,9 @@ fn one(
         stride,
     } = id;
     let line = context.options.machine.line.bytes();
-    let pairs = apart_on_a_line(stride, &array.writers, line, parts);
+    let writers = array.writers.iter().map(|(n, all)| (*n, all.often()));
+    let writers: BTreeMap<u64, CpuSet> = writers.collect();
+    let pairs = apart_on_a_line(stride, &writers, line, parts);
     let ids: Vec<FieldId> = array.fields.iter().copied().collect();
     let mut cost = Cost::default();
     for id in &ids {
@@ -152,7 +155,7 @@ fn one(
     let note = format!("elements are {stride} bytes apart: {pairs} are {how}");
     reasons.notes.push(note);
     let ranges = match parts {
-        CpuParts::OfOne => ranges_of(&owners(&array.writers)),
+        CpuParts::OfOne => ranges_of(&owners(&writers)),
         CpuParts::OfEach => Vec::new(),
     };
     reasons.notes.extend(ranges_note(&ranges));

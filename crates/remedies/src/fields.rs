@@ -311,6 +311,15 @@ pub(crate) fn types_on<'m>(
     })
 }
 
+/// The type of the member that a path from a type leads to, an array as a whole.
+pub(crate) fn member_at(model: &TypeModel, outer: TypeId, path: &str) -> Option<TypeId> {
+    let (around, name) = match path.rsplit_once('.') {
+        Some((around, name)) => (types_on(model, outer, around).last()?, name),
+        None => (model.strip(outer), path),
+    };
+    member_of(model, around, name.trim_end_matches("[]"), 0)
+}
+
 /// How deep anonymous members are searched; the kernel nests five.
 const ANONYMOUS_DEPTH_MAX: usize = 24;
 
@@ -327,6 +336,16 @@ fn member_of(model: &TypeModel, id: TypeId, name: &str, depth: usize) -> Option<
     }
     let mut hidden = composite.members.iter().filter(|m| m.name.is_empty());
     hidden.find_map(|m| member_of(model, m.type_id, name, depth + 1))
+}
+
+/// The first member of a struct; for one without a name, its own first. As deep as types nest.
+pub(crate) fn first_member(model: &TypeModel, id: TypeId) -> Option<String> {
+    let mut members = model.composite(id)?.members.iter();
+    // An empty base class has none.
+    members.find_map(|member| match member.name.is_empty() {
+        false => Some(member.name.to_string()),
+        true => first_member(model, member.type_id),
+    })
 }
 
 /// The type without arrays around it.

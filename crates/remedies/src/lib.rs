@@ -22,6 +22,7 @@ mod elements;
 mod evidence;
 mod fields;
 mod focus;
+mod holders;
 mod links;
 mod locks;
 mod model;
@@ -113,7 +114,7 @@ pub fn find(session: &Session<'_>, options: &RemedyOptions) -> Result<RemedyList
         floor,
         mut below_floor,
     } = candidates(&context);
-    try_best(&mut remedies, &scene, options)?;
+    try_best(&mut remedies, &scene, options, costs.whole.cycles)?;
     let before = remedies.len();
     remedies.retain(|remedy| is_worth_listing(remedy, floor));
     below_floor += before - remedies.len();
@@ -166,8 +167,12 @@ fn candidates(context: &Context<'_>) -> Candidates {
             RemedyKind::SplitPerCpu => percpu::find(context),
             RemedyKind::CoAllocate => partners::find(context),
             RemedyKind::OwnLine => {
-                let mut found = own_line::find(context);
-                found.extend(writers::find(context));
+                let mut found = writers::find(context);
+                // Not one member of a struct that all writers' members are found for.
+                let whole: Vec<Vec<String>> = found.iter().map(|r| r.concerns.clone()).collect();
+                let mut one = own_line::find(context);
+                one.retain(|remedy| !whole.contains(&remedy.concerns));
+                found.extend(one);
                 found.extend(variables::find(context));
                 found
             }
@@ -203,11 +208,21 @@ fn by_stake(a: &Remedy, b: &Remedy) -> std::cmp::Ordering {
     key(a).cmp(&key(b)).then_with(|| a.subject.cmp(&b.subject))
 }
 
-/// The best of each kind are tried, then the second best, until enough were tried.
+/// Without a number of trials, this many are tried, whatever is at stake.
+const TRIALS: usize = 2;
+
+/// And further ones, up to this many in all, that have a part of all cost at stake: one in twenty
+/// is what somebody would mend.
+const TRIALS_OF_LARGE: usize = 6;
+const LARGE_PART: u64 = 20;
+
+/// The best of each kind are tried, then the second best, until enough were tried. `whole`: what
+/// everything costs.
 fn try_best(
     remedies: &mut [Remedy],
     scene: &Scene<'_>,
     options: &RemedyOptions,
+    whole: u64,
 ) -> Result<(), RemedyError> {
     let mut chosen: Vec<usize> = Vec::new();
     for rank in 0..options.per_kind {
@@ -220,7 +235,17 @@ fn try_best(
         best.sort_by(|a, b| by_stake(&remedies[*a], &remedies[*b]));
         chosen.extend(best);
     }
-    chosen.truncate(options.trials);
+    match options.trials {
+        Some(trials) => chosen.truncate(trials),
+        None => {
+            let is_large =
+                |n: &usize| remedies[*n].stake.cycles.saturating_mul(LARGE_PART) >= whole;
+            let mut further = chosen.split_off(TRIALS.min(chosen.len()));
+            further.retain(is_large);
+            chosen.extend(further);
+            chosen.truncate(TRIALS_OF_LARGE);
+        }
+    }
     let texts: Vec<String> = chosen
         .iter()
         .flat_map(|number| remedies[*number].trials.iter().map(|t| t.edits.clone()))

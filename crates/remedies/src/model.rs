@@ -19,15 +19,16 @@ pub struct RemedyOptions {
     pub all_interleavings: bool,
     /// How many remedies of each kind to list.
     pub per_kind: usize,
-    /// How many remedies to try by replay; the best of each kind come first.
-    pub trials: usize,
+    /// How many remedies to try by replay; the best of each kind come first. `None`: two, and up to
+    /// six of which each has a twentieth of all cost at stake.
+    pub trials: Option<usize>,
     /// Only for this type or variable; `None`: everything.
     pub focus: Option<String>,
 }
 
 impl RemedyOptions {
     /// The usual options for a machine: 8 interleavings from seed 1, eight remedies of each kind,
-    /// six tried.
+    /// those tried that are worth it.
     #[must_use]
     pub fn new(machine: Machine) -> RemedyOptions {
         RemedyOptions {
@@ -37,7 +38,7 @@ impl RemedyOptions {
             interleavings: INTERLEAVINGS_MIN,
             all_interleavings: false,
             per_kind: 8,
-            trials: 6,
+            trials: None,
             focus: None,
         }
     }

@@ -1,27 +1,34 @@
-//! Structs of one line whose members different CPUs write: lines of their own for each writer's
-//! members.
+//! Structs whose members different CPUs write: lines of their own for each writer's members. Of the
+//! kernel, structs of one line; of programs, any.
 //!
-//! [`super::own_line`] gives one member of a larger struct a line. A struct of one line grows for
-//! it in every object, so more has to be at stake.
+//! [`super::own_line`] gives one member of a larger struct a line, which is no answer to two
+//! writers. The struct grows in every object, so more has to be at stake. The kernel's larger
+//! structs are left to the search: many have a writer on every line, and room on others.
 
 use std::collections::BTreeMap;
 
 use linemate_answers::{Remedy, RemedyKind, Trial};
 use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::tally::{Count, CpuSet, Key, RARE_PART};
+use linemate_experiment::ranges::Writers;
 use linemate_layout::{Edit, EditSubject};
-use linemate_recording::{AccessKind, GuestAddr};
-use linemate_types::{Language, TypeId, TypeModel};
+use linemate_recording::AccessKind;
+use linemate_types::{Language, Type, TypeId, TypeModel};
 
 use super::apart::neighbours::What;
-use super::apart::{language, stake};
+use super::apart::{aligned, language, stake};
 use super::context::{Context, trial_of};
-use super::fields::{FieldId, home};
+use super::fields::{FieldId, home, member_at};
+use super::holders::held;
 use super::locks::is_in_lock;
 
 /// The share of the type's cost that has to be false sharing: a tenth, as `advise` demands of each
 /// line that a layout adds.
 pub(super) const STAKE_SHARE: u64 = 10;
+
+/// The part of a struct's accesses below which the writes to a member only set it up: one in a
+/// thousand, too few to be worth a line.
+const SET_UP_PART: u64 = 1000;
 
 /// The most sets: more writers than these want an element of an array each, not a member.
 pub(super) const SETS_MAX: usize = 8;
@@ -53,8 +60,7 @@ pub(super) struct MemberUse {
     pub(super) accesses: u64,
     /// The CPUs that use it.
     cpus: CpuSet,
-    /// By instruction: how often it writes, on which CPUs.
-    writes: BTreeMap<GuestAddr, (u64, CpuSet)>,
+    writes: Writers,
 }
 
 impl MemberUse {
@@ -66,37 +72,22 @@ impl MemberUse {
         // call writes for its caller is left out with it.
         let by_kernel = of_program && key.pc.0 >> 63 == 1;
         if key.kind != AccessKind::Load && !by_kernel {
-            let (times, cpus) = self.writes.entry(key.pc).or_default();
-            *times += count.count;
-            cpus.merge(&count.cpus);
+            self.writes.add(key.pc, count.count, &count.cpus);
         }
     }
 
     fn merge(&mut self, other: &MemberUse) {
         self.accesses += other.accesses;
         self.cpus.merge(&other.cpus);
-        for (pc, (times, cpus)) in &other.writes {
-            let (sum, all) = self.writes.entry(*pc).or_default();
-            *sum += times;
-            all.merge(cpus);
-        }
-    }
-
-    fn writes(&self) -> u64 {
-        self.writes.values().map(|(count, _)| *count).sum()
+        self.writes.merge(&other.writes);
     }
 
     /// Those who do not only set it up.
     pub(super) fn writers(&self) -> Vec<u16> {
-        let counts = || self.writes.values().map(|(count, _)| *count);
-        let mut cpus = CpuSet::default();
-        if self.writes().saturating_mul(RARE_PART) >= self.accesses {
-            let most = counts().max().unwrap_or(0);
-            let often = |count: u64| count.saturating_mul(RARE_PART) >= most;
-            let writers = self.writes.values().filter(|(count, _)| often(*count));
-            writers.for_each(|(_, set)| cpus.merge(set));
+        match self.writes.count().saturating_mul(RARE_PART) >= self.accesses {
+            true => self.writes.often().iter().collect(),
+            false => Vec::new(),
         }
-        cpus.iter().collect()
     }
 }
 
@@ -120,8 +111,18 @@ fn members<'l>(leaves: &'l Leaves, prefix: &str) -> BTreeMap<&'l str, MemberUse>
 
 fn by_writers<'l>(leaves: &'l Leaves, prefix: &str) -> Sets<'l> {
     let mut sets = Sets::new();
-    for (name, used) in members(leaves, prefix) {
-        sets.entry(used.writers()).or_default().push(name);
+    let members = members(leaves, prefix);
+    let all: u64 = members.values().map(|used| used.accesses).sum();
+    for (name, used) in members {
+        // A class's pointer to its virtual functions is written by each constructor, and may have
+        // no other access.
+        let is_set_up = used.writes.count().saturating_mul(SET_UP_PART) < all;
+        let writers = if is_set_up {
+            Vec::new()
+        } else {
+            used.writers()
+        };
+        sets.entry(writers).or_default().push(name);
     }
     sets
 }
@@ -164,12 +165,18 @@ fn is_guarded(members: &BTreeMap<&str, MemberUse>, sets: &Sets<'_>, locks: &Memb
     let written = sets.keys().filter(|writers| !writers.is_empty());
     let unwritten = sets.get(&Vec::new()).into_iter().flatten();
     let mut reads = unwritten.filter_map(|name| members.get(name));
-    let taken = locks.writes();
+    let taken = locks.writes.count();
     let takers: Vec<u16> = locks.cpus.iter().collect();
     let is_inside = |used: &MemberUse| {
         used.accesses <= taken && used.cpus.iter().all(|cpu| takers.contains(&cpu))
     };
     taken > 0 && written.count() == 1 && reads.all(is_inside)
+}
+
+/// How members get lines of their own.
+struct OwnLine {
+    advice: String,
+    trial: Trial,
 }
 
 fn one(context: &Context<'_>, ty: TypeIndex, leaves: &Leaves) -> Option<Remedy> {
@@ -179,7 +186,9 @@ fn one(context: &Context<'_>, ty: TypeIndex, leaves: &Leaves) -> Option<Remedy> 
     let neighbours = context.neighbours;
     let meets =
         neighbours.elements.contains_key(&ty) || neighbours.blocks.contains_key(&What::Type(ty));
-    if about.size > line || (meets && !has_several_users(context, ty)) {
+    let language = language(model, about.id);
+    let is_larger = about.size > line;
+    if (is_larger && language.is_none()) || (meets && !has_several_users(context, ty)) {
         return None;
     }
     let (ids, cost) = context.fields_of(ty);
@@ -198,15 +207,33 @@ fn one(context: &Context<'_>, ty: TypeIndex, leaves: &Leaves) -> Option<Remedy> 
         .filter(|(writers, _)| !writers.is_empty())
         .map(|(_, names)| names)
         .collect();
-    let trial = isolated(model, about.id, &prefix, &written)?;
+    // One member of a larger struct: the other rule's.
+    if is_larger && written.iter().map(|names| names.len()).sum::<usize>() == 1 {
+        return None;
+    }
+    let own_line = match held(model, about.id).filter(|_| prefix.is_empty()) {
+        // The counts around an object cannot be moved, but the object can.
+        Some(held) => OwnLine {
+            advice: format!(
+                "start {} on a line of its own, {}",
+                held.name,
+                aligned(language, line)
+            ),
+            trial: trial_of([held.own_lines()].map(|(subject, edits)| (Some(subject), edits))),
+        },
+        None => OwnLine {
+            advice: advice(language, line, &written),
+            trial: isolated(model, about.id, &prefix, &written)?,
+        },
+    };
     Some(Remedy {
         kind: RemedyKind::OwnLine,
         subject: context.fields.get(*ids.first()?).owner.clone(),
-        advice: advice(language(model, about.id), line, &written),
+        advice: own_line.advice,
         concerns: vec![context.fields.get(*ids.first()?).owner.clone()],
         stake: stake(&cost),
         reasons: reasons(context, &ids, &sets, &members(leaves, &prefix)),
-        trials: vec![trial],
+        trials: vec![own_line.trial],
     })
 }
 
@@ -218,8 +245,9 @@ fn isolated(model: &TypeModel, outer: TypeId, prefix: &str, sets: &[&Vec<&str>])
         let mut declared: BTreeMap<EditSubject, Vec<String>> = BTreeMap::new();
         for name in *names {
             let place = home(model, outer, &format!("{prefix}{name}"), 0)?;
-            // A struct that has no name cannot be edited, but what holds it could.
-            if place.member != *name {
+            // A struct that has no name cannot be edited, but what holds it could. A flexible array
+            // stays last: its elements can be apart, which is another remedy.
+            if place.member != *name || is_flexible(model, outer, &format!("{prefix}{name}")) {
                 return None;
             }
             declared
@@ -237,6 +265,11 @@ fn isolated(model: &TypeModel, outer: TypeId, prefix: &str, sets: &[&Vec<&str>])
             .into_iter()
             .map(|(subject, edits)| (Some(subject), edits)),
     ))
+}
+
+fn is_flexible(model: &TypeModel, outer: TypeId, path: &str) -> bool {
+    let member = member_at(model, outer, path).and_then(|id| model.get(model.strip(id)));
+    matches!(member, Some(Type::Array { count: 0, .. }))
 }
 
 /// Whether more than a few accesses to a type's objects are by other CPUs than the one that makes
@@ -281,7 +314,11 @@ fn reasons(
             reasons.notes.push(format!("{who} {}", names.join(", ")));
             continue;
         }
-        let is_written = |name: &&str| members.get(name).is_some_and(|used| used.writes() > 0);
+        let is_written = |name: &&str| {
+            members
+                .get(name)
+                .is_some_and(|used| used.writes.count() > 0)
+        };
         let (rarely, never): (Vec<&str>, Vec<&str>) = names.iter().partition(|n| is_written(n));
         for (how, names) in [("nobody writes", never), ("rarely written:", rarely)] {
             if !names.is_empty() {
@@ -303,6 +340,8 @@ pub(super) fn by(writers: &[u16]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use linemate_recording::GuestAddr;
+
     use super::*;
 
     fn used(accesses: u64, writes: &[(u64, u16)]) -> MemberUse {
@@ -313,11 +352,14 @@ mod tests {
         };
         let mut cpus = CpuSet::default();
         writes.iter().for_each(|(_, cpu)| cpus.insert(*cpu));
-        let writes = writes.iter().map(|(count, cpu)| (*count, set(*cpu)));
+        let mut all = Writers::default();
+        for (pc, (count, cpu)) in (0..).map(GuestAddr).zip(writes) {
+            all.add(pc, *count, &set(*cpu));
+        }
         MemberUse {
             accesses,
             cpus,
-            writes: (0..).map(GuestAddr).zip(writes).collect(),
+            writes: all,
         }
     }
 

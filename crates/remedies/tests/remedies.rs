@@ -416,7 +416,7 @@ fn advice_can_be_about_one_type_and_the_best_are_tried_first() {
     let recording = world.record();
     let about = |focus: &str| RemedyOptions {
         focus: Some(focus.to_owned()),
-        trials: 1,
+        trials: Some(1),
         ..options()
     };
     let found = found_with(&recording, &about("nohz"));

@@ -98,7 +98,7 @@ fn what_is_below_the_floor_is_counted_and_not_listed() {
         found_with(
             &world.record(),
             &RemedyOptions {
-                trials: 0,
+                trials: Some(0),
                 ..options()
             },
         )

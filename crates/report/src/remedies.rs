@@ -111,8 +111,7 @@ fn remedy_text(
         )?;
     }
     for trial in &remedy.trials {
-        let edits = trial.edits.trim_end().replace('\n', "; ");
-        writeln!(f, "   [{edits}]")?;
+        writeln!(f, "   [{}]", trial.edits_in_a_line())?;
         writeln!(f, "      {}", effect(&trial.effect))?;
     }
     Ok(())

@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 
 use super::allocations::allocations;
 use super::allocators::{AllocatorSources, heap_functions};
+use super::atomics::number;
 use super::flow::Flow;
 use super::frame::{HeldVariable, InFrame, element, held_in_calls, in_frames};
 use super::library::{GrowthCall, VectorGrowth};
@@ -279,13 +280,13 @@ impl Descriptions {
                 });
             }
             let model = described.types.model();
-            let mut scalar = |id: TypeId| {
+            let mut scalar = |name: String| {
                 let next = ScalarName(scalars.len() as u32);
-                *scalars.entry(model.type_name(id)).or_insert(next)
+                *scalars.entry(name).or_insert(next)
             };
-            let mut pointee = |id| match model.is_scalar(id) {
-                true => Some(Pointee::Scalar(scalar(id))),
-                false => Some(Pointee::Struct(index(id)?)),
+            let mut pointee = |id| match number(model, id) {
+                Some(name) => Some(Pointee::Scalar(scalar(name))),
+                None => Some(Pointee::Struct(index(id)?)),
             };
             let pointers = facts.pointers.into_iter();
             file.pointers = pointers

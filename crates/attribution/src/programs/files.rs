@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use linemate_dwarf::demangled;
 use linemate_programs::{ElfAddr, Image, Programs};
 use linemate_recording::PAGE;
 use rustc_hash::FxHashMap;
@@ -173,7 +174,9 @@ impl Declared<'_> {
         for symbol in self.symbols.iter().filter(|s| s.size > 0) {
             if !known.contains(&symbol.address) {
                 let what = (None, Bucket::GlobalNamed);
-                add(symbol.address, symbol.size, &symbol.name, what);
+                let name = demangled(&symbol.name);
+                let name = name.as_deref().unwrap_or(&symbol.name);
+                add(symbol.address, symbol.size, name, what);
             }
         }
         list.sort_by_key(|variable| (variable.start, variable.subject));

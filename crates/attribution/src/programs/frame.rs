@@ -6,6 +6,8 @@ use linemate_dwarf::{FramePlace, ProgramCode, Register};
 use linemate_programs::{Base, CodePlace, ElfAddr, Operand, Programs};
 use linemate_types::{Name, Type, TypeId, TypeModel};
 
+use super::atomics::atomic;
+
 /// The maximum gap in bytes that a compiler leaves between two variables of a frame for alignment.
 const GAP_MAX: i64 = 16;
 
@@ -195,13 +197,13 @@ fn array_element(model: &TypeModel, id: TypeId) -> Option<u64> {
     }
 }
 
-/// The struct that a type is, or that the elements of the array are.
+/// The struct that a type is, or that the elements of the array are; `None` for numbers.
 pub(super) fn element(model: &TypeModel, id: TypeId) -> Option<TypeId> {
     let mut id = model.strip(id);
     // As deep as a model's types may nest.
     for _ in 0..linemate_types::MAX_DEPTH {
         match model.get(id)? {
-            Type::Composite(_) => return Some(id),
+            Type::Composite(_) => return atomic(model, id).is_none().then_some(id),
             Type::Array { element, .. } => id = model.strip(*element),
             _ => return None,
         }

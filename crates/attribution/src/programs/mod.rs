@@ -11,6 +11,7 @@
 
 mod allocations;
 mod allocators;
+mod atomics;
 mod bytes;
 mod code;
 mod debug;

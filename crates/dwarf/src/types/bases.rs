@@ -5,7 +5,8 @@
 //! exactly one type its offset is known: after everything else, in declaration order of the bases
 //! (Itanium C++ ABI, 2.4). And a base whose last bytes the derived class uses, or whose virtual
 //! bases are elsewhere, holds less than an object of its type: then its member gets a type with the
-//! same name and members, but shorter, so that no two members share bytes.
+//! same name and members, but shorter, so that no two members share bytes. An empty base holds
+//! nothing: its `sizeof` of a byte is for objects of its own.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -232,15 +233,30 @@ impl Shortened {
                 let start = member.offset.0 / 8;
                 // The next member that starts later: an empty base shares its offset with others.
                 let next = starts.partition_point(|other| *other <= start);
-                if let (MemberRole::Base, Some(next)) = (member.role, starts.get(next)) {
-                    shorter.push((number, member.type_id, next - start));
+                let room = match own(types, member.type_id, &mut self.lengths, DEPTH_MAX).end {
+                    0 => Some(0),
+                    _ => starts.get(next).map(|next| next - start),
+                };
+                if let (MemberRole::Base, Some(room)) = (member.role, room) {
+                    shorter.push((number, member.type_id, room));
                 }
             }
+            let mut empty = Vec::new();
             for (number, base, room) in shorter {
                 let type_id = self.shorter(types, base, room);
+                if room == 0 {
+                    empty.push(type_id);
+                }
                 if let Type::Composite(composite) = &mut types[index] {
                     composite.members[number].type_id = type_id;
                 }
+            }
+            // Before what is at their offset, wherever they are declared: else the bytes of that
+            // look like a hole.
+            if let Type::Composite(composite) = &mut types[index] {
+                let members = &mut composite.members;
+                members
+                    .sort_by_key(|m| !(m.role == MemberRole::Base && empty.contains(&m.type_id)));
             }
         }
     }

@@ -125,6 +125,7 @@ pub(crate) fn for_each_target(raw: &RawType, visit: &mut dyn FnMut(Target)) {
         }
         RawType::Composite(composite) => {
             visit(composite.specification);
+            visit(composite.held);
             composite.members.iter().for_each(|m| visit(m.target));
         }
         RawType::Prototype {

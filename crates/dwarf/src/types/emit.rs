@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 
 use super::bases::{self, VirtualBases};
 use super::digest::Digests;
-use super::node::{MemberPlace, Node, RawComposite, RawMember, RawType, Target};
+use super::node::{MemberPlace, Node, RawComposite, RawMember, RawType, STORAGE, Target};
 use crate::{DieKey, DwarfError};
 
 /// By value, types nest less deeply than the model allows: arrays of several dimensions need types
@@ -232,7 +232,22 @@ impl Emitter<'_> {
             return Type::Forward { name, kind };
         };
         let mut members = Vec::with_capacity(composite.members.len());
+        let held = composite.held.filter(|held| {
+            // An argument that is only declared has no size: the bytes are all that is known.
+            self.size(Some(*held)) == Some(u64::from(size))
+        });
         for raw in &composite.members {
+            let stored;
+            let raw = match held {
+                Some(held) if raw.name.as_str() == STORAGE => {
+                    stored = RawMember {
+                        target: Some(held),
+                        ..raw.clone()
+                    };
+                    &stored
+                }
+                _ => raw,
+            };
             if raw.role == MemberRole::VirtualBase {
                 // The next type is this one.
                 let id = TypeId(self.types.len() as u32);

@@ -71,6 +71,9 @@ pub(crate) struct RawComposite {
     pub(crate) declared: Option<SourceLine>,
     /// The entry whose name and scope it has.
     pub(crate) specification: Option<DieKey>,
+    /// The type of the object that its bytes hold: the argument of a template whose objects are
+    /// storage (see [`is_storage`]).
+    pub(crate) held: Target,
     pub(crate) members: Vec<RawMember>,
 }
 
@@ -105,6 +108,17 @@ pub(crate) enum MemberPlace {
     },
     /// Computed at run time: a virtual base.
     Dynamic,
+}
+
+/// The member of libstdc++'s storage templates that the held object is in.
+pub(crate) const STORAGE: &str = "_M_storage";
+
+/// Whether a composite of that name is storage of libstdc++ for an object of its template argument:
+/// in the nodes of maps, sets and lists, and behind the counts of `std::make_shared`. It declares
+/// bytes.
+pub(crate) fn is_storage(name: &str) -> bool {
+    name.starts_with("__gnu_cxx::__aligned_membuf<")
+        || name.starts_with("__gnu_cxx::__aligned_buffer<")
 }
 
 impl RawType {

@@ -6,7 +6,7 @@ use gimli::{DwTag, constants as dw};
 use linemate_types::{IntEncoding, Keyword, Language, MemberRole, Name, Qualifier, SourceLine};
 use rustc_hash::FxHashMap;
 
-use super::node::{MemberPlace, Node, RawComposite, RawMember, RawType};
+use super::node::{MemberPlace, Node, RawComposite, RawMember, RawType, is_storage};
 use crate::die::{Attributes, Location, elements};
 use crate::key::key_in;
 use crate::sections::DwarfBytes;
@@ -190,6 +190,10 @@ impl<'d> UnitReader<'_, 'd> {
                 self.parameter(tag, attributes)?;
                 return Ok(Owner::Nobody);
             }
+            dw::DW_TAG_template_type_parameter => {
+                self.argument(attributes);
+                return Ok(Owner::Nobody);
+            }
             dw::DW_TAG_base_type => self.base(attributes)?,
             // `decltype(nullptr)`, Rust's `!`: a name without a value that takes space.
             dw::DW_TAG_unspecified_type => RawType::Typedef(self.name(attributes)?, None),
@@ -293,6 +297,7 @@ impl<'d> UnitReader<'_, 'd> {
             language: self.units.list[self.unit].language,
             declared: self.declared(attributes)?,
             specification: attributes.specification,
+            held: None,
             members: Vec::new(),
         }))
     }
@@ -345,6 +350,18 @@ impl<'d> UnitReader<'_, 'd> {
             }
         }
         Ok(())
+    }
+
+    /// The first argument of a template is what its storage holds.
+    fn argument(&mut self, attributes: &Attributes<'d>) {
+        let Owner::Type(owner) = self.owner() else {
+            return;
+        };
+        if let RawType::Composite(composite) = &mut self.nodes[owner].raw {
+            if is_storage(&composite.name) {
+                composite.held = composite.held.or(attributes.type_ref);
+            }
+        }
     }
 
     /// Rust's enums: the variants' members and the discriminant overlap.

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdio>
+#include <list>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -28,6 +29,12 @@ public:
 struct Tail : Base {
 	char in_tail = 0;
 	short more = 0;
+};
+
+struct Empty {};
+
+struct Marked : Other, Empty {
+	int mark = 0;
 };
 
 struct Shared : virtual Base {
@@ -102,6 +109,8 @@ int main(int count, char **)
 	net::Tail tail;
 	net::Shared shared;
 	net::Diamond diamond;
+	net::Marked marked;
+	std::list<net::Other> others(1);
 	std::string text = "x";
 
 	derived.add(count + hidden.value);
@@ -123,6 +132,8 @@ int main(int count, char **)
 	MEMBER(derived, net::Derived, data_member);
 	MEMBER(derived, net::Derived, function_member);
 	MEMBER(derived, net::Derived, lock);
+	SIZE(net::Marked);
+	MEMBER(marked, net::Marked, mark);
 	MEMBER(tail, net::Tail, in_tail);
 	MEMBER(tail, net::Tail, more);
 	MEMBER(tail, net::Tail, a);
@@ -138,5 +149,5 @@ int main(int count, char **)
 	BASE(diamond, net::Diamond, net::Shared);
 	BASE(diamond, net::Diamond, net::SharedToo);
 	BASE(diamond, net::Diamond, net::Base);
-	return text.size() + net::Array<char, 5>::made == 4 && !net::Derived::instance ? 0 : 1;
+	return text.size() + others.size() - 1 + net::Array<char, 5>::made == 4 && !net::Derived::instance ? 0 : 1;
 }

@@ -11,7 +11,7 @@ use anyhow::bail;
 use linemate_advise::{Advice, Choice, Request, advise};
 use linemate_answers::{
     AdviceDocument, AdvisedRecording, EventCount, KeptLineStart, LayoutChange, Page, RemedyList,
-    SurveyDocument,
+    SurveyDocument, SurveyRow, Trial,
 };
 use linemate_documents::{advice_document, layout_changes, survey_document};
 use linemate_experiment::{Cpus, Seed};
@@ -82,9 +82,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", requires = "type_name")]
     rules: Option<OutFile>,
     /// Number of remedies other than reordering to try by replay, 0 to 1000, on the first recording
-    /// and machine (docs/model/remedies.md)
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = between(0, TRIALS_MAX))]
-    trials: usize,
+    /// and machine [default: 2, and up to 6 that have 5 % of all cost at stake]
+    /// (docs/model/remedies.md)
+    #[arg(long, value_name = "N", value_parser = between(0, TRIALS_MAX))]
+    trials: Option<usize>,
     #[command(flatten)]
     showing: Showing,
     #[command(flatten)]
@@ -210,20 +211,11 @@ impl Advised<'_> {
             .collect();
         let mut document = survey_document(TOOL, self.recordings, names, seed, rows, remedies);
         self.complete(&mut document.recordings)?;
-        let searched = document.types.iter().find(|row| row.why_not.is_none());
-        let next = searched.map(|row| {
-            let about = question.words(Some(&row.name));
-            let machines = next::machines(&question.machines);
-            next::step(
-                "the layout that costs least",
-                &format!("advise{about}{machines}"),
-            )
-        });
         outputs.show(
             &document,
             || self.page_of_survey(document.clone()),
             || survey_text(&document, &self.names()),
-            next,
+            step_after_survey(self.args, &document),
         )
     }
 
@@ -323,9 +315,40 @@ impl Advised<'_> {
         };
         let interleavings = question.replaying.interleavings.to_string();
         frame.set("interleavings", interleavings);
-        frame.set("trials", self.args.trials.to_string());
+        if let Some(trials) = self.args.trials {
+            frame.set("trials", trials.to_string());
+        }
         Ok(linemate_page::page(frame, Some(about), answered))
     }
+}
+
+/// The question about what gains most: a type's layout, or a remedy's edits.
+fn step_after_survey(args: &Args, document: &SurveyDocument) -> Option<String> {
+    let question = &args.question;
+    let machines = next::machines(&question.machines);
+    let estimate = |row: &SurveyRow| row.estimate.map(|estimate| estimate.gain);
+    let layout = document.types.iter().find(|row| estimate(row) > Some(0.0));
+    let remedy = document.remedies.remedies.first();
+    let trials = remedy.into_iter().flat_map(|remedy| &remedy.trials);
+    let by_gain = |a: &&Trial, b: &&Trial| {
+        let gain = |trial: &Trial| trial.effect.gain().unwrap_or(0.0);
+        gain(a).total_cmp(&gain(b))
+    };
+    let trial = trials.max_by(by_gain);
+    if let Some(trial) = trial.filter(|trial| trial.effect.gain() > layout.and_then(estimate)) {
+        // Of the first recording, as the remedies are.
+        let first = next::inputs(question.paths().get(..1)?);
+        let edits = next::quoted(&trial.edits_in_a_line());
+        return Some(next::step(
+            "what the first one changes, by field and function",
+            &format!("whatif{first}{machines} -e {edits}"),
+        ));
+    }
+    let about = question.words(Some(&layout?.name));
+    Some(next::step(
+        "the layout that costs least",
+        &format!("advise{about}{machines}"),
+    ))
 }
 
 /// A recommendation becomes a patch, from a file.

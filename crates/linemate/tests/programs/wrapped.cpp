@@ -1,0 +1,132 @@
+// What a program declares inside classes of the standard library: numbers in std::atomic, an object
+// behind the counts of std::make_shared, elements of a std::list. And a class with a base, two of
+// whose members different threads write.
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <list>
+#include <memory>
+#include <thread>
+#include <vector>
+
+struct Settings {
+	long limit = 3;
+	long retries = 2;
+};
+
+struct Counted {
+	static inline std::atomic<long> hits{ 0 };
+	static inline std::atomic<long> misses{ 0 };
+};
+
+struct Named {
+	long id = 1;
+	virtual ~Named() {}
+};
+
+struct Session : Named {
+	char name[48] = "name";
+	// At a multiple of 16 bytes, so that wherever the heap puts it these two are on one line.
+	long requests = 0;
+	long responses = 0;
+	long limit = 5;
+};
+
+struct Job {
+	long state = 0;
+	long done = 0;
+};
+
+static std::shared_ptr<Settings> settings;
+static Session *session;
+static std::list<Job> jobs;
+static std::atomic<int> arrived;
+static long rounds;
+
+static void wait_for_all(int phase)
+{
+	arrived++;
+	while (arrived < 4 * phase) {
+	}
+}
+
+static void settings_are_read_while_they_are_counted(int thread)
+{
+	const volatile Settings *read = settings.get();
+	long sum = 0;
+
+	for (long i = 0; i < rounds; i++) {
+		if (thread == 0)
+			std::shared_ptr<Settings> held = settings;
+		else
+			sum += read->limit + read->retries;
+	}
+}
+
+static void two_numbers_are_counted(int thread)
+{
+	for (long i = 0; i < rounds; i++) {
+		if (thread == 0)
+			Counted::hits++;
+		else if (thread == 1)
+			Counted::misses++;
+	}
+}
+
+static void a_session_has_two_writers(int thread)
+{
+	volatile Session *used = session;
+	long sum = 0;
+
+	for (long i = 0; i < rounds; i++) {
+		if (thread == 0)
+			used->requests = used->requests + 1;
+		else if (thread == 1)
+			used->responses = used->responses + 1;
+		else
+			sum += used->limit;
+	}
+}
+
+static void jobs_are_done(int thread)
+{
+	if (thread != 0)
+		return;
+	for (long i = 0; i < rounds; i++) {
+		for (Job &job : jobs)
+			((volatile Job &)job).done = job.done + 1;
+	}
+}
+
+static void run(int thread)
+{
+	wait_for_all(1);
+	settings_are_read_while_they_are_counted(thread);
+	wait_for_all(2);
+	two_numbers_are_counted(thread);
+	wait_for_all(3);
+	a_session_has_two_writers(thread);
+	wait_for_all(4);
+	jobs_are_done(thread);
+}
+
+int main(int count, char **arguments)
+{
+	rounds = count > 1 ? std::atol(arguments[1]) : 5000;
+	// Not where the object starts a line: its counts would be on the one before.
+	std::vector<std::shared_ptr<Settings>> others;
+	do {
+		others.push_back(settings);
+		settings = std::make_shared<Settings>();
+	} while (reinterpret_cast<std::uintptr_t>(settings.get()) % 64 == 0);
+	session = new Session;
+	for (int i = 0; i < 3; i++)
+		jobs.emplace_back();
+	std::vector<std::thread> threads;
+	for (int i = 0; i < 4; i++)
+		threads.emplace_back(run, i);
+	for (std::thread &thread : threads)
+		thread.join();
+	return 0;
+}

@@ -1,0 +1,138 @@
+//! Classes of the standard libraries around one object of a program: what `Arc` and
+//! `std::make_shared` allocate, nodes of maps and lists. A program declares only what they hold, so
+//! advice is about that.
+
+use linemate_layout::edit::Alignment;
+use linemate_layout::{Edit, EditSubject};
+use linemate_types::{TypeId, TypeModel};
+
+use super::fields::{first_member, home, subject_of, types_on};
+
+/// How the names of holders begin, and the path to what they hold.
+const HOLDERS: [(&str, &str); 8] = [
+    ("alloc::sync::ArcInner<", "data"),
+    ("alloc::rc::RcBox<", "value"),
+    ("alloc::rc::RcInner<", "value"),
+    (
+        "std::_Sp_counted_ptr_inplace<",
+        "_M_impl._M_storage._M_storage",
+    ),
+    ("std::_Rb_tree_node<", "_M_storage._M_storage"),
+    ("std::__detail::_Hash_node<", "_M_storage._M_storage"),
+    ("std::_List_node<", "_M_storage._M_storage"),
+    ("std::_Fwd_list_node<", "_M_storage._M_storage"),
+];
+
+/// How the names of the standard libraries' types begin.
+const LIBRARIES: [&str; 5] = ["std::", "__gnu_cxx::", "alloc::", "core::", "hashbrown::"];
+
+/// What starts a line if the object in a holder does.
+pub(crate) struct Held {
+    /// What has to be aligned: a class of the program, or the holder where it holds none, such as
+    /// an `Arc<AtomicU64>`.
+    pub(crate) subject: EditSubject,
+    /// Its first member, or the holder's that the object is in.
+    pub(crate) member: String,
+    /// What it is called in advice.
+    pub(crate) name: String,
+}
+
+impl Held {
+    /// The edits that put it on lines of its own.
+    pub(crate) fn own_lines(&self) -> (EditSubject, Vec<Edit>) {
+        let edit = Edit::Align {
+            field: self.member.clone(),
+            alignment: Alignment::Line,
+        };
+        (self.subject.clone(), vec![edit])
+    }
+}
+
+/// What a holder holds; `None` for any other type.
+pub(crate) fn held(model: &TypeModel, id: TypeId) -> Option<Held> {
+    let id = model.strip(id);
+    let holder = model.composite_name(id);
+    let (_, path) = HOLDERS
+        .iter()
+        .find(|(start, _)| holder.starts_with(start))?;
+    let inner = types_on(model, id, path).last()?;
+    // Not a path that ends early.
+    home(model, id, path, 0)?;
+    let name = match model.composite_name(inner) {
+        "" => model.type_name(inner),
+        name => name.to_owned(),
+    };
+    let own = || {
+        Some(Held {
+            subject: subject_of(model, inner)?,
+            member: first_member(model, inner)?,
+            name: name.clone(),
+        })
+    };
+    let is_library = LIBRARIES.iter().any(|start| name.starts_with(start));
+    match own().filter(|_| !is_library) {
+        Some(own) => Some(own),
+        None => {
+            let place = home(model, id, path.split('.').next()?, 0)?;
+            Some(Held {
+                subject: place.subject,
+                member: place.member,
+                name,
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use linemate_testkit::btf_writer::{TypeList, member};
+
+    use super::*;
+
+    #[test]
+    fn what_is_aligned_is_the_programs_class_or_the_member_that_holds_a_number() {
+        let mut t = TypeList::default();
+        let long = t.int("long", 8);
+        let members = [member("hits", long, 0), member("misses", long, 8)];
+        let counts = t.structure("app::Counts", 16, &members);
+        let atomic = t.structure("core::sync::atomic::AtomicU64", 8, &[member("v", long, 0)]);
+        let mut arc = |name: &str, held, size: u32| {
+            let strong = [member("strong", long, 0), member("weak", long, 8)];
+            let data = [member("data", held, 16)];
+            t.structure(name, 16 + size, &[&strong[..], &data].concat())
+        };
+        let of_class = arc("alloc::sync::ArcInner<app::Counts>", counts, 16);
+        let number = "alloc::sync::ArcInner<core::sync::atomic::AtomicU64>";
+        let of_number = arc(number, atomic, 8);
+        let other = arc("app::ArcInner<app::Counts>", counts, 16);
+        // A holder of another version, without the path.
+        let unknown = t.structure(
+            "std::_List_node<app::Counts>",
+            16,
+            &[member("x", counts, 0)],
+        );
+        let model = TypeModel::new(t.types, 8).unwrap();
+        let edit = |id| {
+            let held = held(&model, id)?;
+            let (EditSubject::Named(subject), edits) = held.own_lines() else {
+                return None;
+            };
+            Some((subject, edits[0].to_string(), held.name))
+        };
+        let expected = |subject: &str, edit: &str, name: &str| {
+            Some((subject.to_owned(), edit.to_owned(), name.to_owned()))
+        };
+        assert_eq!(
+            edit(of_class),
+            expected("app::Counts", "align hits line", "app::Counts")
+        );
+        assert_eq!(
+            edit(of_number),
+            expected(number, "align data line", "core::sync::atomic::AtomicU64")
+        );
+        assert_eq!(edit(other), None);
+        assert_eq!(edit(unknown), None);
+    }
+}
