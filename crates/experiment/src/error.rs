@@ -21,6 +21,19 @@ pub enum VariantError {
     /// The recording has no object of the type.
     #[error("the recording has no access to any {0}")]
     NoObjects(String),
+    /// No variable or block of a program has the name.
+    #[error(
+        "the recording has no access to any {name} to {purpose}{}",
+        linemate_text::suggestion(nearest)
+    )]
+    NoMemory {
+        /// The name.
+        name: String,
+        /// What the edit does with it.
+        purpose: &'static str,
+        /// The names most like it.
+        nearest: Vec<String>,
+    },
     /// No array was found that a pointer leads to.
     #[error(
         "no array of `{path}` to skip: of {owners} objects whose `{path}` is loaded, none can be identified from the next accesses"

@@ -214,6 +214,20 @@ pub(crate) fn named(session: &Session<'_>, name: &str) -> Vec<usize> {
     named.map(|(number, _)| number).collect()
 }
 
+/// The names that [`named`] finds something for.
+pub(crate) fn names(session: &Session<'_>) -> Vec<String> {
+    let analysis = session.analysis();
+    let places = analysis.source_places();
+    let name = |subject: &Subject| match subject.is_program_variable() {
+        true => Some(subject.label.clone()),
+        false if subject.program && !subject.of_threads => {
+            places.of_blocks(analysis.symbols(), subject)
+        }
+        false => None,
+    };
+    analysis.subjects().iter().filter_map(name).collect()
+}
+
 /// Where the objects of a subject are.
 pub(crate) fn bases(session: &Session<'_>, subject: usize) -> Vec<GuestAddr> {
     let objects = &session.counted().objects[subject];

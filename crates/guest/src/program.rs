@@ -17,6 +17,8 @@ use thiserror::Error;
 pub enum ProgramError {
     #[error("{0}: command not found: give its path, or install it on this computer")]
     NotFound(String),
+    #[error("{0} is a folder: give the path of a program in it")]
+    Folder(PathBuf),
     /// The file cannot be read.
     #[error("cannot read {path}: {source}")]
     Unreadable {
@@ -64,8 +66,11 @@ pub enum ProgramError {
 /// Finds a command as a shell would: by its path if it has a slash, else in `search_path`.
 ///
 /// # Errors
-/// [`ProgramError::NotFound`] or [`ProgramError::NotExecutable`].
+/// [`ProgramError::NotFound`], [`ProgramError::Folder`] or [`ProgramError::NotExecutable`].
 pub(crate) fn find(command: &str, search_path: &str) -> Result<PathBuf, ProgramError> {
+    if command.contains('/') && Path::new(command).is_dir() {
+        return Err(ProgramError::Folder(PathBuf::from(command)));
+    }
     let path = if command.contains('/') {
         Some(PathBuf::from(command)).filter(|path| path.is_file())
     } else {
@@ -355,6 +360,8 @@ mod tests {
         assert!(matches!(error, ProgramError::NotFound(_)), "{error}");
         let error = find("no-such-command-here", SEARCH).unwrap_err();
         assert!(matches!(error, ProgramError::NotFound(_)), "{error}");
+        let error = find("/", SEARCH).unwrap_err();
+        assert!(matches!(error, ProgramError::Folder(_)), "{error}");
         let error = find(own.to_str().unwrap(), SEARCH).unwrap_err();
         assert!(matches!(error, ProgramError::NotExecutable(_)), "{error}");
     }

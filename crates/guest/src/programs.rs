@@ -59,6 +59,8 @@ pub(crate) struct Programs {
     pub(crate) functions: Vec<Function>,
     /// The programs, without libraries, that have no debug information.
     pub(crate) bare: Vec<String>,
+    /// Those that have no symbols either.
+    pub(crate) stripped: Vec<String>,
     /// Missing parts of the debug information.
     pub(crate) missed: Vec<String>,
 }
@@ -74,6 +76,12 @@ impl Programs {
                 self.bare.join(", ")
             ));
         }
+        if !self.stripped.is_empty() {
+            notes.push(format!(
+                "neither debug information nor symbols in {}: only what it exports or allocates gets names; compile with -g and do not strip it",
+                self.stripped.join(", ")
+            ));
+        }
         notes.extend_from_slice(&self.missed);
         notes
     }
@@ -86,7 +94,7 @@ impl Programs {
 /// for an allocator that no program has.
 pub(crate) fn find(archive: &Archive, own: &[OwnAllocator]) -> Result<Programs, GuestError> {
     let (mut files, mut contents) = (Vec::new(), Vec::new());
-    let (mut bare, mut missed) = (Vec::new(), Vec::new());
+    let (mut bare, mut stripped, mut missed) = (Vec::new(), Vec::new(), Vec::new());
     for (name, entry) in archive.entries() {
         let ArchiveEntry::File { data, .. } = entry else {
             continue;
@@ -109,8 +117,11 @@ pub(crate) fn find(archive: &Archive, own: &[OwnAllocator]) -> Result<Programs, 
         for missing in &found.missing {
             match missing {
                 // Distributions' libraries rarely have any: a note for each would be the rule.
-                Missing::Debug(_) if !name.contains(".so") => bare.push(format!("/{name}")),
-                Missing::Debug(_) => {}
+                Missing::Debug(_) if name.contains(".so") => {}
+                Missing::Debug(_) => match has_symbols(data) {
+                    true => bare.push(format!("/{name}")),
+                    false => stripped.push(format!("/{name}")),
+                },
                 other => missed.push(format!("/{name}: {other}")),
             }
         }
@@ -141,6 +152,7 @@ pub(crate) fn find(archive: &Archive, own: &[OwnAllocator]) -> Result<Programs, 
         contents,
         functions,
         bare,
+        stripped,
         missed,
     })
 }
@@ -163,6 +175,18 @@ fn code_of(data: &[u8]) -> Option<Vec<linemate_recording::CodeRange>> {
         code_range(data, start..start.saturating_add(segment.p_filesz(endian)))
     });
     Some(ranges.collect())
+}
+
+/// Whether an ELF file has the symbols that `strip` takes away, not only those that it exports.
+fn has_symbols(data: &[u8]) -> bool {
+    let sections = || {
+        let header = elf::FileHeader64::<LittleEndian>::parse(data).ok()?;
+        let endian = header.endian().ok()?;
+        let sections = header.section_headers(endian, data).ok()?;
+        let is_table = |s: &elf::SectionHeader64<LittleEndian>| s.sh_type.get(endian);
+        Some(sections.iter().any(|s| is_table(s) == elf::SHT_SYMTAB))
+    };
+    sections().unwrap_or(false)
 }
 
 const fn in_register(register: Register, meaning: Meaning) -> Parameter {
@@ -304,6 +328,25 @@ mod tests {
         for bad in ["", "f", "f:", "f:0", "f:7", ":1", "f:x"] {
             assert!(OwnAllocator::parse(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_stripped_program_has_no_symbol_table() {
+        let mut data = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        assert!(has_symbols(&data));
+        let header = elf::FileHeader64::<LittleEndian>::parse(&*data).unwrap();
+        let (start, count) = (
+            header.e_shoff.get(LittleEndian),
+            header.e_shnum.get(LittleEndian),
+        );
+        // What each section is, is four bytes into its header of 64.
+        for header in data[start as usize..].chunks_mut(64).take(count.into()) {
+            if header[4..8] == elf::SHT_SYMTAB.to_le_bytes() {
+                header[4..8].fill(0);
+            }
+        }
+        assert!(!has_symbols(&data));
+        assert!(!has_symbols(b"\x7fELF"));
     }
 
     #[test]

@@ -104,7 +104,10 @@ fn an_edit_of_memory_that_is_not_there_is_refused() {
         ablate: false,
     };
     for (edits, why) in [
-        ("pad ranges of count to line", "count to pad"),
+        (
+            "pad ranges of count to line",
+            "count to pad; the nearest: counters (program)",
+        ),
         ("skip silent stores in count", "count to store in"),
     ] {
         let edits = parse(edits).unwrap();

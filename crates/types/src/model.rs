@@ -631,6 +631,21 @@ impl TypeModel {
         )
     }
 
+    /// What the rows of an array are made of, if those are scalars: `int` of `int[4][10]`. Any
+    /// other type is itself, without typedefs and qualifiers.
+    pub fn scalar_of_rows(&self, id: TypeId) -> TypeId {
+        let whole = self.strip(id);
+        let mut element = whole;
+        // The model has checked that arrays do not contain themselves.
+        while let Some(Type::Array { element: inner, .. }) = self.get(element) {
+            element = self.strip(*inner);
+        }
+        match self.is_scalar(element) {
+            true => element,
+            false => whole,
+        }
+    }
+
     /// If a value of type `id` is a pointer to a defined struct or union: that type, without
     /// typedefs and qualifiers on either side of the `*`.
     pub fn pointer_to_composite(&self, id: TypeId) -> Option<TypeId> {

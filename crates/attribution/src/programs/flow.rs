@@ -327,7 +327,8 @@ pub(super) fn pointer_at(
     offset: u64,
 ) -> Option<TypeId> {
     let target = |place: &PlaceInType| {
-        let declared = model.pointer_target(place.id)?;
+        // A pointer to a row, `int (*)[10]`, is one to the row's first number.
+        let declared = model.scalar_of_rows(model.pointer_target(place.id)?);
         // A vector's pointer type does not say what it points to.
         place.vector.map_or(Some(declared), |vector| {
             Some(model.strip(elements.of(vector)??))
@@ -474,6 +475,20 @@ mod tests {
             }
         });
         found
+    }
+
+    #[test]
+    fn a_pointer_to_a_row_of_numbers_is_one_to_its_first() {
+        let mut types = TypeList::default();
+        let int = types.int("int", 4);
+        let row = types.array(int, 10);
+        let rows = types.array(row, 4);
+        let leaf = types.structure("leaf", 64, &[]);
+        let leaves = types.array(leaf, 4);
+        let [row, rows, leaves] = [row, rows, leaves].map(|ty| types.pointer(ty));
+        let model = TypeModel::new(types.types, 8).unwrap();
+        let of = |id| pointer_at(&model, &Elements::new(&model), id, 0);
+        assert_eq!([row, rows, leaves].map(of), [Some(int), Some(int), None]);
     }
 
     /// `rdi` by DWARF's numbers.

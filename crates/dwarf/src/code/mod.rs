@@ -221,7 +221,8 @@ impl<'d> ProgramCode<'d> {
                 _ => Some((depth, Some(target))),
             };
         }
-        innermost?.1.filter(|target| model.is_scalar(*target))
+        let target = innermost?.1.map(|target| model.scalar_of_rows(target));
+        target.filter(|target| model.is_scalar(*target))
     }
 
     /// The variable that the byte at `register` + `displacement` belongs to when the instruction at

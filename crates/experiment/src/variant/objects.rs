@@ -93,7 +93,7 @@ impl Variant {
         }
         match self.relocated > before {
             true => Ok(()),
-            false => Err(VariantError::NoObjects(format!("{name} to pad"))),
+            false => Err(no_memory(scene, name, "pad")),
         }
     }
 
@@ -105,7 +105,7 @@ impl Variant {
         }
         match named.is_empty() {
             false => Ok(()),
-            true => Err(VariantError::NoObjects(format!("{name} to store in"))),
+            true => Err(no_memory(scene, name, "store in")),
         }
     }
 
@@ -209,4 +209,13 @@ fn pair_up(scene: &Scene<'_>, types: &TypePair) -> Vec<ObjectPair> {
         });
     }
     pairs
+}
+
+fn no_memory(scene: &Scene<'_>, name: &str, purpose: &'static str) -> VariantError {
+    let names = ranges::names(scene.session);
+    VariantError::NoMemory {
+        name: name.to_owned(),
+        purpose,
+        nearest: linemate_text::nearest(name, names.iter().map(String::as_str)),
+    }
 }
