@@ -139,6 +139,8 @@ pub(crate) struct PluginOptions {
     pub(crate) parallel: bool,
     /// Instructions of a CPU's turn.
     pub(crate) turn: Option<u32>,
+    /// The run's seed, from which the differences between turns are drawn.
+    pub(crate) seed: u32,
     /// The host has one CPU for QEMU: an encoding thread would only take turns with the guest's.
     pub(crate) encode_here: bool,
 }
@@ -163,7 +165,7 @@ impl PluginOptions {
             }
         }
         if let Some(turn) = self.turn {
-            argument.push_str(&format!(",turn={turn}"));
+            argument.push_str(&format!(",turn={turn},seed={}", self.seed));
         }
         argument
     }
@@ -424,6 +426,7 @@ mod tests {
             whole_boot: false,
             parallel: false,
             turn: None,
+            seed: 42,
             encode_here: false,
         };
         let argument = options.to_argument("/r.so", 5);
@@ -434,8 +437,7 @@ mod tests {
         options.parallel = true;
         options.encode_here = true;
         options.turn = Some(1000);
-        let switches =
-            ",user=on,contents_unknown=on,whole_boot=on,parallel=on,encode_here=on,turn=1000";
+        let switches = ",user=on,contents_unknown=on,whole_boot=on,parallel=on,encode_here=on,turn=1000,seed=42";
         assert_eq!(options.to_argument("/r.so", 5), argument + switches);
         assert_eq!(Plugin::Hold.to_argument("/r.so", -1), "/r.so,hold=hold");
     }

@@ -335,6 +335,7 @@ impl Session {
             whole_boot: self.conditions.whole_boot,
             parallel: self.conditions.shape.timing == Timing::Parallel,
             turn: self.conditions.turn,
+            seed: self.conditions.shape.seed,
             encode_here: thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1),
         })
     }

@@ -184,7 +184,8 @@ fn an_alignment_alone_moves_an_array_on_the_heap() {
 }
 
 /// Asserts that no layout is recommended, and that no trial of another place for its members or
-/// objects gains. What replay says of a counter for each CPU is not a question of places.
+/// objects gains. What replay says of a counter for each CPU, and of stores that are not made,
+/// which threads of the same work have that store the same value, is not a question of places.
 fn is_not_advised(data: &str, type_name: &str) {
     let advice = [
         "advise",
@@ -200,7 +201,7 @@ fn is_not_advised(data: &str, type_name: &str) {
     let advice = json(&advice);
     assert_eq!(advice["recommended"], Value::Null, "{advice}");
     for remedy in items(&advice, "/remedies/remedies") {
-        if remedy["kind"] == "split_per_cpu" {
+        if remedy["kind"] == "split_per_cpu" || remedy["kind"] == "skip_silent_stores" {
             continue;
         }
         for trial in items(remedy, "/trials") {

@@ -60,6 +60,8 @@ pub(crate) struct RecorderOptions {
     pub(crate) parallel: bool,
     /// End a CPU's turn after this many instructions; QEMU alone does it if absent.
     pub(crate) turn: Option<u32>,
+    /// What the differences between turns are drawn from.
+    pub(crate) seed: u64,
     /// Callbacks encode their records themselves, without a separate thread.
     pub(crate) encode_here: bool,
     /// Address of physical address 0 in the kernel's direct map.
@@ -75,7 +77,7 @@ pub(crate) enum OptionError {
     #[error("option {0:?} is not key=value")]
     Form(String),
     #[error(
-        "unknown option {0:?} (known: hold, descriptor, memory, user, program, contents_unknown, whole_boot, parallel, turn, encode_here, direct_map, vmemmap)"
+        "unknown option {0:?} (known: hold, descriptor, memory, user, program, contents_unknown, whole_boot, parallel, turn, seed, encode_here, direct_map, vmemmap)"
     )]
     Unknown(String),
     #[error("option {0} is given twice")]
@@ -112,7 +114,7 @@ impl RecorderOptions {
         let (mut descriptor, mut memory) = (None, None);
         let (mut user, mut program, mut whole_boot, mut parallel) = (None, None, None, None);
         let (mut encode_here, mut direct_map, mut vmemmap) = (None, None, None);
-        let (mut contents_unknown, mut turn) = (None, None);
+        let (mut contents_unknown, mut turn, mut seed) = (None, None, None);
         for argument in arguments {
             let (key, value) = argument
                 .split_once('=')
@@ -126,6 +128,7 @@ impl RecorderOptions {
                 "whole_boot" => set(&mut whole_boot, key, switch(key, value)?)?,
                 "parallel" => set(&mut parallel, key, switch(key, value)?)?,
                 "turn" => set(&mut turn, key, instructions(key, value)?)?,
+                "seed" => set(&mut seed, key, number(key, value)?)?,
                 "encode_here" => set(&mut encode_here, key, switch(key, value)?)?,
                 "direct_map" => set(&mut direct_map, key, kernel_address(key, value)?)?,
                 "vmemmap" => set(&mut vmemmap, key, kernel_address(key, value)?)?,
@@ -150,6 +153,7 @@ impl RecorderOptions {
             whole_boot: whole_boot.unwrap_or(false),
             parallel,
             turn,
+            seed: seed.unwrap_or(0),
             encode_here: encode_here.unwrap_or(false),
             direct_map: direct_map.unwrap_or(DIRECT_MAP),
             vmemmap: vmemmap.unwrap_or(VMEMMAP),
@@ -192,6 +196,12 @@ fn bytes(key: &str, value: &str) -> Result<u64, OptionError> {
         Ok(n) if (1 << 20..=MAX_MEMORY).contains(&n) => Ok(n),
         _ => Err(bad(key, value, "a number of bytes from 1048576 to 2^46")),
     }
+}
+
+fn number(key: &str, value: &str) -> Result<u64, OptionError> {
+    value
+        .parse()
+        .map_err(|_| bad(key, value, "a number below 2^64"))
 }
 
 fn instructions(key: &str, value: &str) -> Result<u32, OptionError> {
@@ -247,6 +257,7 @@ mod tests {
                 whole_boot: false,
                 parallel: false,
                 turn: None,
+                seed: 0,
                 encode_here: false,
                 direct_map: 0xffff_8880_0000_0000,
                 vmemmap: 0xffff_ea00_0000_0000,
@@ -287,8 +298,9 @@ mod tests {
         .unwrap();
         assert!(options.user && options.whole_boot && options.parallel && options.encode_here);
         assert!(options.contents_unknown);
-        let options = parse(&["descriptor=7", "memory=1048576", "turn=1000"]).unwrap();
-        assert_eq!(options.turn, Some(1000));
+        let options = ["descriptor=7", "memory=1048576", "turn=1000", "seed=42"];
+        let options = parse(&options).unwrap();
+        assert_eq!((options.turn, options.seed), (Some(1000), 42));
     }
 
     #[test]
@@ -330,6 +342,11 @@ mod tests {
             let text = format!("descriptor={number}");
             let expected = bad("descriptor", number, "the number of an open file");
             assert_eq!(parse(&[&text, both[1]]), Err(expected));
+        }
+        for seed in ["-1", "x", "18446744073709551616"] {
+            let text = format!("seed={seed}");
+            let expected = bad("seed", seed, "a number below 2^64");
+            assert_eq!(parse(&[both[0], both[1], &text]), Err(expected));
         }
         for turn in ["0", "99", "1000001", "-1", "x", ""] {
             let text = format!("turn={turn}");

@@ -57,7 +57,7 @@ pub(crate) enum SetUpError {
     Thread(io::Error),
     /// QEMU was linked without exporting its symbols.
     #[error(
-        "this QEMU does not let a plugin end a CPU's turn (it does not export cpu_exit): record without --turn"
+        "this QEMU does not let a plugin end a CPU's turn (it does not export cpu_exit): record with --turn qemu"
     )]
     Turns,
     /// The plugin is loaded twice.

@@ -127,10 +127,11 @@ pub(crate) struct Args {
     /// Record from power-on instead of from the start of the command
     #[arg(long)]
     whole_boot: bool,
-    /// End a CPU's turn after this many instructions, 100 to 1000000: with 1000, threads of the
-    /// same work advance side by side [default: QEMU ends turns, which makes them long and unequal]
-    #[arg(long, value_name = "N", conflicts_with_all = ["parallel", "bare"], value_parser = between(100_u32, 1_000_000))]
-    turn: Option<u32>,
+    /// End a CPU's turn after about this many instructions, 100 to 1000000, so that threads of the
+    /// same work advance side by side; `qemu`: QEMU ends turns, which makes them long and unequal
+    /// [default: 1000 with --program, else qemu]
+    #[arg(long, value_name = "N", conflicts_with_all = ["parallel", "bare"], value_parser = turn)]
+    turn: Option<Turn>,
     /// Count the calls of a kernel function, for figures per call (`--event` of `report`, `whatif`,
     /// `advise`, `diff`); may be repeated
     #[arg(long = "event", value_name = "FUNCTION", conflicts_with = "bare", value_parser = input::function_name)]
@@ -241,6 +242,27 @@ fn record(session: &Session, cancel: &AtomicBool) -> anyhow::Result<(Outcome, bo
     Ok((Outcome::Findings, anything))
 }
 
+/// Who ends the CPUs' turns.
+#[derive(Clone, Copy, Debug)]
+enum Turn {
+    Qemu,
+    /// The recorder, after about as many.
+    Instructions(u32),
+}
+
+/// With longer turns threads of a program look serial; shorter ones cost more than they show
+/// (evidence/programs.md).
+const TURN_OF_PROGRAMS: u32 = 1000;
+
+fn turn(word: &str) -> Result<Turn, String> {
+    let length = word.parse().ok();
+    match length.filter(|length| (100..=1_000_000).contains(length)) {
+        Some(length) => Ok(Turn::Instructions(length)),
+        None if word == "qemu" => Ok(Turn::Qemu),
+        None => Err("must be 100 to 1000000, or qemu".to_owned()),
+    }
+}
+
 /// The key of the recording that a command line would make.
 fn key(args: Args, kernel: Option<String>) -> anyhow::Result<String> {
     let kernel = match kernel {
@@ -274,7 +296,11 @@ fn conditions(args: Args) -> anyhow::Result<Conditions> {
         bail!("--kernel-types no needs --program: without it no memory is named");
     }
     Ok(Conditions {
-        turn: args.turn,
+        turn: match args.turn {
+            Some(Turn::Instructions(length)) => Some(length),
+            None if args.program && !args.bare => Some(TURN_OF_PROGRAMS),
+            None | Some(Turn::Qemu) => None,
+        },
         program: args.program.then_some(ProgramNaming {
             allocators,
             kernel_types,

@@ -116,7 +116,7 @@ impl Plugin {
         // SAFETY: see `Confined`.
         let lengths = unsafe { &mut *turns.lengths.0.get() };
         SHARED.alert(Some(if changed {
-            lengths.changed()
+            lengths.changed(RUNNING.load(Ordering::Relaxed))
         } else {
             turns.end.end();
             lengths.over()
@@ -212,10 +212,11 @@ unsafe fn install(
     let recording = open_file(options.descriptor)?;
     let recorder = Recorder::new(options, recording, cpus, taps.iter().copied())?;
     let whole_boot = recorder.options().whole_boot;
+    let seed = recorder.options().seed;
     let turns = recorder.options().turn.map(|length| {
         Ok::<_, SetUpError>(OwnTurns {
             end: TurnEnd::find()?,
-            lengths: Confined(UnsafeCell::new(Turns::new(length))),
+            lengths: Confined(UnsafeCell::new(Turns::new(length, seed))),
         })
     });
     let lanes = taps.into_iter().map(|tap| Lane {
