@@ -47,9 +47,8 @@ recorded() {
 	[ ! -f "$data" ] || return 0
 	built "$source" "$program" "$fixed"
 	say "recording $case${fixed:+ with its fix}"
-	# Without the kernel's names each row that has one is the program's. In turns of QEMU's length
-	# short phases look serial.
-	"$linemate" record --kernel "$(scripts/kernel-image.sh 6.12)" --program --kernel-types no --smp 4 --turn 1000 \
+	# Without the kernel's names each row that has one is the program's.
+	"$linemate" record --kernel "$(scripts/kernel-image.sh 6.12)" --program --kernel-types no --smp 4 \
 		-o "$work/partial.data" -- "$program" "$case" >&2
 	mv "$work/partial.data" "$data"
 }

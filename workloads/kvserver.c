@@ -29,7 +29,7 @@
 
 #include "common.h"
 
-#define KEYS_PER_REQUEST	16
+#define KEYS_PER_REQUEST	256
 #define KEYS			4096
 #define BUCKETS			1024
 #define WORKERS_MAX		1024

@@ -173,6 +173,19 @@ pub fn base_class<'m>(model: &'m TypeModel, member: &Member) -> Option<&'m str> 
     is_base.then_some(&*class.name)
 }
 
+/// A class of C++ that has the one of that name as a base. Its members may follow in the rest of
+/// the base's last line, after the base's last member (Itanium C++ ABI, 2.4): a layout that leaves
+/// that line to the base holds only if its end is a member.
+pub fn derived_class<'m>(model: &'m TypeModel, base: &str) -> Option<&'m str> {
+    model.iter().find_map(|(_, ty)| {
+        let Type::Composite(class) = ty else {
+            return None;
+        };
+        let mut bases = class.members.iter().filter_map(|m| base_class(model, m));
+        bases.any(|name| name == base).then_some(&*class.name)
+    })
+}
+
 /// Refuses to arrange members of `composite` that a base class declares: a base is part of its
 /// derived classes as a whole, so nothing would move.
 pub(crate) fn check_inherited(

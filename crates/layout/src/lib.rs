@@ -29,7 +29,7 @@ mod slot;
 pub use arrange::{Refusal, Slot};
 pub use declared::{DeclaredError, declared};
 pub use edit::{Alignment, Edit, EditFile, EditSubject, Position, Section, Statement, Target};
-pub use inside::{base_class, is_arranged_inside};
+pub use inside::{base_class, derived_class, is_arranged_inside};
 pub use layout::{Extent, Layout, Layouts};
 pub use line_starts::LineStart;
 pub use map::OffsetMap;

@@ -34,16 +34,11 @@ fn compile(folder: &Path, compiler: &str, source: &str, options: &[&str]) -> Str
 
 /// Records a program; gives the recording and what the program printed.
 fn record(folder: &Path, data: &str, program: &str) -> (String, String) {
-    record_with(folder, data, program, &[])
-}
-
-/// The same with more options.
-fn record_with(folder: &Path, data: &str, program: &str, more: &[&str]) -> (String, String) {
     let data = folder.join(data).to_str().unwrap().to_owned();
     let kernel = kernel("6.12");
     let name = Path::new(program).file_name().unwrap().to_str().unwrap();
     let program = format!("./{name}");
-    let mut arguments = vec![
+    let arguments = [
         "record",
         "--program",
         "--smp",
@@ -52,9 +47,9 @@ fn record_with(folder: &Path, data: &str, program: &str, more: &[&str]) -> (Stri
         &data,
         "--kernel",
         kernel.to_str().unwrap(),
+        "--",
+        &program,
     ];
-    arguments.extend(more);
-    arguments.extend(["--", &program]);
     let output = linemate_in(folder, &arguments);
     assert!(output.status.success(), "{}", story(&output));
     let verified = linemate(&["verify", "-i", &data]);
@@ -465,12 +460,7 @@ fn threads_of_the_same_work_advance_alike_and_a_ring_that_spins_is_shared() {
     let folder = tempfile::tempdir().unwrap();
     let options = ["-O2", "-pthread", "-Wall", "-Wextra", "-Werror"];
     let program = compile(folder.path(), "cc", "turns.c", &options);
-    let (data, text) = record_with(
-        folder.path(),
-        "linemate.data",
-        &program,
-        &["--turn", "1000"],
-    );
+    let (data, text) = record(folder.path(), "linemate.data", &program);
     let mut batches = 0;
     for line in text
         .lines()

@@ -198,8 +198,6 @@ fn what_is_inside_a_librarys_classes_has_its_name_and_a_fix() {
         .unwrap();
     assert!(output.status.success(), "{}", story(&output));
     let options = ["--program", "--kernel-types", "no", "--smp", "4"];
-    let turn = ["--turn", "1000"];
-    let options = [&options[..], &turn].concat();
     let data = record(folder.path(), "6.12", &options, &["./wrapped"]);
     let hits = accesses(&data, "type", "Counted::hits (wrapped)");
     assert!((5000..5050).contains(&hits), "{hits}");

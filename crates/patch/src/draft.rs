@@ -1,7 +1,7 @@
 //! The new definitions, before anything is compiled.
 
 use linemate_layout::plan::subject_name;
-use linemate_layout::{EditFile, EditSubject, Layouts, Plan};
+use linemate_layout::{EditFile, EditSubject, Layout, Layouts, Plan, derived_class};
 use linemate_source::tree::FoundDefinition;
 use linemate_source::{
     Definition, Dialect, Idiom, Sought, definition, initialised, message, rewrite,
@@ -43,6 +43,7 @@ impl<'r> Draft<'r> {
             if let Some(target) = request.target(&mut plan, &edits, subject)? {
                 let change = change(&request, &mut plan, subject, target, &mut files)?;
                 if let Some(change) = &change {
+                    check_base(&request, change)?;
                     if let Some(text) = generic(change) {
                         note(&text);
                     }
@@ -112,6 +113,32 @@ fn change(
         wanted,
         path,
     }))
+}
+
+/// Refuses more room after the last member of a class that others derive from: the compiler puts
+/// their members there, and the proof of the class alone does not show it.
+fn check_base(request: &Request<'_>, change: &Change) -> Result<(), PatchError> {
+    let model = request.model;
+    let Some(class) = model.composite(change.id) else {
+        return Ok(());
+    };
+    let room = |layout: &Layout| {
+        let members = class.members.iter().zip(&layout.offsets);
+        let ends = members.filter_map(|(member, offset)| {
+            let size = model.size_of(member.type_id).unwrap_or(0);
+            Some(offset.as_ref()?.byte().0 + size)
+        });
+        layout.size.0.saturating_sub(ends.max().unwrap_or(0))
+    };
+    match derived_class(model, &class.name) {
+        Some(derived) if room(&change.planned) > room(&change.recorded) => {
+            Err(PatchError::OpenBase {
+                name: class.name.to_string(),
+                derived: derived.to_owned(),
+            })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What the proof of one set of arguments does not say of the others.

@@ -76,6 +76,10 @@ pub enum PatchError {
         edit: String,
     },
     #[error(
+        "{name} is a base of {derived}, whose members would follow on its last line: first end {name} with a member that fills it, then edit that"
+    )]
+    OpenBase { name: String, derived: String },
+    #[error(
         "{path}:{line}: the comment \"{text}\" is about {members}, whose cache lines change: say what is true now with --reword '{text}=NEW' (the same words to keep it, none to remove it)"
     )]
     Contradicted {

@@ -130,6 +130,21 @@ fn a_comment_in_a_class_with_bases_is_checked() {
     );
 }
 
+#[test]
+fn a_line_at_the_end_of_a_base_class_is_not_left_to_derived_ones() {
+    let shapes = "class Counted {\n public:\n  virtual ~Counted() {}\n  long limit = 0;\n  long refs = 0;\n};\n\
+                  class Shape : public Counted {\n public:\n  int width = 0;\n};\n\
+                  int main() { Shape shape; return shape.width; }\n";
+    let program = Program::new(CPP, &[("main.cpp", shapes)]);
+    assert_eq!(
+        program.patch("type Counted\nisolate refs\n").unwrap_err(),
+        "Counted is a base of Shape, whose members would follow on its last line: first end \
+         Counted with a member that fills it, then edit that"
+    );
+    // What leaves no more room at the end than there was is as good as in any class.
+    assert!(program.patch("type Counted\norder refs limit\n").is_ok());
+}
+
 /// A class with what classes have.
 const QUEUE: &str = "\
 #pragma once

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use linemate_answers::{Remedy, RemedyKind, Stake, Trial};
 use linemate_attribution::schema::TypeIndex;
-use linemate_attribution::{FieldRef, SubjectId};
+use linemate_attribution::{Bucket, FieldRef, Subject, SubjectId};
 use linemate_layout::edit::Alignment;
 use linemate_layout::{Edit, EditSubject};
 use linemate_types::{Language, TypeId, TypeModel};
@@ -45,11 +45,19 @@ fn one_array(context: &Context<'_>, ty: TypeIndex, meetings: Meetings) -> Option
     Some(Remedy {
         kind: RemedyKind::PadElements,
         subject: name.clone(),
-        advice: format!(
-            "give each element lines of its own ({} bytes each): {}",
-            schema.size(ty).next_multiple_of(line),
-            of_held(model, id, aligned(language(model, id), line))
-        ),
+        advice: match schema.size(ty) % line {
+            0 => format!(
+                "start the array at a line, so that each element has lines of its own: {}{}",
+                aligned(language(model, id), line),
+                heap_in_c(context, ty, line)
+            ),
+            _ => format!(
+                "give each element lines of its own ({} bytes each): {}{}",
+                schema.size(ty).next_multiple_of(line),
+                of_held(model, id, aligned(language(model, id), line)),
+                heap_in_c(context, ty, line)
+            ),
+        },
         concerns: vec![name],
         stake: stake(&cost),
         reasons,
@@ -183,6 +191,20 @@ pub(super) fn stake(cost: &Cost) -> Stake {
     Stake {
         misses: cost.false_sharing_misses,
         cycles: cost.false_cycles,
+    }
+}
+
+/// What to add for a type of C with objects on the heap: `malloc` does not know their alignment,
+/// and code that is compiled for it may fail elsewhere.
+pub(super) fn heap_in_c(context: &Context<'_>, ty: TypeIndex, line: u64) -> String {
+    let model = context.analysis.model();
+    let id = context.analysis.schema().get(ty).map(|about| about.id);
+    let is_c = id.and_then(|id| language(model, id)) == Some(Language::C);
+    let mut subjects = context.analysis.subjects().iter();
+    let is_on_heap = |s: &Subject| s.ty == Some(ty) && s.program && s.bucket == Bucket::Field;
+    match is_c && subjects.any(is_on_heap) {
+        true => format!("; allocate it with aligned_alloc({line}, …)"),
+        false => String::new(),
     }
 }
 

@@ -6,7 +6,7 @@ use linemate_layout::edit::Alignment;
 use linemate_layout::{Edit, EditSubject};
 use linemate_types::{TypeId, TypeModel};
 
-use super::fields::{first_member, home, subject_of, types_on};
+use super::fields::{first_member, home, member_at, subject_of, types_on};
 
 /// How the names of holders begin, and the path to what they hold.
 const HOLDERS: [(&str, &str); 8] = [
@@ -48,6 +48,17 @@ impl Held {
     }
 }
 
+/// The value of a map's node, which is a pair with its key.
+fn of_pair(model: &TypeModel, id: TypeId) -> TypeId {
+    let second = || member_at(model, id, "second").map(|second| model.strip(second));
+    match model.composite_name(id).starts_with("std::pair<") {
+        true => second()
+            .filter(|id| model.composite(*id).is_some())
+            .unwrap_or(id),
+        false => id,
+    }
+}
+
 /// What a holder holds; `None` for any other type.
 pub(crate) fn held(model: &TypeModel, id: TypeId) -> Option<Held> {
     let id = model.strip(id);
@@ -55,7 +66,7 @@ pub(crate) fn held(model: &TypeModel, id: TypeId) -> Option<Held> {
     let (_, path) = HOLDERS
         .iter()
         .find(|(start, _)| holder.starts_with(start))?;
-    let inner = types_on(model, id, path).last()?;
+    let inner = of_pair(model, types_on(model, id, path).last()?);
     // Not a path that ends early.
     home(model, id, path, 0)?;
     let name = match model.composite_name(inner) {
@@ -107,6 +118,12 @@ mod tests {
         let number = "alloc::sync::ArcInner<core::sync::atomic::AtomicU64>";
         let of_number = arc(number, atomic, 8);
         let other = arc("app::ArcInner<app::Counts>", counts, 16);
+        let members = [member("first", long, 0), member("second", counts, 8)];
+        let pair = t.structure("std::pair<long const, app::Counts>", 24, &members);
+        let storage = "__gnu_cxx::__aligned_membuf<std::pair<long const, app::Counts> >";
+        let storage = t.structure(storage, 24, &[member("_M_storage", pair, 0)]);
+        let node = "std::_Rb_tree_node<std::pair<long const, app::Counts> >";
+        let node = t.structure(node, 56, &[member("_M_storage", storage, 32)]);
         // A holder of another version, without the path.
         let unknown = t.structure(
             "std::_List_node<app::Counts>",
@@ -126,6 +143,10 @@ mod tests {
         };
         assert_eq!(
             edit(of_class),
+            expected("app::Counts", "align hits line", "app::Counts")
+        );
+        assert_eq!(
+            edit(node),
             expected("app::Counts", "align hits line", "app::Counts")
         );
         assert_eq!(

@@ -138,7 +138,7 @@ fn one(context: &Context<'_>, together: &[SubjectId], variables: &Variables) -> 
         kind: RemedyKind::OwnLine,
         subject: (*written.first()?).to_owned(),
         advice: format!(
-            "give each variable that is written lines of its own, with an alignment of {line} bytes (_Alignas, alignas, CachePadded): {}",
+            "give each variable that is written lines of its own, as a struct with an alignment of {line} bytes (_Alignas, alignas, CachePadded), so that nothing follows it on its line: {}",
             written.join("; ")
         ),
         concerns: written.iter().map(|name| (*name).to_owned()).collect(),

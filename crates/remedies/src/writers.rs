@@ -11,12 +11,12 @@ use linemate_answers::{Remedy, RemedyKind, Trial};
 use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::tally::{Count, CpuSet, Key, RARE_PART};
 use linemate_experiment::ranges::Writers;
-use linemate_layout::{Edit, EditSubject};
+use linemate_layout::{Edit, EditSubject, derived_class};
 use linemate_recording::AccessKind;
 use linemate_types::{Language, Type, TypeId, TypeModel};
 
 use super::apart::neighbours::What;
-use super::apart::{aligned, language, stake};
+use super::apart::{aligned, heap_in_c, language, stake};
 use super::context::{Context, trial_of};
 use super::fields::{FieldId, home, member_at};
 use super::holders::held;
@@ -137,9 +137,13 @@ fn contended(leaves: &Leaves) -> String {
         let here = members(leaves, &prefix);
         let all: u64 = here.values().map(|used| used.accesses).sum();
         let most = here.iter().find(|(_, used)| 2 * used.accesses > all);
-        let Some(inner) = most.map(|(name, _)| format!("{prefix}{name}.")) else {
+        let Some(mut inner) = most.map(|(name, _)| format!("{prefix}{name}.")) else {
             return prefix;
         };
+        // Through wrappers, which have one member.
+        while let [(only, _)] = &Vec::from_iter(members(leaves, &inner))[..] {
+            inner = format!("{inner}{only}.");
+        }
         if by_writers(leaves, &inner).len() < 2 {
             return prefix;
         }
@@ -222,17 +226,21 @@ fn one(context: &Context<'_>, ty: TypeIndex, leaves: &Leaves) -> Option<Remedy> 
             trial: trial_of([held.own_lines()].map(|(subject, edits)| (Some(subject), edits))),
         },
         None => OwnLine {
-            advice: advice(language, line, &written),
+            advice: advice(language, line, &written) + heap_in_c(context, ty, line).as_str(),
             trial: isolated(model, about.id, &prefix, &written)?,
         },
     };
+    let mut reasons = reasons(context, &ids, &sets, &members(leaves, &prefix));
+    reasons
+        .notes
+        .extend(derived_note(model, about.id, &prefix, &written));
     Some(Remedy {
         kind: RemedyKind::OwnLine,
         subject: context.fields.get(*ids.first()?).owner.clone(),
         advice: own_line.advice,
         concerns: vec![context.fields.get(*ids.first()?).owner.clone()],
         stake: stake(&cost),
-        reasons: reasons(context, &ids, &sets, &members(leaves, &prefix)),
+        reasons,
         trials: vec![own_line.trial],
     })
 }
@@ -267,6 +275,25 @@ fn isolated(model: &TypeModel, outer: TypeId, prefix: &str, sets: &[&Vec<&str>])
     ))
 }
 
+/// What to add where a class that gets lines of its own is a base: the members of a derived class
+/// may follow on the last of them (Itanium C++ ABI, 2.4), which the edit does not let them.
+fn derived_note(
+    model: &TypeModel,
+    outer: TypeId,
+    prefix: &str,
+    written: &[&Vec<&str>],
+) -> Option<String> {
+    let names = written.iter().flat_map(|names| names.iter());
+    let mut homes = names.filter_map(|name| home(model, outer, &format!("{prefix}{name}"), 0));
+    let base = homes.find_map(|home| match home.subject {
+        EditSubject::Named(name) => derived_class(model, &name).map(|_| name),
+        EditSubject::With(_) => None,
+    })?;
+    Some(format!(
+        "members of classes derived from {base} follow on its last line: end {base} with a member that fills it"
+    ))
+}
+
 fn is_flexible(model: &TypeModel, outer: TypeId, path: &str) -> bool {
     let member = member_at(model, outer, path).and_then(|id| model.get(model.strip(id)));
     matches!(member, Some(Type::Array { count: 0, .. }))
@@ -295,7 +322,7 @@ fn advice(language: Option<Language>, line: u64, written: &[&Vec<&str>]) -> Stri
     };
     let firsts: Vec<String> = written.iter().map(|names| names.join(" ")).collect();
     format!(
-        "give each writer's members lines of their own, {how} on the first of each: {}",
+        "give each writer's members lines of their own, {how} on the first of each and on what follows them: {}",
         firsts.join("; ")
     )
 }
@@ -388,6 +415,32 @@ mod tests {
         ];
         assert_eq!(sets.into_iter().collect::<Vec<_>>(), expected);
         assert_eq!(contended(&leaves), "");
+    }
+
+    #[test]
+    fn wrappers_are_passed_and_what_only_sets_up_is_no_writer() {
+        let leaves: Leaves = [
+            ("_vptr", used(1, &[(1, 3)])),
+            ("_M_use_count", used(4, &[(2, 0)])),
+            (
+                "_M_impl._M_storage._M_storage.reads",
+                used(4000, &[(2000, 1)]),
+            ),
+            (
+                "_M_impl._M_storage._M_storage.writes",
+                used(4000, &[(2000, 2)]),
+            ),
+        ]
+        .map(|(path, used)| (path.to_owned(), used))
+        .into();
+        assert_eq!(contended(&leaves), "_M_impl._M_storage._M_storage.");
+        // Of 8005 accesses, one or two writes: no writer's members.
+        let sets = by_writers(&leaves, "");
+        let expected = [
+            (vec![], vec!["_M_use_count", "_vptr"]),
+            (vec![1, 2], vec!["_M_impl"]),
+        ];
+        assert_eq!(sets, expected.into());
     }
 
     #[test]

@@ -327,7 +327,9 @@ fn step_after_survey(args: &Args, document: &SurveyDocument) -> Option<String> {
     let question = &args.question;
     let machines = next::machines(&question.machines);
     let estimate = |row: &SurveyRow| row.estimate.map(|estimate| estimate.gain);
-    let layout = document.types.iter().find(|row| estimate(row) > Some(0.0));
+    // A thousandth of all cost: less is not worth the question.
+    let of_all = |row: &SurveyRow| row.estimate.map_or(0.0, |e| e.share * row.share);
+    let layout = document.types.iter().find(|row| of_all(row) >= 0.001);
     let remedy = document.remedies.remedies.first();
     let trials = remedy.into_iter().flat_map(|remedy| &remedy.trials);
     let by_gain = |a: &&Trial, b: &&Trial| {

@@ -128,8 +128,8 @@ pub(crate) struct Args {
     #[arg(long)]
     whole_boot: bool,
     /// End a CPU's turn after about this many instructions, 100 to 1000000, so that threads of the
-    /// same work advance side by side; `qemu`: QEMU ends turns, which makes them long and unequal
-    /// [default: 1000 with --program, else qemu]
+    /// same work advance side by side; `qemu`: QEMU ends turns [default: 1000 with --program, else
+    /// qemu]
     #[arg(long, value_name = "N", conflicts_with_all = ["parallel", "bare"], value_parser = turn)]
     turn: Option<Turn>,
     /// Count the calls of a kernel function, for figures per call (`--event` of `report`, `whatif`,
