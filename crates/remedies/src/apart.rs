@@ -21,7 +21,7 @@ use super::context::{Context, is_named, trial};
 use super::costs::Cost;
 use super::elements;
 use super::fields::{FieldId, first_member, subject_of};
-use super::holders::{Held, held};
+use super::holders::{InHolder, held};
 
 /// Arrays whose elements should be padded.
 pub(super) fn elements(context: &Context<'_>) -> Vec<Remedy> {
@@ -143,7 +143,7 @@ fn block_field(context: &Context<'_>, subject: SubjectId) -> Option<FieldId> {
 }
 
 /// The edit that makes objects of a type start lines and fill them.
-pub(super) fn own_lines(model: &TypeModel, id: TypeId, line: u64) -> Option<Trial> {
+fn own_lines(model: &TypeModel, id: TypeId, line: u64) -> Option<Trial> {
     if let Some(held) = held(model, id) {
         let (subject, edits) = held.own_lines();
         return Some(trial(Some(&subject), edits));
@@ -209,9 +209,9 @@ pub(super) fn heap_in_c(context: &Context<'_>, ty: TypeIndex, line: u64) -> Stri
 }
 
 /// `how` with the class that it is about, if that is not the type that has the remedy.
-pub(super) fn of_held(model: &TypeModel, id: TypeId, how: String) -> String {
+fn of_held(model: &TypeModel, id: TypeId, how: String) -> String {
     match held(model, id) {
-        Some(Held { name, .. }) => format!("{how}: {name}"),
+        Some(InHolder { name, .. }) => format!("{how}: {name}"),
         None => how,
     }
 }

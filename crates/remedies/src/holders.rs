@@ -27,7 +27,7 @@ const HOLDERS: [(&str, &str); 8] = [
 const LIBRARIES: [&str; 5] = ["std::", "__gnu_cxx::", "alloc::", "core::", "hashbrown::"];
 
 /// What starts a line if the object in a holder does.
-pub(crate) struct Held {
+pub(crate) struct InHolder {
     /// What has to be aligned: a class of the program, or the holder where it holds none, such as
     /// an `Arc<AtomicU64>`.
     pub(crate) subject: EditSubject,
@@ -37,7 +37,7 @@ pub(crate) struct Held {
     pub(crate) name: String,
 }
 
-impl Held {
+impl InHolder {
     /// The edits that put it on lines of its own.
     pub(crate) fn own_lines(&self) -> (EditSubject, Vec<Edit>) {
         let edit = Edit::Align {
@@ -60,7 +60,7 @@ fn of_pair(model: &TypeModel, id: TypeId) -> TypeId {
 }
 
 /// What a holder holds; `None` for any other type.
-pub(crate) fn held(model: &TypeModel, id: TypeId) -> Option<Held> {
+pub(crate) fn held(model: &TypeModel, id: TypeId) -> Option<InHolder> {
     let id = model.strip(id);
     let holder = model.composite_name(id);
     let (_, path) = HOLDERS
@@ -74,7 +74,7 @@ pub(crate) fn held(model: &TypeModel, id: TypeId) -> Option<Held> {
         name => name.to_owned(),
     };
     let own = || {
-        Some(Held {
+        Some(InHolder {
             subject: subject_of(model, inner)?,
             member: first_member(model, inner)?,
             name: name.clone(),
@@ -85,7 +85,7 @@ pub(crate) fn held(model: &TypeModel, id: TypeId) -> Option<Held> {
         Some(own) => Some(own),
         None => {
             let place = home(model, id, path.split('.').next()?, 0)?;
-            Some(Held {
+            Some(InHolder {
                 subject: place.subject,
                 member: place.member,
                 name,

@@ -190,10 +190,7 @@ impl<'d> UnitReader<'_, 'd> {
                 self.parameter(tag, attributes)?;
                 return Ok(Owner::Nobody);
             }
-            dw::DW_TAG_template_type_parameter => {
-                self.argument(attributes);
-                return Ok(Owner::Nobody);
-            }
+            dw::DW_TAG_template_type_parameter => return Ok(self.argument(attributes)),
             dw::DW_TAG_base_type => self.base(attributes)?,
             // `decltype(nullptr)`, Rust's `!`: a name without a value that takes space.
             dw::DW_TAG_unspecified_type => RawType::Typedef(self.name(attributes)?, None),
@@ -353,15 +350,15 @@ impl<'d> UnitReader<'_, 'd> {
     }
 
     /// The first argument of a template is what its storage holds.
-    fn argument(&mut self, attributes: &Attributes<'d>) {
-        let Owner::Type(owner) = self.owner() else {
-            return;
-        };
-        if let RawType::Composite(composite) = &mut self.nodes[owner].raw {
-            if is_storage(&composite.name) {
-                composite.held = composite.held.or(attributes.type_ref);
+    fn argument(&mut self, attributes: &Attributes<'d>) -> Owner {
+        if let Owner::Type(owner) = self.owner() {
+            if let RawType::Composite(composite) = &mut self.nodes[owner].raw {
+                if is_storage(&composite.name) {
+                    composite.held = composite.held.or(attributes.type_ref);
+                }
             }
         }
+        Owner::Nobody
     }
 
     /// Rust's enums: the variants' members and the discriminant overlap.

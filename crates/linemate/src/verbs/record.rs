@@ -131,7 +131,7 @@ pub(crate) struct Args {
     /// same work advance side by side; `qemu`: QEMU ends turns [default: 1000 with --program, else
     /// qemu]
     #[arg(long, value_name = "N", conflicts_with_all = ["parallel", "bare"], value_parser = turn)]
-    turn: Option<Turn>,
+    turn: Option<TurnsBy>,
     /// Count the calls of a kernel function, for figures per call (`--event` of `report`, `whatif`,
     /// `advise`, `diff`); may be repeated
     #[arg(long = "event", value_name = "FUNCTION", conflicts_with = "bare", value_parser = input::function_name)]
@@ -244,9 +244,9 @@ fn record(session: &Session, cancel: &AtomicBool) -> anyhow::Result<(Outcome, bo
 
 /// Who ends the CPUs' turns.
 #[derive(Clone, Copy, Debug)]
-enum Turn {
+enum TurnsBy {
     Qemu,
-    /// The recorder, after about as many.
+    /// The recorder, after about that many.
     Instructions(u32),
 }
 
@@ -254,11 +254,11 @@ enum Turn {
 /// (evidence/programs.md).
 const TURN_OF_PROGRAMS: u32 = 1000;
 
-fn turn(word: &str) -> Result<Turn, String> {
+fn turn(word: &str) -> Result<TurnsBy, String> {
     let length = word.parse().ok();
     match length.filter(|length| (100..=1_000_000).contains(length)) {
-        Some(length) => Ok(Turn::Instructions(length)),
-        None if word == "qemu" => Ok(Turn::Qemu),
+        Some(length) => Ok(TurnsBy::Instructions(length)),
+        None if word == "qemu" => Ok(TurnsBy::Qemu),
         None => Err("must be 100 to 1000000, or qemu".to_owned()),
     }
 }
@@ -297,9 +297,9 @@ fn conditions(args: Args) -> anyhow::Result<Conditions> {
     }
     Ok(Conditions {
         turn: match args.turn {
-            Some(Turn::Instructions(length)) => Some(length),
+            Some(TurnsBy::Instructions(length)) => Some(length),
             None if args.program && !args.bare => Some(TURN_OF_PROGRAMS),
-            None | Some(Turn::Qemu) => None,
+            None | Some(TurnsBy::Qemu) => None,
         },
         program: args.program.then_some(ProgramNaming {
             allocators,
