@@ -115,8 +115,9 @@ impl Written {
         Written::of(rows)
     }
 
-    /// The kernel loads and clears a program's memory on any CPU, byte by byte: it is a writer only
-    /// of what the program itself never writes, such as a buffer that it reads into.
+    /// The kernel loads and clears a program's memory on any CPU, byte by byte: it counts as a
+    /// writer only if the program itself writes nothing of the subject, such as a buffer that it
+    /// reads into.
     fn of<'t>(rows: impl Iterator<Item = (Key, &'t Count)>) -> Written {
         let mut size = ByteSize::ZERO;
         let [mut program, mut kernel] = [BTreeMap::new(), BTreeMap::new()];
