@@ -6,6 +6,7 @@ mod refused;
 pub(crate) mod series;
 
 use std::env;
+use std::ffi::OsStr;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,6 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
+use clap::builder::TypedValueParser;
+use clap::{Arg, Command};
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use linemate_growth::{RECORDINGS_MAX, RECORDINGS_MIN};
 use linemate_guest::{
@@ -25,7 +28,7 @@ use crate::files::{GuestFile, InFile, OutRecording};
 use crate::input;
 use crate::named_kernel;
 use crate::next;
-use crate::number::{Bytes, between};
+use crate::number::{self, Bytes, between};
 use crate::outcome::Outcome;
 use crate::output::{self, to_stderr};
 use not_found::NotFound;
@@ -128,9 +131,8 @@ pub(crate) struct Args {
     #[arg(long)]
     whole_boot: bool,
     /// End a CPU's turn after about this many instructions, 100 to 1000000, so that threads of the
-    /// same work advance side by side; `qemu`: QEMU ends turns [default: 1000 with --program, else
-    /// qemu]
-    #[arg(long, value_name = "N", conflicts_with_all = ["parallel", "bare"], value_parser = turn)]
+    /// same work advance side by side; or when QEMU does [default: 1000 with --program, else qemu]
+    #[arg(long, value_name = "N|qemu", conflicts_with_all = ["parallel", "bare"], value_parser = Turn)]
     turn: Option<TurnsBy>,
     /// Count the calls of a kernel function, for figures per call (`--event` of `report`, `whatif`,
     /// `advise`, `diff`); may be repeated
@@ -254,12 +256,26 @@ enum TurnsBy {
 /// (evidence/programs.md).
 const TURN_OF_PROGRAMS: u32 = 1000;
 
-fn turn(word: &str) -> Result<TurnsBy, String> {
-    let length = word.parse().ok();
-    match length.filter(|length| (100..=1_000_000).contains(length)) {
-        Some(length) => Ok(TurnsBy::Instructions(length)),
-        None if word == "qemu" => Ok(TurnsBy::Qemu),
-        None => Err("must be 100 to 1000000, or qemu".to_owned()),
+/// Reads `--turn`.
+#[derive(Clone, Copy, Debug)]
+struct Turn;
+
+impl TypedValueParser for Turn {
+    type Value = TurnsBy;
+
+    fn parse_ref(
+        &self,
+        _: &Command,
+        arg: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<Self::Value, clap::Error> {
+        let word = value.to_string_lossy();
+        let length = word.parse().ok();
+        match length.filter(|length| (100..=1_000_000).contains(length)) {
+            Some(length) => Ok(TurnsBy::Instructions(length)),
+            None if word == "qemu" => Ok(TurnsBy::Qemu),
+            None => Err(number::refused(arg, &word, "100 to 1000000, or qemu")),
+        }
     }
 }
 
