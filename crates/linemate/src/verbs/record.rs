@@ -132,7 +132,7 @@ pub(crate) struct Args {
     whole_boot: bool,
     /// End a CPU's turn after about this many instructions, 100 to 1000000, so that threads of the
     /// same work advance side by side; or when QEMU does [default: 1000 with --program, else qemu]
-    #[arg(long, value_name = "N|qemu", conflicts_with_all = ["parallel", "bare"], value_parser = Turn)]
+    #[arg(long, value_name = "N|qemu", conflicts_with_all = ["parallel", "bare"], value_parser = TurnParser)]
     turn: Option<TurnsBy>,
     /// Count the calls of a kernel function, for figures per call (`--event` of `report`, `whatif`,
     /// `advise`, `diff`); may be repeated
@@ -258,9 +258,9 @@ const TURN_OF_PROGRAMS: u32 = 1000;
 
 /// Reads `--turn`.
 #[derive(Clone, Copy, Debug)]
-struct Turn;
+struct TurnParser;
 
-impl TypedValueParser for Turn {
+impl TypedValueParser for TurnParser {
     type Value = TurnsBy;
 
     fn parse_ref(
