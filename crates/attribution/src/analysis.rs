@@ -14,7 +14,7 @@ use linemate_dwarf::demangled;
 use linemate_programs::{Programs, ProgramsError};
 use linemate_recording::{
     Access, Call, Decoder, Error as RecordingError, EventChunk, FunctionTable, GuestAddr, Marker,
-    Recording, Return, Visitor,
+    Recording, Return, Role, Visitor,
 };
 use linemate_types::{ModelError, Symbol, Symbols, SymbolsError, Type, TypeId, TypeModel, btf};
 use rayon::prelude::*;
@@ -462,6 +462,7 @@ struct Steps<'a> {
     /// If programs are recorded.
     code: Option<&'a CodeTable>,
     last: LastCall,
+    table: &'a FunctionTable,
     /// Functions below this number are programs'.
     programs: u32,
 }
@@ -474,12 +475,15 @@ impl Visitor for Steps<'_> {
         }
     }
     fn call(&mut self, call: &Call) {
-        self.steps.push(if call.function.0 < self.programs {
-            let site = self.code.and_then(|code| self.last.of(code, call));
-            PassStep::ProgramCall(call.clone(), site)
-        } else {
-            PassStep::Call(call.clone())
-        });
+        if call.function.0 >= self.programs {
+            self.steps.push(PassStep::Call(call.clone()));
+            return;
+        }
+        let site = self.code.and_then(|code| self.last.of(code, call));
+        let role = self.table.functions[call.function.0 as usize].role;
+        if role != Role::VirtualAlloc || self.code.is_some_and(|code| code.maps(site)) {
+            self.steps.push(PassStep::ProgramCall(call.clone(), site));
+        }
     }
     fn ret(&mut self, ret: &Return) {
         self.steps.push(PassStep::Return(*ret));
@@ -502,6 +506,7 @@ fn decode(
             steps: Vec::new(),
             code,
             last: LastCall::default(),
+            table: recording.functions(),
             programs,
         };
         recording.visit(chunk, decoder, &mut steps)?;

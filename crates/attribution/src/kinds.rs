@@ -35,6 +35,8 @@ pub enum Origin {
     /// `vmalloc` and the like.
     Virtual,
     Program,
+    /// What a program maps itself.
+    Mapping,
 }
 
 /// What makes objects siblings.

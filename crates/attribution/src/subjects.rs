@@ -204,6 +204,7 @@ pub(crate) fn rest_of(
         Origin::Pages => format!("{} pages", kind.size / PAGE),
         Origin::Virtual => format!("vmalloc({})", kind.size),
         Origin::Program => format!("malloc({})", kind.size),
+        Origin::Mapping => format!("mmap({})", kind.size),
     };
     subjects.number(Subject {
         label,

@@ -235,6 +235,10 @@ const ALLOCATORS: &[(&str, Role, &[Parameter])] = &[
     // What the loader uses before the C library is loaded (glibc, elf/dl-minimal-malloc.c).
     ("__minimal_malloc", Role::HeapAlloc, &[SIZE_1]),
     ("__minimal_calloc", Role::HeapAlloc, &[COUNT_1, SIZE_2]),
+    // Only what a program maps itself counts; an allocator's mappings are known by who calls.
+    ("mmap", Role::VirtualAlloc, &[SIZE_2]),
+    ("mmap64", Role::VirtualAlloc, &[SIZE_2]),
+    ("munmap", Role::VirtualFree, &[OBJECT_1, SIZE_2]),
     ("__rust_alloc", Role::HeapAlloc, &[SIZE_1]),
     ("__rust_alloc_zeroed", Role::HeapAlloc, &[SIZE_1]),
 ];
@@ -290,7 +294,7 @@ fn functions(
                     size: u32::try_from(function.size).unwrap_or(u32::MAX).max(1),
                     name: name.to_owned(),
                     role,
-                    returns: role == Role::HeapAlloc,
+                    returns: matches!(role, Role::HeapAlloc | Role::VirtualAlloc),
                     parameters: parameters.to_vec(),
                 });
             }

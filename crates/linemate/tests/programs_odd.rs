@@ -1,6 +1,6 @@
 //! Unusual programs: code in no file, static linking at any address, another user's privileges, a
-//! library's function that the loader looks up late, workers that a server forks, vectors
-//! that grow, classes of the standard library, 32 bits.
+//! library's function that the loader looks up late, workers that a server forks, what
+//! they share, vectors that grow, classes of the standard library, 32 bits.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -153,6 +153,32 @@ fn what_a_server_allocates_before_it_forks_has_names_in_its_workers() {
         let set_up = of("start_option");
         assert!((6..100).contains(&set_up), "{set_up}");
     }
+}
+
+/// Four workers, each of which counts 10,000 times in its slot of a struct and in its number of an
+/// array, in two mappings. No pointer says what is there: an index is added to the mapping's.
+#[test]
+fn what_forked_processes_share_is_named_by_its_mapping() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = root().join("crates/linemate/tests/programs/scoreboard.c");
+    compile(&folder.path().join("scoreboard"), &source, &[]);
+    let options = ["--program", "--kernel-types", "no", "--smp", "4"];
+    let data = record(folder.path(), "6.12", &options, &["./scoreboard"]);
+    for slot in 0..4 {
+        let served = format!("board.slots[{slot}].served");
+        assert_eq!(accesses(&data, "field", &served), 20_000, "{served}");
+    }
+    let totals = accesses(&data, "type", "long int[]");
+    assert!((80_000..80_100).contains(&totals), "{totals}");
+
+    let question = ["advise", "-i", &data, "--machine", "gnr-2s-480"];
+    let output = linemate(&[&question[..], &["--trials", "1", "--top", "1"]].concat());
+    let text = String::from_utf8(output.stdout).unwrap();
+    let first = text.lines().find(|line| line.starts_with("1. ")).unwrap();
+    let advised = "1. pad array elements: long int[] allocated at ";
+    assert!(first.starts_with(advised), "{text}");
+    assert!(first.contains("scoreboard.c:"), "{text}");
+    assert!(text.contains("      better: "), "{text}");
 }
 
 /// The standard library's functions that let a vector grow are not inlined, and all vectors share

@@ -1,7 +1,9 @@
 //! What is known about each instruction of a program before any access is looked at.
 
+use std::collections::BTreeSet;
+
 use linemate_programs::{CodePlace, Operand, Programs, UserInstruction};
-use linemate_recording::{GuestAddr, Recording};
+use linemate_recording::{GuestAddr, Recording, Role};
 use linemate_types::Symbols;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -31,8 +33,24 @@ pub(crate) struct KnownInstruction {
     pub(crate) described: bool,
     /// Whether it is an allocator's own.
     pub(crate) of_allocator: bool,
+    /// For a call: whether memory that it maps is the program's to name.
+    pub(crate) maps: bool,
     /// For a call in a function that gets memory for its caller's vector: that function.
     pub(crate) growth: Option<GrowthCall>,
+}
+
+/// The shared libraries that have a `mmap`, the C library and the loader: what they map is for
+/// stacks, files and the heap.
+fn libraries_that_map(recording: &Recording, programs: &Programs) -> BTreeSet<u32> {
+    let functions = recording.functions().functions.iter();
+    let maps = functions.filter(|f| f.entry.0 >> 63 == 0 && f.role == Role::VirtualAlloc);
+    let places = maps.filter_map(|function| programs.code(recording, function.entry));
+    let files = places.map(|place| place.file);
+    let is_library = |file: &u32| {
+        let image = programs.image(*file);
+        image.is_some_and(|image| image.name().contains(".so"))
+    };
+    files.filter(is_library).collect()
 }
 
 /// All program instructions in a recording, by code address.
@@ -54,6 +72,7 @@ impl CodeTable {
         // Code addresses of programs are assigned by the recording (a place in a file), and are in
         // the lower half.
         let users = instructions.filter(|pc| pc.0 >> 63 == 0);
+        let maps_inside = libraries_that_map(recording, programs);
         let known = users.filter_map(|pc| {
             let place = programs.code(recording, pc)?;
             let instruction = programs.instruction(place);
@@ -71,6 +90,7 @@ impl CodeTable {
                     described: debug.describes(place),
                     of_allocator: debug.is_of_allocator(place)
                         || allocators::is_own(FunctionName::at(symbols, pc)),
+                    maps: debug.calls_for_itself(place) && !maps_inside.contains(&place.file),
                     growth: debug.growth_call(place),
                 },
             ))
@@ -79,6 +99,13 @@ impl CodeTable {
             known: known.collect(),
             copying: bytes::copying(recording, symbols),
         }
+    }
+
+    /// Whether a call maps memory for the program, not for its C library, its loader or an
+    /// allocator. Known for code with debug information alone.
+    pub(crate) fn maps(&self, site: Option<GuestAddr>) -> bool {
+        let known = site.and_then(|pc| self.at(pc));
+        known.is_some_and(|known| known.maps && !known.of_allocator)
     }
 
     #[cfg(test)]

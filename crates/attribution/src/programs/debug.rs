@@ -16,7 +16,7 @@ use super::allocators::{AllocatorSources, heap_functions};
 use super::atomics::number;
 use super::flow::Flow;
 use super::frame::{HeldVariable, InFrame, element, held_in_calls, in_frames};
-use super::library::{GrowthCall, VectorGrowth};
+use super::library::{GrowthCall, VectorGrowth, is_standard};
 use crate::schema::TypeIndex;
 
 /// A variable that the debug information describes.
@@ -52,6 +52,8 @@ pub(crate) struct FileDebug {
     growth: Vec<(ElfAddr, GrowthCall)>,
     /// The code of its allocator, ascending.
     allocator: Vec<Range<ElfAddr>>,
+    /// Calls in functions with debug information that are not a standard library's, ascending.
+    own_calls: Vec<ElfAddr>,
 }
 
 impl FileDebug {
@@ -114,6 +116,13 @@ impl DebugInformation {
         file.is_some_and(|file| file.described.binary_search(&place.address).is_ok())
     }
 
+    /// Whether a call is made by a function with debug information that is not a standard
+    /// library's.
+    pub(crate) fn calls_for_itself(&self, place: CodePlace) -> bool {
+        let file = self.files.get(place.file as usize);
+        file.is_some_and(|file| file.own_calls.binary_search(&place.address).is_ok())
+    }
+
     /// Whether an instruction is an allocator's own.
     pub(crate) fn is_of_allocator(&self, place: CodePlace) -> bool {
         let Some(file) = self.files.get(place.file as usize) else {
@@ -165,6 +174,7 @@ struct CodeFacts {
     growth: Vec<(ElfAddr, GrowthCall)>,
     /// The code of its allocator.
     allocator: Vec<Range<ElfAddr>>,
+    own_calls: Vec<ElfAddr>,
 }
 
 /// Instructions of a file that are in the recording.
@@ -297,7 +307,7 @@ impl Descriptions {
                 .filter_map(|(address, id)| Some((address, pointee(id)?)))
                 .collect();
             (file.described, file.growth) = (facts.described, facts.growth);
-            file.allocator = facts.allocator;
+            (file.allocator, file.own_calls) = (facts.allocator, facts.own_calls);
             let frames = facts.frames.into_iter();
             file.frames = frames
                 .filter_map(|(address, frame)| Some((address, frame.with_type(index)?)))
@@ -355,6 +365,11 @@ fn code_facts(programs: &Programs, described: &Described) -> Option<CodeFacts> {
         }
         _ => true,
     });
+    let is_own = |call: &&ElfAddr| {
+        let function = code.function_at(**call);
+        let declared = function.map(|f| f.declared.as_ref().map(|line| line.file.as_str()));
+        declared.is_some_and(|file| file.is_none_or(|file| !is_standard(file)))
+    };
     let globals = code.globals().iter().filter(|global| global.size > 0);
     let globals = globals.map(|global| {
         let ty = element(types.model(), global.type_id);
@@ -369,6 +384,7 @@ fn code_facts(programs: &Programs, described: &Described) -> Option<CodeFacts> {
         allocations,
         growth: growth.inside,
         allocator: allocator.code(&code),
+        own_calls: calls.iter().filter(is_own).copied().collect(),
     })
 }
 

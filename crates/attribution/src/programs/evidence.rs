@@ -13,7 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::code::{CodeTable, KnownInstruction};
 use super::debug::{DebugInformation, Pointee, ScalarName};
-use super::heap_index::HeapIndex;
+use super::heap_index::{HeapIndex, HeapPlace};
 use super::places::{Space, UserAddr, UserPlaces};
 use super::scalars::{ScalarVote, part_of};
 use super::stack_objects::Reached;
@@ -183,8 +183,13 @@ impl Gather<'_> {
         self.heap.at(at, access.time).is_some()
     }
 
+    fn object_at(&self, at: UserAddr, access: &Access) -> Option<HeapPlace> {
+        let heap = self.heap.at(at, access.time);
+        heap.or_else(|| self.heap.mapped_at(at, access.time))
+    }
+
     fn vote(&mut self, access: &Access, pointed: UserAddr, ty: crate::schema::TypeIndex) {
-        if let Some(place) = self.heap.at(pointed, access.time) {
+        if let Some(place) = self.object_at(pointed, access) {
             let votes = self.found.votes.entry(place.object).or_default();
             votes.add(place.offset, ty, 1);
         }
@@ -192,7 +197,7 @@ impl Gather<'_> {
 
     /// It does not matter where in an array a pointer points, so an index may be added.
     fn vote_scalar(&mut self, access: &Access, at: UserAddr, name: Option<ScalarName>) {
-        if let Some(place) = self.heap.at(at, access.time) {
+        if let Some(place) = self.object_at(at, access) {
             let vote = ScalarVote {
                 object: place.object,
                 part: part_of(place.offset),
@@ -311,6 +316,7 @@ mod tests {
 
     use super::super::heap_index::Forks;
     use super::super::library::GrowthCall;
+    use super::super::mappings::MappingIndex;
 
     const TASK: TypeIndex = TypeIndex(2);
 
@@ -382,6 +388,7 @@ mod tests {
                 in_frame: false,
                 described: true,
                 of_allocator: false,
+                maps: false,
                 growth,
             };
             let frame = linemate_types::ByteSize(48);
@@ -419,7 +426,7 @@ mod tests {
             death: NEVER,
             object: ObjectId(7),
         }]);
-        let heap = HeapIndex::new(heap, &Forks::default());
+        let heap = HeapIndex::new(heap, MappingIndex::default(), &Forks::default());
         let access = access(1, 0, AccessKind::Load, 0, 8);
         let operand = Operand::Based {
             base: Base(3),
@@ -442,6 +449,7 @@ mod tests {
             in_frame: false,
             described: true,
             of_allocator: false,
+            maps: false,
             growth: None,
         };
         let mut gather = Gather {
@@ -482,6 +490,7 @@ mod tests {
             in_frame,
             described: false,
             of_allocator: false,
+            maps: false,
             growth: None,
         };
         let mut gather = Gather {

@@ -1,9 +1,12 @@
 //! The first pass over programs: their allocators' calls and returns in, objects out.
 
-use linemate_recording::{Call, FunctionTable, GuestAddr, Meaning, Return, Role, VirtualTime};
+use linemate_recording::{
+    Call, FunctionTable, GuestAddr, Meaning, PAGE, Return, Role, VirtualTime,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::heap_index::{Forks, HeapIndex};
+use super::mappings::MappingIndex;
 use super::places::{Space, UserAddr, UserPlaces};
 use super::processes::Fork;
 use crate::collect::Object;
@@ -23,6 +26,7 @@ struct PendingCall {
     size: u64,
     /// `realloc`: the old block.
     old: Option<u64>,
+    origin: Origin,
 }
 
 /// The result of the pass.
@@ -37,6 +41,8 @@ pub(crate) struct Heap {
     /// By space and stack pointer. A function that jumps to another leaves two.
     pending: FxHashMap<(Space, u64), Vec<PendingCall>>,
     forks: Forks,
+    /// Mappings that live, by their first byte: a block may start there, too.
+    mapped: FxHashMap<GuestAddr, ObjectId>,
     /// What processes with a parent freed that they had not allocated, and when.
     freed_elsewhere: Vec<(UserAddr, VirtualTime)>,
 }
@@ -67,12 +73,16 @@ impl Heap {
             }
         }
         match (function.role, size) {
-            (Role::HeapAlloc, Some(size)) => {
+            (Role::HeapAlloc | Role::VirtualAlloc, Some(size)) => {
                 let pending = PendingCall {
                     time: call.time,
                     site,
                     size: size.saturating_mul(count),
                     old: object,
+                    origin: match function.role {
+                        Role::VirtualAlloc => Origin::Mapping,
+                        _ => Origin::Program,
+                    },
                 };
                 let calls = self.pending.entry((space, call.stack.0)).or_default();
                 calls.push(pending);
@@ -80,6 +90,11 @@ impl Heap {
             (Role::HeapFree, _) => {
                 if let Some(addr) = object {
                     self.free(UserAddr { space, addr }, call.time);
+                }
+            }
+            (Role::VirtualFree, Some(size)) => {
+                if let Some(addr) = object {
+                    self.unmap(UserAddr { space, addr }, size, call.time);
                 }
             }
             _ => {}
@@ -112,9 +127,37 @@ impl Heap {
         let call = PendingCall {
             site: first.site,
             time: first.time,
+            origin: first.origin,
             ..*last
         };
-        self.born(UserAddr { space, addr }, &call);
+        match call.origin {
+            Origin::Mapping => self.map(UserAddr { space, addr }, &call),
+            _ => self.born(UserAddr { space, addr }, &call),
+        }
+    }
+
+    /// A program has mapped memory. Where it failed, the value is not a page's address.
+    fn map(&mut self, at: UserAddr, call: &PendingCall) {
+        if at.addr % PAGE != 0 {
+            return;
+        }
+        if let Some(old) = self.mapped.get(&at.flat()).copied() {
+            self.objects[old.0 as usize].death = call.time;
+        }
+        let id = self.object(at.flat(), call);
+        self.mapped.insert(at.flat(), id);
+    }
+
+    /// What is unmapped in part stays: allocators cut ends off to align what is left.
+    fn unmap(&mut self, at: UserAddr, size: u64, time: VirtualTime) {
+        let Some(id) = self.mapped.get(&at.flat()).copied() else {
+            return;
+        };
+        let object = &mut self.objects[id.0 as usize];
+        if size.saturating_add(PAGE) > length(object) {
+            object.death = time;
+            self.mapped.remove(&at.flat());
+        }
     }
 
     /// Handles a fork: the child has what its parent has.
@@ -125,7 +168,7 @@ impl Heap {
     /// All objects by address, when all calls have been handled. What a process freed that was its
     /// parent's becomes an object of its own, which ends there.
     pub(crate) fn index(&mut self) -> HeapIndex {
-        let index = HeapIndex::new(self.lifetimes(), &self.forks);
+        let index = self.index_of_all();
         let before = self.objects.len();
         let mut seen = FxHashSet::default();
         for (at, time) in std::mem::take(&mut self.freed_elsewhere) {
@@ -148,21 +191,26 @@ impl Heap {
         }
         match self.objects.len() == before {
             true => index,
-            false => HeapIndex::new(self.lifetimes(), &self.forks),
+            false => self.index_of_all(),
         }
     }
 
-    fn lifetimes(&self) -> LifetimeIndex {
-        let lifetimes: Vec<Lifetime> = (0u32..)
-            .zip(&self.objects)
-            .map(|(id, object)| Lifetime {
+    fn index_of_all(&self) -> HeapIndex {
+        let (mut blocks, mut mappings) = (Vec::new(), Vec::new());
+        for (id, object) in (0u32..).zip(&self.objects) {
+            let list = match self.kinds.get(object.kind).origin {
+                Origin::Mapping => &mut mappings,
+                _ => &mut blocks,
+            };
+            list.push(Lifetime {
                 range: object.range.clone(),
                 birth: object.birth,
                 death: object.death,
                 object: ObjectId(id),
-            })
-            .collect();
-        LifetimeIndex::new(&lifetimes)
+            });
+        }
+        let blocks = LifetimeIndex::new(&blocks);
+        HeapIndex::new(blocks, MappingIndex::new(mappings), &self.forks)
     }
 
     fn born(&mut self, at: UserAddr, call: &PendingCall) {
@@ -173,14 +221,23 @@ impl Heap {
                 // An allocator called another: the object exists; the outer call knows better who
                 // asked for it.
                 let size = length(object);
-                self.objects[inner.0 as usize].kind = self.kind(call.site, size);
+                let kind = self.kind(&PendingCall { size, ..*call });
+                self.objects[inner.0 as usize].kind = kind;
                 return;
             }
             self.end(inner, call.time);
         }
-        let id = ObjectId(self.objects.len() as u32);
         let container = self.begun_around(start, call);
-        let kind = self.kind(call.site, call.size);
+        let id = self.object(start, call);
+        self.living.insert(start, id);
+        if let Some(container) = container {
+            self.inside.insert(container, id);
+        }
+    }
+
+    fn object(&mut self, start: GuestAddr, call: &PendingCall) -> ObjectId {
+        let id = ObjectId(self.objects.len() as u32);
+        let kind = self.kind(call);
         self.objects.push(Object {
             range: start.0..start.0.saturating_add(call.size.max(1)),
             birth: call.time,
@@ -190,10 +247,7 @@ impl Heap {
             cpu: None,
             ready: call.time,
         });
-        self.living.insert(start, id);
-        if let Some(container) = container {
-            self.inside.insert(container, id);
-        }
+        id
     }
 
     /// An object that this call got from another allocator, and that starts a little before what it
@@ -209,14 +263,14 @@ impl Heap {
         })
     }
 
-    fn kind(&mut self, site: Option<GuestAddr>, size: u64) -> KindId {
+    fn kind(&mut self, call: &PendingCall) -> KindId {
         let kind = ObjectKind {
-            origin: Origin::Program,
-            site: Some(site.unwrap_or_default()),
-            size,
+            origin: call.origin,
+            site: Some(call.site.unwrap_or_default()),
+            size: call.size,
             usage: SiteUse::Other,
         };
-        self.kinds.number(kind, Bounds::Exact(size), None)
+        self.kinds.number(kind, Bounds::Exact(call.size), None)
     }
 
     fn free(&mut self, at: UserAddr, time: VirtualTime) {
@@ -261,6 +315,8 @@ fn length(object: &Object) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
     use super::*;
     use linemate_recording::{
         CpuId, Function, FunctionId, MAX_PARAMETERS, Mark, Marker, Parameter, Register,
@@ -270,6 +326,8 @@ mod tests {
     const REALLOC: u32 = 1;
     const FREE: u32 = 2;
     const NEW: u32 = 3;
+    const MMAP: u32 = 4;
+    const MUNMAP: u32 = 5;
 
     fn table() -> FunctionTable {
         let function = |entry, role, parameters: &[Meaning]| Function {
@@ -277,7 +335,7 @@ mod tests {
             size: 16,
             name: "f".into(),
             role,
-            returns: role == Role::HeapAlloc,
+            returns: matches!(role, Role::HeapAlloc | Role::VirtualAlloc),
             parameters: parameters
                 .iter()
                 .map(|meaning| Parameter {
@@ -293,6 +351,8 @@ mod tests {
                 function(0x2000, alloc, &[Meaning::Object, Meaning::Size]),
                 function(0x3000, Role::HeapFree, &[Meaning::Object]),
                 function(0x4000, alloc, &[Meaning::Size]),
+                function(0x5000, Role::VirtualAlloc, &[Meaning::Size]),
+                function(0x6000, Role::VirtualFree, &[Meaning::Object, Meaning::Size]),
             ],
         }
     }
@@ -495,6 +555,80 @@ mod tests {
         let space = world.places.space(CpuId(0), now)?;
         let place = world.heap.index().at(UserAddr { space, addr }, now)?;
         Some(place.object.0)
+    }
+
+    #[test]
+    fn a_mapping_lives_until_all_of_it_is_unmapped() {
+        let mut world = World::new();
+        world.call(MMAP, 0x100, &[0x2800], 1);
+        world.returns(MMAP, 0x100, 0x5000);
+        world.call(MMAP, 0x100, &[0x2800], 1);
+        world.returns(MMAP, 0x100, u64::MAX);
+        assert_eq!(
+            world.objects(),
+            [(0x5000, 0x2800, true, 1)],
+            "one has failed"
+        );
+        world.call(MUNMAP, 0x100, &[0x5000, 0x1000], 2);
+        assert!(world.objects()[0].2, "its first page alone");
+        // With the rest of its last page, which its size may leave out.
+        world.call(MUNMAP, 0x100, &[0x5000, 0x2001], 2);
+        assert!(!world.objects()[0].2);
+    }
+
+    #[test]
+    fn blocks_are_in_mappings_and_do_not_end_them() {
+        let mut world = World::new();
+        world.call(MMAP, 0x100, &[0x8000], 1);
+        world.returns(MMAP, 0x100, 0x5000);
+        // An allocator in it, by `--allocator`.
+        world.call(NEW, 0x100, &[64], 2);
+        world.returns(NEW, 0x100, 0x5000);
+        let kinds = |world: &mut World, addr| {
+            let now = VirtualTime(world.time);
+            let space = world.places.space(CpuId(0), now).unwrap();
+            let (index, at) = (world.heap.index(), UserAddr { space, addr });
+            let number =
+                |place: Option<super::super::heap_index::HeapPlace>| place.map(|p| p.object.0);
+            (number(index.at(at, now)), number(index.mapped_at(at, now)))
+        };
+        world.now();
+        assert_eq!(kinds(&mut world, 0x5010), (Some(1), Some(0)));
+        assert_eq!(kinds(&mut world, 0x5100), (None, Some(0)));
+        world.call(FREE, 0x100, &[0x5000], 3);
+        world.now();
+        assert_eq!(kinds(&mut world, 0x5010), (None, Some(0)));
+        // The same place is mapped again.
+        world.call(MMAP, 0x100, &[0x8000], 4);
+        world.returns(MMAP, 0x100, 0x5000);
+        world.now();
+        assert_eq!(kinds(&mut world, 0x5010), (None, Some(2)));
+    }
+
+    #[test]
+    fn a_child_has_its_parents_mappings() {
+        let mut world = forked();
+        world.space(0x7000);
+        world.call(MMAP, 0x100, &[0x8000], 1);
+        world.returns(MMAP, 0x100, 0x9000);
+        let now = world.now();
+        let parent = world.places.space(CpuId(0), now).unwrap();
+        world.space(0xb000);
+        let now = world.now();
+        let child = world.places.space(CpuId(0), now).unwrap();
+        let time = now;
+        world.heap.forked(Fork {
+            child,
+            parent,
+            time,
+        });
+        let now = world.now();
+        let at = UserAddr {
+            space: child,
+            addr: 0x9010,
+        };
+        let place = world.heap.index().mapped_at(at, now).unwrap();
+        assert_eq!((place.object.0, place.offset), (2, 0x10));
     }
 
     #[test]

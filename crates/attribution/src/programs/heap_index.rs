@@ -2,8 +2,9 @@
 
 use rustc_hash::FxHashMap;
 
-use linemate_recording::VirtualTime;
+use linemate_recording::{GuestAddr, VirtualTime};
 
+use super::mappings::MappingIndex;
 use super::places::{Space, UserAddr};
 use super::processes::Fork;
 use crate::index::{LifetimeIndex, ObjectId, Tenant};
@@ -39,24 +40,44 @@ pub(super) struct HeapPlace {
 #[derive(Debug, Default)]
 pub(crate) struct HeapIndex {
     lifetimes: LifetimeIndex,
+    mappings: MappingIndex,
     forks: Forks,
 }
 
 impl HeapIndex {
-    /// `lifetimes` by [`UserAddr::flat`].
-    pub(super) fn new(lifetimes: LifetimeIndex, forks: &Forks) -> HeapIndex {
+    /// `lifetimes` of blocks, and `mappings`, both by [`UserAddr::flat`].
+    pub(super) fn new(
+        lifetimes: LifetimeIndex,
+        mappings: MappingIndex,
+        forks: &Forks,
+    ) -> HeapIndex {
         HeapIndex {
             lifetimes,
+            mappings,
             forks: forks.clone(),
         }
     }
 
-    /// The object at an address. It is the parent's if the process has had none there.
+    /// The block at an address. It is the parent's if the process has had none there.
     pub(super) fn at(&self, at: UserAddr, time: VirtualTime) -> Option<HeapPlace> {
+        self.find(at, time, |addr, time| self.lifetimes.at(addr, time))
+    }
+
+    /// The mapping at an address, in the same way.
+    pub(super) fn mapped_at(&self, at: UserAddr, time: VirtualTime) -> Option<HeapPlace> {
+        self.find(at, time, |addr, time| self.mappings.at(addr, time))
+    }
+
+    fn find(
+        &self,
+        at: UserAddr,
+        time: VirtualTime,
+        look: impl Fn(GuestAddr, VirtualTime) -> Tenant,
+    ) -> Option<HeapPlace> {
         let (mut at, mut time) = (at, time);
         for _ in 0..=GENERATIONS {
             let addr = at.flat();
-            match self.lifetimes.at(addr, time) {
+            match look(addr, time) {
                 Tenant::Alive { object, start } => {
                     return Some(HeapPlace {
                         object,
@@ -104,7 +125,11 @@ mod tests {
             parent: PARENT,
             time: VirtualTime(100),
         });
-        HeapIndex::new(LifetimeIndex::new(&lifetimes), &forks)
+        HeapIndex::new(
+            LifetimeIndex::new(&lifetimes),
+            MappingIndex::default(),
+            &forks,
+        )
     }
 
     fn found(index: &HeapIndex, at: UserAddr, time: u64) -> Option<(u32, u64)> {
@@ -145,7 +170,7 @@ mod tests {
             parent: CHILD,
             time: VirtualTime(1),
         });
-        let index = HeapIndex::new(LifetimeIndex::default(), &forks);
+        let index = HeapIndex::new(LifetimeIndex::default(), MappingIndex::default(), &forks);
         assert_eq!(found(&index, at(CHILD, 0x1000), 110), None);
     }
 }

@@ -24,6 +24,7 @@ mod heap;
 mod heap_index;
 mod library;
 mod located;
+mod mappings;
 mod names;
 mod objects;
 mod places;

@@ -132,8 +132,11 @@ impl ProgramNames {
             return found;
         }
         if !self.stacks.contains(&(at.space, at.addr / PAGE)) {
+            // What the program maps may be an allocator's memory, and then code knows better what
+            // is there.
             let pointed = self.on_stacks.elsewhere(access);
-            return Some(pointed.unwrap_or_else(|| InProgram::whole(self.by_code(access.pc))));
+            let found = pointed.or_else(|| self.in_mapping(access, at));
+            return Some(found.unwrap_or_else(|| InProgram::whole(self.by_code(access.pc))));
         }
         let named = self.on_stacks.at(access);
         Some(named.unwrap_or_else(|| InProgram::whole(self.whole.stack)))
@@ -153,6 +156,14 @@ impl ProgramNames {
         } else {
             self.whole.unknown
         }
+    }
+
+    /// In what the program maps: not what is copied to and from there, if that is all there is.
+    fn in_mapping(&self, access: &Access, at: UserAddr) -> Option<InProgram> {
+        let found = self.objects.mapped_at(at, access.time)?;
+        let pc = access.pc;
+        let by_code = self.of_allocators.contains(&pc) || self.copying.contains(&pc);
+        (!by_code || !self.objects.is_untyped(found.subject)).then_some(found)
     }
 
     fn in_stack_object(&self, access: &Access, at: UserAddr) -> Option<InProgram> {

@@ -15,7 +15,7 @@ use super::located::{InProgram, of_program};
 use super::places::UserAddr;
 use super::scalars::{self, Alike};
 use crate::index::ObjectId;
-use crate::kinds::{FormId, Forms, KindId, ObjectKind};
+use crate::kinds::{FormId, Forms, KindId, ObjectKind, Origin};
 use crate::ledger::Bucket;
 use crate::schema::Schema;
 use crate::subjects::{Extent, Subject, SubjectId, Subjects, clip, find};
@@ -88,6 +88,12 @@ impl ObjectNames {
     /// The object at an address at a time.
     pub(super) fn at(&self, at: UserAddr, time: VirtualTime) -> Option<InProgram> {
         let HeapPlace { object, offset } = self.index.at(at, time)?;
+        Some(self.inside(object, offset))
+    }
+
+    /// What the program has mapped at an address at a time.
+    pub(super) fn mapped_at(&self, at: UserAddr, time: VirtualTime) -> Option<InProgram> {
+        let HeapPlace { object, offset } = self.index.mapped_at(at, time)?;
         Some(self.inside(object, offset))
     }
 
@@ -198,6 +204,9 @@ fn extents(subjects: &mut Subjects, form: &[Placement]) -> Vec<Extent> {
 fn rest_of(subjects: &mut Subjects, kind: ObjectKind, array: Option<&str>) -> SubjectId {
     let (bucket, label) = match array {
         Some(element) => (Bucket::HeapScalar, format!("{element}[]")),
+        None if kind.origin == Origin::Mapping => {
+            (Bucket::HeapSite, format!("mmap({})", kind.size))
+        }
         None => (Bucket::HeapSite, format!("malloc({})", kind.size)),
     };
     subjects.number(Subject {

@@ -328,6 +328,7 @@ mod tests {
             in_frame: false,
             described: true,
             of_allocator: false,
+            maps: false,
             growth: None,
         };
         let file = FileDebug::with_held(vec![(place.address, variables)]);

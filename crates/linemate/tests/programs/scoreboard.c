@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * A server that forks its workers, which share what it has mapped: a board with a slot for each,
+ * and a number for each. The address of a slot is computed, so no pointer says what is there.
+ */
+#define _GNU_SOURCE
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define WORKERS 4
+#define ROUNDS 10000
+
+struct slot {
+	volatile int state;
+	volatile long served;
+};
+
+struct board {
+	int limit;
+	atomic_int running;
+	struct slot slots[WORKERS];
+};
+
+static struct board *board;
+static volatile long *totals;
+
+static void *map(size_t size)
+{
+	return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+}
+
+static void work(int worker)
+{
+	atomic_fetch_add(&board->running, 1);
+	while (atomic_load(&board->running) < board->limit)
+		;
+	for (int i = 0; i < ROUNDS; i++) {
+		board->slots[worker].served++;
+		totals[worker]++;
+	}
+}
+
+int main(void)
+{
+	board = map(sizeof(*board));
+	totals = map(WORKERS * sizeof(*totals));
+	if (board == MAP_FAILED || totals == MAP_FAILED)
+		return 1;
+	board->limit = WORKERS;
+	for (int i = 0; i < WORKERS; i++) {
+		pid_t worker = fork();
+
+		if (worker < 0)
+			return 1;
+		if (worker == 0) {
+			work(i);
+			_exit(0);
+		}
+	}
+	while (wait(NULL) > 0)
+		;
+	munmap((void *)totals, WORKERS * sizeof(*totals));
+	return 0;
+}
