@@ -75,7 +75,9 @@ fn globals_are_where_the_program_says() {
             for (name, at) in names.into_iter().zip(addresses) {
                 let global = code.globals().iter().find(|g| g.name == name).unwrap();
                 assert_eq!(global.storage, Storage::Static(address(at)), "{name}");
-                let (found, offset) = code.global_at(ElfAddr(address(at).0 + 3)).unwrap();
+                let (found, offset) = code
+                    .global_at(Storage::Static(ElfAddr(address(at).0 + 3)))
+                    .unwrap();
                 assert_eq!((found, offset), (global, ByteOffset(3)));
             }
             let left = code
@@ -98,11 +100,14 @@ fn globals_are_where_the_program_says() {
                 .unwrap();
             assert_eq!(of_thread.storage, Storage::ThreadLocal(0));
             assert_eq!(of_thread.size, 24);
+            let at = |byte| code.global_at(Storage::ThreadLocal(byte));
+            assert_eq!(at(16), Some((of_thread, ByteOffset(16))));
+            assert!(at(24).is_none_or(|(g, _)| g.name != "of_thread"));
             assert!(
                 code.globals().iter().any(|g| g.name == "calls"),
                 "static in a function"
             );
-            let end = ElfAddr(address(compiled.numbers("globals")[0]).0 + 48);
+            let end = Storage::Static(ElfAddr(address(compiled.numbers("globals")[0]).0 + 48));
             assert!(
                 code.global_at(end)
                     .is_none_or(|(g, _)| g.name != "shared_left")

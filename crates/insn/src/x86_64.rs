@@ -5,7 +5,7 @@ mod operand;
 
 use std::iter;
 
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Mnemonic, OpKind};
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Mnemonic, OpKind, Register};
 use linemate_units::ElfAddr;
 
 pub use effects::{Effects, MemoryUse, RegisterUse, Use, Write};
@@ -197,6 +197,23 @@ impl Instruction {
         self.0.mnemonic() == Mnemonic::Lea
     }
 
+    /// Whether it does nothing, as between functions and before loops.
+    pub fn is_nop(&self) -> bool {
+        matches!(self.0.mnemonic(), Mnemonic::Nop | Mnemonic::Int3)
+    }
+
+    /// The bytes by which it lowers the stack pointer: `push`, `sub rsp, N`. 0 for any other.
+    pub fn grows_stack(&self) -> u64 {
+        match self.0.mnemonic() {
+            Mnemonic::Push => u64::from(self.0.stack_pointer_increment().unsigned_abs()),
+            Mnemonic::Sub if self.0.op0_register() == Register::RSP => {
+                let constant = self.0.try_immediate(1).ok();
+                constant.filter(|bytes| *bytes >> 63 == 0).unwrap_or(0)
+            }
+            _ => 0,
+        }
+    }
+
     /// Whether it copies a whole general register or an address into one, and which.
     pub fn moved(&self) -> Option<Move> {
         let register = |index: u32| {
@@ -229,6 +246,23 @@ mod tests {
 
     fn of(bytes: &[u8]) -> Instruction {
         Instruction::decode(bytes, ElfAddr(0x1000))
+    }
+
+    #[test]
+    fn pushes_and_subtractions_grow_the_stack() {
+        for (bytes, grown) in [
+            (&[0x41, 0x57][..], 8),
+            (&[0x48, 0x83, 0xec, 0x38], 0x38),
+            (&[0x48, 0x81, 0xec, 0, 1, 0, 0], 0x100),
+            // sub rsp,-0x80; sub rax,8; sub rsp,rax; pop rax; add rsp,8
+            (&[0x48, 0x83, 0xec, 0x80], 0),
+            (&[0x48, 0x83, 0xe8, 8], 0),
+            (&[0x48, 0x29, 0xc4], 0),
+            (&[0x58], 0),
+            (&[0x48, 0x83, 0xc4, 8], 0),
+        ] {
+            assert_eq!(of(bytes).grows_stack(), grown, "{bytes:02x?}");
+        }
     }
 
     #[test]

@@ -156,7 +156,8 @@ fn what_a_server_allocates_before_it_forks_has_names_in_its_workers() {
 }
 
 /// Four workers, each of which counts 10,000 times in its slot of a struct and in its number of an
-/// array, in two mappings. No pointer says what is there: an index is added to the mapping's.
+/// array, in two mappings, and in a block of its own. No pointer says what is in the mappings: an index is
+/// added to the mapping's.
 #[test]
 fn what_forked_processes_share_is_named_by_its_mapping() {
     let folder = tempfile::tempdir().unwrap();
@@ -168,6 +169,12 @@ fn what_forked_processes_share_is_named_by_its_mapping() {
         let served = format!("board.slots[{slot}].served");
         assert_eq!(accesses(&data, "field", &served), 20_000, "{served}");
     }
+    // What only a thread's own pointer leads to, with an index.
+    let done = accesses(&data, "type", "job");
+    assert!((80_000..80_100).contains(&done), "{done}");
+    // In the main thread's storage, which the loader allocates.
+    let current = accesses(&data, "type", "current (scoreboard)");
+    assert!((40_004..40_010).contains(&current), "{current}");
     let totals = accesses(&data, "type", "long int[]");
     assert!((80_000..80_100).contains(&totals), "{totals}");
 

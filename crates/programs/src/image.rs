@@ -59,10 +59,10 @@ pub struct Symbol {
 
 /// The thread-local variables of a file (`PT_TLS`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ThreadStorage {
+struct ThreadStorage {
     /// Bytes of each thread's copy.
-    pub size: u64,
-    pub align: u64,
+    size: u64,
+    align: u64,
 }
 
 /// A program or library.
@@ -78,8 +78,8 @@ pub struct Image {
     pub variables: Vec<Symbol>,
     /// Thread-local variables, by offset.
     pub thread_locals: Vec<Symbol>,
-    /// The storage that contains them.
-    pub thread_storage: Option<ThreadStorage>,
+    /// The storage that has them.
+    thread_storage: Option<ThreadStorage>,
 }
 
 impl Image {
@@ -196,6 +196,17 @@ impl Image {
     #[must_use]
     pub fn holds(&self, address: ElfAddr) -> bool {
         self.segments.iter().any(|s| s.range().contains(&address.0))
+    }
+
+    /// How many bytes below a thread pointer a program's thread-local variables start: they end there
+    /// (System V ABI, TLS variant II; U. Drepper, ELF Handling For Thread-Local Storage, section
+    /// 3.4.6). `None` for libraries: theirs are further below, in an order that is unknown here.
+    #[must_use]
+    pub fn below_thread_pointer(&self) -> Option<u64> {
+        // By name, because a program and a library are both ET_DYN.
+        let of_program = self.thread_storage.filter(|_| !self.path.contains(".so"));
+        let storage = of_program?;
+        storage.size.checked_next_multiple_of(storage.align)
     }
 
     /// The function at an address.

@@ -11,7 +11,7 @@ mod image;
 mod operand;
 mod set;
 
-pub use image::{Image, ImageError, Segment, Symbol, ThreadStorage};
+pub use image::{Image, ImageError, Segment, Symbol};
 pub use linemate_insn::x86_64::{Base, Operand};
 pub use linemate_types::ElfAddr;
 pub use operand::{UserInstruction, decode};

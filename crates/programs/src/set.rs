@@ -1,5 +1,7 @@
 //! All programs of a recording.
 
+use std::ops::Range;
+
 use linemate_recording::{Error as RecordingError, GuestAddr, Recording};
 use linemate_types::ElfAddr;
 use object::read::elf::ElfFile64;
@@ -132,6 +134,18 @@ impl Programs {
     #[must_use]
     pub fn contents(&self, file: u32) -> &[u8] {
         self.contents.get(file as usize).map_or(&[], Vec::as_slice)
+    }
+
+    /// The code at `range` in a file; empty if the file does not have all of it.
+    #[must_use]
+    pub fn code_in(&self, file: u32, range: &Range<ElfAddr>) -> &[u8] {
+        let image = self.image(file);
+        let offset = image.and_then(|image| image.offset_of(range.start));
+        let bytes = offset.and_then(|offset| {
+            let bytes = self.contents(file).get(usize::try_from(offset).ok()?..)?;
+            bytes.get(..usize::try_from(range.end.0.checked_sub(range.start.0)?).ok()?)
+        });
+        bytes.unwrap_or_default()
     }
 
     /// The bytes of the file with a file's debug information, if that is another one.

@@ -1,4 +1,4 @@
-//! Which half of the address space a value points to.
+//! Which half of the address space a value points to, and which address space that is.
 
 /// Whether an address belongs to the kernel.
 #[inline]
@@ -18,4 +18,10 @@ pub(crate) fn is_kernel_pointer(value: u64) -> bool {
 pub(crate) fn is_user_pointer(value: u64) -> bool {
     // `mmap_min_addr` is 64 KiB by default: smaller values are numbers.
     value >> 47 == 0 && value >= 0x10_000
+}
+
+/// Where the page tables are according to `cr3`, which has flags and the address space's number,
+/// too.
+pub(crate) fn page_tables_in(cr3: u64) -> u64 {
+    cr3 & 0x000f_ffff_ffff_f000
 }

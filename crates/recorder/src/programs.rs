@@ -9,11 +9,8 @@ use std::sync::{Mutex, PoisonError};
 
 use linemate_recording::{MAX_CODE_PAGES, MappedPage, Mark, PAGE, ProgramFiles, code_page_digest};
 
+use crate::address::page_tables_in;
 use crate::tap::Tap;
-
-/// The bits of `cr3` that are the page tables' address; below them are flags and the address
-/// space's number.
-const ROOT: u64 = 0x000f_ffff_ffff_f000;
 
 /// Pages of code, numbered by contents.
 #[derive(Debug)]
@@ -70,7 +67,7 @@ impl ProgramPages {
     /// A CPU that runs kernel code, `back` instructions before the end of its block, has this
     /// `cr3`. (Programs' code can have page tables of its own; the kernel's identify the space.)
     pub(crate) fn runs(&self, tap: &Tap, back: u32, cpu: u16, cr3: u64) {
-        let root = cr3 & ROOT;
+        let root = page_tables_in(cr3);
         let Some(last) = self.roots.get(usize::from(cpu)) else {
             return;
         };

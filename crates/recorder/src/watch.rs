@@ -9,7 +9,7 @@ use linemate_recording::{
     Function, FunctionId, FunctionTable, MAX_PARAMETERS, Meaning, PAGE, Register, Role,
 };
 
-use crate::address::{is_kernel, is_kernel_pointer, is_user_pointer};
+use crate::address::{is_kernel, is_kernel_pointer, is_user_pointer, page_tables_in};
 use crate::decode::ExitKind;
 
 /// The maximum number of objects reported for one bulk allocation or free: the kernel's own calls
@@ -207,6 +207,9 @@ impl Arguments {
 #[derive(Clone, Debug)]
 struct AwaitedReturn {
     function: FunctionId,
+    /// The page tables of the program that makes it: those that a server forks all have their
+    /// stacks at one address.
+    process: u64,
     stack: u64,
     /// The call as it will be reported once for each object of a bulk allocation.
     bulk: Option<(Entered, u64)>,
@@ -303,6 +306,7 @@ impl Calls {
             (Role::HeapAlloc, Some((_, objects))) => {
                 self.wait(AwaitedReturn {
                     function: function.id,
+                    process: page_tables_in(state.page_tables()),
                     stack,
                     bulk: Some((call, objects)),
                     order,
@@ -322,6 +326,7 @@ impl Calls {
                 if role == Role::PageAlloc || (function.user && function.returns) {
                     self.wait(AwaitedReturn {
                         function: function.id,
+                        process: page_tables_in(state.page_tables()),
                         stack,
                         bulk: None,
                         order,
@@ -384,8 +389,12 @@ impl Calls {
         // `ret` has popped the return address; at entry it was still there.
         let stack = state.stack().wrapping_sub(8);
         let mut returned = None;
+        if self.waiting.iter().all(|waiting| waiting.stack != stack) {
+            return;
+        }
+        let process = page_tables_in(state.page_tables());
         self.waiting.retain(|waiting| {
-            let this = waiting.stack == stack;
+            let this = waiting.stack == stack && waiting.process == process;
             if this {
                 returned = Some((waiting.function, waiting.slot));
             }
@@ -519,6 +528,33 @@ mod tests {
             });
             assert_eq!(left, [returned], "{result}");
         }
+    }
+
+    /// Two processes, one forked by the other, call from the same place.
+    #[test]
+    fn a_process_returns_from_its_own_calls() {
+        let parameters = [(Register::Rdi, Meaning::Size)];
+        let mut function = function(Role::HeapAlloc, true, &parameters);
+        function.entry = GuestAddr(0x4000);
+        let watched = Watched::new(FunctionId(3), &function);
+        let (mut calls, mut left) = (Calls::default(), Vec::new());
+        let process = |tables, result| FakeCpu {
+            tables,
+            ..fake([48, 0, 0, 0, 0, 0], result)
+        };
+        // The lower bits are no address.
+        let (parent, child) = (process(0x7001, 0x5000), process(0x9002, 0x6000));
+        calls.enter(&watched, &parent, &mut |_| ());
+        calls.enter(&watched, &child, &mut |_| ());
+        for state in [child, parent] {
+            let back = FakeCpu {
+                stack: STACK + 8,
+                tables: state.tables & !0xfff,
+                ..state
+            };
+            calls.back(&back, &mut |r| left.push(r));
+        }
+        assert_eq!(left, [ret(0x6000), ret(0x5000)]);
     }
 
     #[test]

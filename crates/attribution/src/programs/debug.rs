@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use linemate_dwarf::{DwarfError, ProgramCode, ProgramFiles, ProgramTypes, Storage};
-use linemate_programs::{Base, CodePlace, ElfAddr, Operand, Programs};
+use linemate_programs::{Base, CodePlace, ElfAddr, Image, Operand, Programs};
 use linemate_recording::Recording;
 use linemate_types::{ModelError, Type, TypeId, TypeModel, join};
 use rustc_hash::FxHashMap;
@@ -403,7 +403,8 @@ fn pointers(
     model: &TypeModel,
     places: &BTreeSet<(ElfAddr, Base)>,
 ) -> Vec<((ElfAddr, Base), TypeId)> {
-    let mut flow = Flow::new(code, model);
+    let storage = programs.image(file).and_then(Image::below_thread_pointer);
+    let mut flow = Flow::new(code, model, storage);
     let mut found = Vec::new();
     for range in code
         .functions()
@@ -417,15 +418,7 @@ fn pointers(
         if places.range(first..(end, Base(0))).next().is_none() {
             continue;
         }
-        let offset = programs
-            .image(file)
-            .and_then(|image| image.offset_of(start));
-        let bytes = offset.and_then(|offset| {
-            let length = end.0.saturating_sub(start.0);
-            let bytes = programs.contents(file).get(offset as usize..)?;
-            bytes.get(..length as usize)
-        });
-        flow.function(bytes.unwrap_or_default(), start, |address, base, id| {
+        flow.function(programs.code_in(file, range), start, |address, base, id| {
             if places.contains(&(address, base)) {
                 found.push(((address, base), id));
             }

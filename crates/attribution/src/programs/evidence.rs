@@ -19,10 +19,18 @@ use super::scalars::{ScalarVote, part_of};
 use super::stack_objects::Reached;
 use super::stack_watch::{Look, StackWatch};
 use crate::index::ObjectId;
+use crate::schema::TypeIndex;
 use crate::votes::Votes;
 
 /// The maximum number of places stored for one file in one space.
 const BASES_MAX: usize = 4;
+
+/// What an access by a pointer to a struct and an index says about an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct IndexedVote {
+    pub(crate) object: ObjectId,
+    pub(crate) ty: TypeIndex,
+}
 
 /// What the pass finds.
 #[derive(Debug, Default)]
@@ -42,6 +50,8 @@ pub(crate) struct Evidence {
     pub(crate) looks: Vec<Look>,
     /// The struct types that objects were accessed as.
     pub(crate) votes: FxHashMap<ObjectId, Votes>,
+    /// The struct types by a pointer to which, plus an index, objects were accessed.
+    pub(crate) indexed: FxHashMap<IndexedVote, u64>,
     /// The scalars that objects were accessed as arrays of, where, and how often.
     pub(crate) scalars: FxHashMap<ScalarVote, u64>,
 }
@@ -59,6 +69,9 @@ impl Evidence {
             for (offset, ty, weight) in votes.iter() {
                 mine.add(offset, ty, weight);
             }
+        }
+        for (vote, weight) in other.indexed {
+            *self.indexed.entry(vote).or_default() += weight;
         }
         for (key, weight) in other.scalars {
             *self.scalars.entry(key).or_default() += weight;
@@ -138,7 +151,12 @@ impl Gather<'_> {
                     self.beside_heap(access, at);
                     self.reach(access, at);
                 }
-                Some(Pointee::Struct(_)) => self.reach(access, at),
+                Some(Pointee::Struct(ty)) => {
+                    if displacement >= 0 {
+                        self.vote_indexed(access, at, ty);
+                    }
+                    self.reach(access, at);
+                }
                 Some(Pointee::Scalar(name)) => self.vote_scalar(access, at, Some(name)),
                 // Without a name it votes for nothing, but counts among those of which half have to
                 // be by pointers to scalars.
@@ -188,10 +206,19 @@ impl Gather<'_> {
         heap.or_else(|| self.heap.mapped_at(at, access.time))
     }
 
-    fn vote(&mut self, access: &Access, pointed: UserAddr, ty: crate::schema::TypeIndex) {
+    fn vote(&mut self, access: &Access, pointed: UserAddr, ty: TypeIndex) {
         if let Some(place) = self.object_at(pointed, access) {
             let votes = self.found.votes.entry(place.object).or_default();
             votes.add(place.offset, ty, 1);
+        }
+    }
+
+    /// An element of an array in a struct, or of an array of structs: where the struct begins is
+    /// not known.
+    fn vote_indexed(&mut self, access: &Access, at: UserAddr, ty: TypeIndex) {
+        if let Some(HeapPlace { object, .. }) = self.object_at(at, access) {
+            let vote = IndexedVote { object, ty };
+            *self.found.indexed.entry(vote).or_default() += 1;
         }
     }
 
@@ -309,7 +336,6 @@ impl LastCall {
 mod tests {
     use super::*;
     use crate::index::{Lifetime, LifetimeIndex, NEVER};
-    use crate::schema::TypeIndex;
     use linemate_programs::{CodePlace, ElfAddr, UserInstruction};
     use linemate_recording::{FunctionId, VirtualTime};
     use linemate_testkit::accesses::access;

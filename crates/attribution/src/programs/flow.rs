@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linemate_dwarf::{ProgramCode, Register};
+use linemate_dwarf::{ProgramCode, Register, Storage};
 use linemate_insn::x86_64::{Effects, Flow as Control, Instruction, Move, Write};
 use linemate_programs::{Base, ElfAddr, Operand};
 use linemate_types::{Member, Type, TypeId, TypeModel};
@@ -68,13 +68,20 @@ pub(super) struct Flow<'a, 'd> {
     model: &'a TypeModel,
     effects: Effects,
     elements: Elements,
+    /// How far below the thread pointer the file's thread-local variables start, if it is a program.
+    thread_storage: Option<u64>,
 }
 
 impl<'a, 'd> Flow<'a, 'd> {
-    pub(super) fn new(code: &'a ProgramCode<'d>, model: &'a TypeModel) -> Self {
+    pub(super) fn new(
+        code: &'a ProgramCode<'d>,
+        model: &'a TypeModel,
+        thread_storage: Option<u64>,
+    ) -> Self {
         Self {
             code,
             model,
+            thread_storage,
             effects: Effects::default(),
             elements: Elements::new(model),
         }
@@ -172,6 +179,7 @@ impl<'a, 'd> Flow<'a, 'd> {
         see: &mut impl FnMut(&mut Self, &Instruction, &Registers),
     ) {
         let mut before = Some(code.entered);
+        let mut awaits_jump = false;
         for instruction in code.instructions {
             let at = instruction.address();
             if code.targets.contains(&at) {
@@ -181,10 +189,18 @@ impl<'a, 'd> Flow<'a, 'd> {
                     (before, landed) => before.or(landed.copied()),
                 };
             }
-            // Code that no known path leads to.
             let mut registers = before.unwrap_or([None; 16]);
             see(self, instruction, &registers);
             let flow = instruction.flow();
+            let ends = matches!(flow, Control::Jump | Control::Return | Control::Fault);
+            // Code that no path so far leads to: what jumps back to it comes later, and padding is
+            // not run. Anything else may be entered in a way that is not known, such as an
+            // exception.
+            awaits_jump = before.is_none() && (awaits_jump || code.targets.contains(&at));
+            if awaits_jump || before.is_none() && instruction.is_nop() {
+                awaits_jump &= !ends;
+                continue;
+            }
             let inside = instruction.target().filter(|to| code.targets.contains(to));
             match (inside, flow) {
                 (Some(to), Control::Call) => landings.jump(at, to, &[None; 16]),
@@ -192,7 +208,6 @@ impl<'a, 'd> Flow<'a, 'd> {
                 (None, _) => {}
             }
             self.step(instruction, slots, &mut registers);
-            let ends = matches!(flow, Control::Jump | Control::Return | Control::Fault);
             before = Some(registers).filter(|_| !ends);
         }
     }
@@ -290,14 +305,18 @@ impl<'a, 'd> Flow<'a, 'd> {
         let pc = instruction.address();
         let (base, displacement, indexed) = match instruction.addressed() {
             Operand::Place(address) if instruction.is_relative() => {
-                let (global, offset) = self.code.global_at(address)?;
+                let (global, offset) = self.code.global_at(Storage::Static(address))?;
+                return Some((global.type_id, offset.0));
+            }
+            Operand::Thread { displacement } => {
+                let byte = self.thread_storage?.checked_add_signed(displacement)?;
+                let (global, offset) = self.code.global_at(Storage::ThreadLocal(byte))?;
                 return Some((global.type_id, offset.0));
             }
             Operand::Based {
                 base,
                 displacement,
                 indexed,
-                // Thread-local otherwise: `evidence` handles it by the thread pointer.
             } if !instruction.has_segment() => (base, displacement, indexed),
             _ => return None,
         };
@@ -466,7 +485,7 @@ mod tests {
             entered,
         };
         let mut found = Vec::new();
-        let mut flow = Flow::new(&code, &model);
+        let mut flow = Flow::new(&code, &model, None);
         flow.walk(&body, &Slots::default(), |flow, instruction, registers| {
             if let Some((_, ty)) = flow.reaches(instruction, registers) {
                 let name = if ty == node { "node" } else { "leaf" };
@@ -525,6 +544,18 @@ mod tests {
         // 0: mov rax,[rdi]; 3: mov ecx,[rax+0x10]; 6: mov rax,[rax]; test rax,rax; jne 3
         let list = b"\x48\x8b\x07\x8b\x48\x10\x48\x8b\x00\x48\x85\xc0\x75\xf5";
         assert_eq!(reached(list), [(0, "node"), (3, "node"), (6, "node")]);
+    }
+
+    #[test]
+    fn a_loop_that_is_entered_at_its_end_has_what_was_known_before_it() {
+        // 0: mov rax,[rdi]; jmp b; 5: nop; nop; 7: mov edx,edx; mov ecx,[rax]; b: test esi,esi;
+        // jne 7
+        let entered = b"\x48\x8b\x07\xeb\x06\x90\x90\x89\xd2\x8b\x08\x85\xf6\x75\xf8";
+        assert_eq!(reached(entered), [(0, "node"), (9, "node")]);
+        // The same if something else than padding, which may be entered, leads into it.
+        // 5: xor eax,eax
+        let otherwise = b"\x48\x8b\x07\xeb\x06\x31\xc0\x89\xd2\x8b\x08\x85\xf6\x75\xf8";
+        assert_eq!(reached(otherwise), [(0, "node")]);
     }
 
     #[test]

@@ -13,7 +13,8 @@
 use std::collections::BTreeMap;
 
 use linemate_dwarf::{ProgramCode, Register};
-use linemate_programs::{CodePlace, ElfAddr, Programs};
+use linemate_insn::x86_64::{Flow, Instruction, Move};
+use linemate_programs::{Base, CodePlace, ElfAddr, Programs};
 use linemate_types::{ByteSize, TypeId, TypeModel};
 
 use super::elements::Elements;
@@ -45,13 +46,17 @@ pub(crate) fn is_standard(file: &str) -> bool {
     SOURCES.iter().any(has)
 }
 
+/// How the names of the functions begin by which Rust's vectors get memory; the last one was no
+/// method up to Rust 1.85.
+const RUST_GROWTH: [&str; 2] = ["alloc::raw_vec::RawVec", "alloc::raw_vec::finish_grow"];
+
 /// How the names of libstdc++'s vectors begin.
 const CPP_VECTOR: &str = "std::vector<";
 
 /// Whether a function is one of those by which vectors get memory, by its name.
 fn grows_vector(function: &str) -> bool {
     let name = function.strip_prefix('<').unwrap_or(function);
-    name.starts_with("alloc::raw_vec::RawVec") || cpp_class(function).is_some()
+    RUST_GROWTH.iter().any(|start| name.starts_with(start)) || cpp_class(function).is_some()
 }
 
 /// The class of libstdc++'s vectors that a function is a method of.
@@ -136,14 +141,21 @@ impl VectorGrowth {
             }
             let same = callee.is_some_and(|callee| cpp_class(callee) == cpp_class(&caller.name));
             let own = cpp_class(&caller.name).is_none() || same || asks(code, address);
+            let Some(range) = caller.ranges.first().filter(|_| own) else {
+                continue;
+            };
             // A call stores its return address 8 bytes below the stack pointer, and the function's
-            // own is 8 bytes below the frame's address. A frame that only `rbp` knows is not
-            // followed.
+            // own is 8 bytes below the frame's address.
             let frame = match code.cfa(address) {
-                Some((Register::RSP, frame)) if own => u64::try_from(frame).ok(),
+                Some((Register::RSP, frame)) => u64::try_from(frame).ok(),
+                Some((Register::RBP, frame)) => {
+                    let before = programs.code_in(file, &(range.start..address));
+                    let below = below_frame_pointer(before, range.start);
+                    below.and_then(|below| below.checked_add_signed(frame))
+                }
                 _ => None,
             };
-            if let (Some(frame), Some(range)) = (frame, caller.ranges.first()) {
+            if let Some(frame) = frame {
                 let call = GrowthCall {
                     entry: range.start,
                     frame: ByteSize(frame),
@@ -153,6 +165,20 @@ impl VectorGrowth {
         }
         found
     }
+}
+
+/// How far the stack pointer is below `rbp` once a function's prologue is over; `code` is the
+/// function's from its `entry` on. A function that moves the stack pointer later gets a wrong
+/// answer, which leads to no call that enters it.
+fn below_frame_pointer(code: &[u8], entry: ElfAddr) -> Option<u64> {
+    let mut instructions = Instruction::all(code, entry);
+    let sets = Move::Copy {
+        from: Base::STACK,
+        to: Base::FRAME,
+    };
+    instructions.find(|instruction| instruction.moved() == Some(sets))?;
+    let prologue = instructions.take_while(|instruction| instruction.flow() == Flow::Next);
+    Some(prologue.fold(0, |below: u64, i| below.saturating_add(i.grows_stack())))
 }
 
 /// Whether a call in a method of libstdc++'s vectors asks for memory for its own elements: an
@@ -194,11 +220,20 @@ mod tests {
     }
 
     #[test]
+    fn a_prologue_says_how_far_the_stack_is_below_the_frame_pointer() {
+        // push rbp; mov rbp,rsp; push r15; push rbx; sub rsp,0x38; mov rbx,rsi; je; push rax
+        let code = b"\x55\x48\x89\xe5\x41\x57\x53\x48\x83\xec\x38\x48\x89\xf3\x74\x10\x50";
+        assert_eq!(below_frame_pointer(code, ElfAddr(0x1000)), Some(0x48));
+        assert_eq!(below_frame_pointer(&code[4..], ElfAddr(0x1000)), None);
+    }
+
+    #[test]
     fn functions_that_grow_vectors_are_known_by_their_names() {
         for name in [
             "alloc::raw_vec::RawVec<T,A>::grow_one",
             "<alloc::raw_vec::RawVec<alloc::vec::Vec<u8>>>::grow_one",
             "alloc::raw_vec::RawVecInner<A>::finish_grow",
+            "alloc::raw_vec::finish_grow<alloc::alloc::Global>",
         ] {
             assert!(grows_vector(name), "{name}");
         }

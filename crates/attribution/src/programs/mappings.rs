@@ -9,17 +9,17 @@ use crate::index::{Lifetime, ObjectId, Tenant};
 
 /// The mappings that were at one place.
 #[derive(Debug)]
-struct Place {
+struct MappedRange {
     start: u64,
     end: u64,
     /// The largest end of this place and of those before it.
     reach: u64,
     /// Ascending by birth.
-    tenants: Vec<Tenancy>,
+    tenants: Vec<Mapped>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Tenancy {
+struct Mapped {
     birth: VirtualTime,
     death: VirtualTime,
     object: ObjectId,
@@ -29,26 +29,26 @@ struct Tenancy {
 #[derive(Debug, Default)]
 pub(super) struct MappingIndex {
     /// Ascending by start and end.
-    places: Vec<Place>,
+    places: Vec<MappedRange>,
 }
 
 impl MappingIndex {
     pub(super) fn new(mut mappings: Vec<Lifetime>) -> MappingIndex {
         mappings.retain(|mapping| !mapping.range.is_empty());
         mappings.sort_by_key(|m| (m.range.start, m.range.end, m.birth, m.object));
-        let mut places: Vec<Place> = Vec::new();
+        let mut places: Vec<MappedRange> = Vec::new();
         for mapping in mappings {
             let (start, end) = (mapping.range.start, mapping.range.end);
             let before = places.last().map_or(0, |place| place.reach);
-            let same = |place: &&mut Place| (place.start, place.end) == (start, end);
-            let tenancy = Tenancy {
+            let same = |place: &&mut MappedRange| (place.start, place.end) == (start, end);
+            let tenancy = Mapped {
                 birth: mapping.birth,
                 death: mapping.death,
                 object: mapping.object,
             };
             match places.last_mut().filter(same) {
                 Some(place) => place.tenants.push(tenancy),
-                None => places.push(Place {
+                None => places.push(MappedRange {
                     start,
                     end,
                     reach: before.max(end),

@@ -116,13 +116,7 @@ impl ProgramNames {
     pub(crate) fn locate(&self, access: &Access) -> Option<InProgram> {
         let at = self.places.of(access)?;
         let found = self
-            .objects
-            .at(at, access.time)
-            .map(|found| match self.is_kept(found, access.pc) {
-                // What an allocator keeps in a block of its own: its threads' caches.
-                true => InProgram::whole(self.whole.allocator),
-                false => found,
-            })
+            .in_block(access, at)
             // The best known first: an allocation is known to the byte, a file to the end of its
             // last page, a thread only by its pointer.
             .or_else(|| self.in_file(at))
@@ -140,6 +134,20 @@ impl ProgramNames {
         }
         let named = self.on_stacks.at(access);
         Some(named.unwrap_or_else(|| InProgram::whole(self.whole.stack)))
+    }
+
+    fn in_block(&self, access: &Access, at: UserAddr) -> Option<InProgram> {
+        let found = self.objects.at(at, access.time)?;
+        if !self.objects.is_untyped(found.subject) {
+            return Some(found);
+        }
+        // The loader allocates the first thread's storage.
+        let thread = self.in_thread(at);
+        Some(match self.is_kept(found, access.pc) {
+            // What an allocator keeps in a block of its own: its threads' caches.
+            true => InProgram::whole(self.whole.allocator),
+            false => thread.unwrap_or(found),
+        })
     }
 
     /// Whether an allocator's own code accesses a block without a type.

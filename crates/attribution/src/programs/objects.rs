@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use linemate_recording::{GuestAddr, VirtualTime};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::code::ProgramFacts;
 use super::debug::{Pointee, ScalarName};
-use super::evidence::Evidence;
+use super::evidence::{Evidence, IndexedVote};
 use super::heap::Heap;
 use super::heap_index::{HeapIndex, HeapPlace};
 use super::located::{InProgram, of_program};
@@ -49,7 +49,7 @@ impl ObjectNames {
         index: HeapIndex,
         evidence: &Evidence,
     ) -> ObjectNames {
-        vote(&mut heap, evidence);
+        vote(&mut heap, schema, evidence);
         let declared = declared(&heap, facts);
         for (kind, of) in &declared {
             if let Pointee::Struct(ty) = of {
@@ -122,12 +122,24 @@ impl ObjectNames {
     }
 }
 
-/// Gives each object's votes to its kind.
-fn vote(heap: &mut Heap, evidence: &Evidence) {
+/// Gives each object's votes to its kind. An index hides where a struct begins, unless the object
+/// has room for one alone.
+fn vote(heap: &mut Heap, schema: &Schema, evidence: &Evidence) {
+    let mut alone: FxHashMap<ObjectId, Votes> = FxHashMap::default();
+    for (IndexedVote { object, ty }, weight) in &evidence.indexed {
+        let range = &heap.objects[object.0 as usize].range;
+        if range.end - range.start == schema.size(*ty) {
+            let votes = alone
+                .entry(*object)
+                .or_insert_with(|| evidence.votes.get(object).cloned().unwrap_or_default());
+            votes.add(0, *ty, *weight);
+        }
+    }
     let silent = Votes::default();
     for (id, object) in (0u32..).zip(&mut heap.objects) {
-        let votes = evidence.votes.get(&ObjectId(id)).unwrap_or(&silent);
-        object.signature = heap.kinds.retire(object.kind, votes);
+        let id = ObjectId(id);
+        let votes = alone.get(&id).or_else(|| evidence.votes.get(&id));
+        object.signature = heap.kinds.retire(object.kind, votes.unwrap_or(&silent));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Programs' threads: their control blocks and thread-local variables.
 
-use linemate_programs::Programs;
+use linemate_programs::{Image, Programs};
 use rustc_hash::FxHashMap;
 
 use super::evidence::Evidence;
@@ -58,23 +58,16 @@ impl ThreadNames {
     }
 }
 
-/// Thread pointers, and the program of each space: its thread-local variables end at the thread
-/// pointer (System V ABI, TLS variant II; U. Drepper, ELF Handling For Thread-Local Storage,
-/// section 3.4.6). Those of libraries are further below, in an order that is unknown here.
+/// Thread pointers, and the program of each space.
 fn threads(programs: &Programs, evidence: &Evidence) -> FxHashMap<Space, Threads> {
     let mut all: FxHashMap<Space, Threads> = FxHashMap::default();
     for (space, pointer) in &evidence.threads {
         all.entry(*space).or_default().pointers.push(*pointer);
     }
     for (space, file, _) in &evidence.bases {
-        let image = programs.image(*file);
-        // By name, because a program and a library are both ET_DYN: only the program's block ends
-        // at the thread pointer.
-        let image = image.filter(|image| !image.name().contains(".so"));
-        let storage = image.and_then(|image| image.thread_storage);
-        if let (Some(storage), Some(threads)) = (storage, all.get_mut(space)) {
-            let size = storage.size.checked_next_multiple_of(storage.align);
-            threads.program = size.map(|size| (*file, size));
+        let storage = programs.image(*file).and_then(Image::below_thread_pointer);
+        if let (Some(size), Some(threads)) = (storage, all.get_mut(space)) {
+            threads.program = Some((*file, size));
         }
     }
     all

@@ -79,16 +79,17 @@ impl<'d> ProgramCode<'d> {
         &self.globals
     }
 
-    /// The global that the byte at `address` belongs to, and which of its bytes that is.
-    pub fn global_at(&self, address: ElfAddr) -> Option<(&Global, ByteOffset)> {
+    /// The variable with static storage that has the byte at `byte`, and which of its bytes that is.
+    pub fn global_at(&self, byte: Storage) -> Option<(&Global, ByteOffset)> {
         // `Static` sorts before `ThreadLocal`, so thread-local variables come after every address.
-        let is_before = |global: &Global| global.storage <= Storage::Static(address);
+        let is_before = |global: &Global| global.storage <= byte;
         let index = self.globals.partition_point(is_before).checked_sub(1)?;
         let global = self.globals.get(index)?;
-        let Storage::Static(start) = global.storage else {
-            return None;
+        let offset = match (byte, global.storage) {
+            (Storage::Static(byte), Storage::Static(start)) => byte.0 - start.0,
+            (Storage::ThreadLocal(byte), Storage::ThreadLocal(start)) => byte - start,
+            _ => return None,
         };
-        let offset = address.0 - start.0;
         (offset < global.size).then_some((global, ByteOffset(offset)))
     }
 

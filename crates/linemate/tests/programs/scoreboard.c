@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,16 +24,29 @@ struct board {
 	struct slot slots[WORKERS];
 };
 
+struct job {
+	long rest[4];
+	volatile long done[WORKERS];
+};
+
 static struct board *board;
 static volatile long *totals;
+static __thread struct job *current;
 
 static void *map(size_t size)
 {
 	return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 }
 
+/* Nothing but the thread's pointer, to which an index is added, says what this is. */
+static __attribute__((noinline)) void finish(int worker)
+{
+	current->done[worker]++;
+}
+
 static void work(int worker)
 {
+	current = calloc(1, sizeof(*current));
 	atomic_fetch_add(&board->running, 1);
 	while (atomic_load(&board->running) < board->limit)
 		;
@@ -40,6 +54,8 @@ static void work(int worker)
 		board->slots[worker].served++;
 		totals[worker]++;
 	}
+	for (int i = 0; i < ROUNDS; i++)
+		finish(worker);
 }
 
 int main(void)
