@@ -156,8 +156,8 @@ fn what_a_server_allocates_before_it_forks_has_names_in_its_workers() {
 }
 
 /// Four workers, each of which counts 10,000 times in its slot of a struct and in its number of an
-/// array, in two mappings, and in a block of its own. No pointer says what is in the mappings: an index is
-/// added to the mapping's.
+/// array, in two mappings, and in a block of its own. No pointer says what is in the mappings: an
+/// index is added to the mapping's.
 #[test]
 fn what_forked_processes_share_is_named_by_its_mapping() {
     let folder = tempfile::tempdir().unwrap();

@@ -198,9 +198,10 @@ impl Image {
         self.segments.iter().any(|s| s.range().contains(&address.0))
     }
 
-    /// How many bytes below a thread pointer a program's thread-local variables start: they end there
-    /// (System V ABI, TLS variant II; U. Drepper, ELF Handling For Thread-Local Storage, section
-    /// 3.4.6). `None` for libraries: theirs are further below, in an order that is unknown here.
+    /// How many bytes below a thread pointer a program's thread-local variables start: they end
+    /// there (System V ABI, TLS variant II; U. Drepper, ELF Handling For Thread-Local Storage,
+    /// section 3.4.6). `None` for libraries: theirs are further below, in an order that is unknown
+    /// here.
     #[must_use]
     pub fn below_thread_pointer(&self) -> Option<u64> {
         // By name, because a program and a library are both ET_DYN.

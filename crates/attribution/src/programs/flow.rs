@@ -68,7 +68,8 @@ pub(super) struct Flow<'a, 'd> {
     model: &'a TypeModel,
     effects: Effects,
     elements: Elements,
-    /// How far below the thread pointer the file's thread-local variables start, if it is a program.
+    /// Where the file's thread-local variables start, if it is a program:
+    /// [`linemate_programs::Image::below_thread_pointer`].
     thread_storage: Option<u64>,
 }
 

@@ -79,7 +79,8 @@ impl<'d> ProgramCode<'d> {
         &self.globals
     }
 
-    /// The variable with static storage that has the byte at `byte`, and which of its bytes that is.
+    /// The variable with static storage that the byte at `byte` belongs to, and which of its bytes
+    /// that is.
     pub fn global_at(&self, byte: Storage) -> Option<(&Global, ByteOffset)> {
         // `Static` sorts before `ThreadLocal`, so thread-local variables come after every address.
         let is_before = |global: &Global| global.storage <= byte;
