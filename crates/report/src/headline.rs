@@ -129,7 +129,7 @@ pub fn costs_headline(document: &CostsDocument) -> Option<String> {
         .as_ref()
         .filter(|place| place.name == row.name);
     Some(format!(
-        "{} {}on {}: {} cycles, {} of all{}; {}.",
+        "{} {}on {}: {} cycles, {} of all{}{}; {}.",
         shown(&row.name),
         match asked {
             Some(_) => "",
@@ -140,6 +140,7 @@ pub fn costs_headline(document: &CostsDocument) -> Option<String> {
         shown(&costs.machine),
         row.cycles,
         percent(share(row.cycles, costs.whole.cycles)),
+        most_in(&costs.fields, &row),
         hottest.map_or(String::new(), |place| format!(
             ", most at {}",
             shown(place.at())
@@ -151,6 +152,29 @@ pub fn costs_headline(document: &CostsDocument) -> Option<String> {
             (false, true) => "of no type that can be laid out".to_owned(),
         }
     ))
+}
+
+/// The fields of a row that cost most of it: the first, and up to two more that cost at least half
+/// as much. A choice: two writers of a line cost about the same. Of members of a union the first.
+fn most_in(fields: &[Cost], row: &Cost) -> String {
+    let of_row = fields.iter().filter_map(|field| {
+        let inside = field.name.strip_prefix(row.name.as_str())?;
+        let name = inside.strip_prefix('.')?.split(" | ").next()?;
+        Some((name, field.cycles))
+    });
+    let all: Vec<(&str, u64)> = of_row.collect();
+    let most = all.iter().map(|(_, cycles)| *cycles).max().unwrap_or(0);
+    let hot = all
+        .iter()
+        .filter(|(_, cycles)| *cycles > 0 && cycles.saturating_mul(2) >= most);
+    let hot: Vec<String> = hot
+        .map(|(name, _)| shown(name).to_string())
+        .take(3)
+        .collect();
+    match hot.is_empty() || all.len() == 1 {
+        true => String::new(),
+        false => format!(", most in {}", hot.join(", ")),
+    }
 }
 
 /// The rows of types that can be laid out: those of which fields are known. Names of files are in

@@ -8,8 +8,8 @@ use linemate_machine::find;
 use linemate_report::{CostsTables, costs_text};
 use linemate_testkit::world::*;
 
-/// The text of costs of which these are the types, with their cycles, and `link_map@ld.so.2` alone
-/// has a field.
+/// The text of costs of which these are the types, with their cycles. `link_map@ld.so.2` has one
+/// field, `job` has four.
 fn text_of(types: &[(&str, u64)], hottest: Option<HotPlace>) -> String {
     let named = |(name, cycles): &(&str, u64)| Cost {
         name: (*name).to_owned(),
@@ -24,7 +24,16 @@ fn text_of(types: &[(&str, u64)], hottest: Option<HotPlace>) -> String {
         machine: "m".to_owned(),
         whole: named(&("", types.iter().map(|(_, cycles)| cycles).sum())),
         types: types.iter().map(named).collect(),
-        fields: vec![named(&("link_map@ld.so.2.l_addr", 1))],
+        fields: [
+            ("job.next", 400),
+            ("job.done[]", 300),
+            ("job.lock | word", 200),
+            ("job.started", 199),
+            ("link_map@ld.so.2.l_addr", 1),
+        ]
+        .iter()
+        .map(named)
+        .collect(),
         hottest,
         ..Costs::default()
     };
@@ -74,6 +83,11 @@ fn what_costs_most_comes_first_whatever_it_is() {
     );
     assert!(text.contains("\n malloc(64) "), "the table has it: {text}");
     assert!(!text.contains("\n (stack) "), "{text}");
+    let text = text_of(&[("job", 1099)], None);
+    assert!(
+        text.starts_with("job costs most on m: 1099 cycles, 100.0 % of all, most in next, done[], lock; 100.0 % of that"),
+        "fields with half of the first's: {text}"
+    );
     let text = text_of(&[("link_map@ld.so.2", 1)], None);
     assert!(
         text.starts_with(
