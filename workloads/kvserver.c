@@ -3,7 +3,7 @@
  * kvserver - a small in-memory key-value server and its clients, in one program.
  *
  * Each worker thread serves one client over a pair of sockets. A request asks
- * for sixteen keys; the worker looks each up in a hash table that all workers
+ * for 256 keys; the worker looks each up in a hash table that all workers
  * share and that nobody changes, counts it, and answers with the values.
  *
  * It is the program of docs/guide/programs.md, with two mistakes that servers make:

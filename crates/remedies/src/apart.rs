@@ -14,7 +14,7 @@ use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::{Bucket, FieldRef, Subject, SubjectId};
 use linemate_layout::edit::Alignment;
 use linemate_layout::{Edit, EditSubject};
-use linemate_types::{Language, TypeId, TypeModel};
+use linemate_types::{Language, MemberRole, TypeId, TypeModel};
 
 use self::neighbours::{Meetings, What};
 use super::context::{Context, is_named, trial};
@@ -78,10 +78,82 @@ fn moves(context: &Context<'_>, ty: TypeIndex) -> bool {
 
 /// Types and blocks whose objects should be allocated apart.
 pub(super) fn blocks(context: &Context<'_>) -> Vec<Remedy> {
-    let found = context.neighbours.blocks.iter();
-    found
-        .filter_map(|(what, (meetings, others))| one_kind(context, *what, *meetings, others))
-        .collect()
+    let found = &context.neighbours.blocks;
+    let families: BTreeSet<TypeId> = found
+        .iter()
+        .filter_map(|(what, (_, others))| shared_base(context, *what, others))
+        .collect();
+    let of_families = families.iter().filter_map(|base| family(context, *base));
+    let alone = found
+        .iter()
+        .filter(|(what, _)| bases(context, **what).all(|base| !families.contains(&base)));
+    let alone =
+        alone.filter_map(|(what, (meetings, others))| one_kind(context, *what, *meetings, others));
+    of_families.chain(alone).collect()
+}
+
+/// The base classes at the start of a class, from the nearest to the last.
+fn bases(context: &Context<'_>, what: What) -> impl Iterator<Item = TypeId> {
+    let (model, schema) = (context.analysis.model(), context.analysis.schema());
+    let base = |id: &TypeId| {
+        let first = model.composite(*id)?.members.first()?;
+        let is_base = first.role == MemberRole::Base && first.offset.0 == 0;
+        is_base.then(|| model.strip(first.type_id))
+    };
+    let class = match what {
+        What::Type(ty) => schema.get(ty).map(|about| about.id),
+        What::Block(_) => None,
+    };
+    let found = std::iter::successors(class.as_ref().and_then(base), base);
+    // What contains itself by value is refused with the model, so this ends.
+    found.collect::<Vec<_>>().into_iter()
+}
+
+/// The nearest base class that a class has in common with a neighbour of another class.
+fn shared_base(context: &Context<'_>, what: What, others: &BTreeSet<What>) -> Option<TypeId> {
+    let others: BTreeSet<TypeId> = others
+        .iter()
+        .filter(|other| **other != what)
+        .flat_map(|other| bases(context, *other))
+        .collect();
+    bases(context, what).find(|base| others.contains(base))
+}
+
+/// Classes that are derived from one, whose objects are neighbours: one alignment serves all.
+fn family(context: &Context<'_>, base: TypeId) -> Option<Remedy> {
+    let model = context.analysis.model();
+    let (mut all, mut cost, mut pairs) = (Vec::new(), Cost::default(), 0);
+    let mut names = BTreeSet::new();
+    for (what, (meetings, _)) in &context.neighbours.blocks {
+        let What::Type(ty) = *what else { continue };
+        if !bases(context, *what).any(|of| of == base) {
+            continue;
+        }
+        if let Some((ids, of_type)) = at_stake(context, ty) {
+            names.insert(context.fields.get(*ids.first()?).owner.clone());
+            all.extend(ids);
+            cost.add(&of_type);
+            pairs += meetings.pairs;
+        }
+    }
+    let line = context.options.machine.line.bytes();
+    let mut reasons = context.reasons(&all, |_| true);
+    let derived: Vec<&str> = names.iter().map(String::as_str).collect();
+    reasons.notes.push(format!(
+        "{} derive from it; {pairs} times one is on a line with another CPU's next object",
+        derived.join(", ")
+    ));
+    let how = allocated_apart(language(model, base), line);
+    let trial = own_lines(model, base, line)?;
+    (!names.is_empty()).then(|| Remedy {
+        kind: RemedyKind::AllocateApart,
+        subject: model.composite_name(base).to_owned(),
+        advice: format!("allocate each on lines of its own: {how}"),
+        concerns: names.into_iter().collect(),
+        stake: stake(&cost),
+        reasons,
+        trials: vec![trial],
+    })
 }
 
 fn one_kind(

@@ -1,6 +1,6 @@
 // What a program declares inside classes of the standard library: numbers in std::atomic, an object
 // behind the counts of std::make_shared, elements of a std::list. And a class with a base, two of
-// whose members different threads write.
+// whose members different threads write, and small objects of two classes with one base.
 
 #include <atomic>
 #include <cstdint>
@@ -40,9 +40,24 @@ struct Job {
 	long done = 0;
 };
 
+struct Worker {
+	volatile long done = 0;
+	virtual ~Worker() {}
+	virtual long step() = 0;
+};
+
+struct Adder : Worker {
+	long step() override { return 1; }
+};
+
+struct Mixer : Worker {
+	long step() override { return done * 31; }
+};
+
 static std::shared_ptr<Settings> settings;
 static Session *session;
 static std::list<Job> jobs;
+static std::vector<std::unique_ptr<Worker>> workers;
 static std::atomic<int> arrived;
 static long rounds;
 
@@ -103,6 +118,14 @@ static void jobs_are_done(int thread)
 	}
 }
 
+static void workers_work(int thread)
+{
+	Worker *worker = workers[thread].get();
+
+	for (long i = 0; i < rounds; i++)
+		worker->done = worker->done + worker->step();
+}
+
 static void run(int thread)
 {
 	wait_for_all(1);
@@ -113,6 +136,8 @@ static void run(int thread)
 	a_session_has_two_writers(thread);
 	wait_for_all(4);
 	jobs_are_done(thread);
+	wait_for_all(5);
+	workers_work(thread);
 }
 
 int main(int count, char **arguments)
@@ -127,6 +152,13 @@ int main(int count, char **arguments)
 	session = new Session;
 	for (int i = 0; i < 3; i++)
 		jobs.emplace_back();
+	workers.reserve(4);
+	for (int i = 0; i < 4; i++) {
+		if (i % 2 == 0)
+			workers.push_back(std::make_unique<Adder>());
+		else
+			workers.push_back(std::make_unique<Mixer>());
+	}
 	std::vector<std::thread> threads;
 	for (int i = 0; i < 4; i++)
 		threads.emplace_back(run, i);
