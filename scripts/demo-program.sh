@@ -26,7 +26,9 @@ printf '\n$ %s\n' "$linemate advise -i kvserver.data --machine gnr-2s-480 --top 
 sed -n '/^Types ranked/,/^2\. /p' target/demo-program/advice.txt | sed '$d'
 echo "(more in target/demo-program/advice.txt)"
 run "$linemate" report -i kvserver.data --type store --machine gnr-2s-480
-run "$linemate" whatif -i kvserver.data --type store -e 'isolate lookups hits' --machine gnr-2s-480 --top 5
+# Both mistakes, as the mended server has them mended: each changes how often the other meets.
+edit='type store; isolate lookups hits; type worker@kvserver; align requests line'
+run "$linemate" whatif -i kvserver.data -e "$edit" --machine gnr-2s-480 --top 5
 
 run "${CC:-cc}" "${cflags[@]}" -DMENDED -o "$server-mended" workloads/kvserver.c
 run "$linemate" record --program --kernel "$kernel" --smp 8 -o mended.data -- "$server-mended" -w 4 -n 100
