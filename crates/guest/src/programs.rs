@@ -239,6 +239,9 @@ const ALLOCATORS: &[(&str, Role, &[Parameter])] = &[
     ("mmap", Role::VirtualAlloc, &[SIZE_2]),
     ("mmap64", Role::VirtualAlloc, &[SIZE_2]),
     ("munmap", Role::VirtualFree, &[OBJECT_1, SIZE_2]),
+    // System V: the number of a segment, and where it is.
+    ("shmget", Role::Plain, &[SIZE_2]),
+    ("shmat", Role::VirtualAlloc, &[OBJECT_1]),
     ("__rust_alloc", Role::HeapAlloc, &[SIZE_1]),
     ("__rust_alloc_zeroed", Role::HeapAlloc, &[SIZE_1]),
 ];
@@ -294,7 +297,7 @@ fn functions(
                     size: u32::try_from(function.size).unwrap_or(u32::MAX).max(1),
                     name: name.to_owned(),
                     role,
-                    returns: matches!(role, Role::HeapAlloc | Role::VirtualAlloc),
+                    returns: !matches!(role, Role::HeapFree | Role::VirtualFree),
                     parameters: parameters.to_vec(),
                 });
             }

@@ -76,7 +76,8 @@ fn moves(context: &Context<'_>, ty: TypeIndex) -> bool {
     of_type.any(|(_, movable)| movable.is_some())
 }
 
-/// Types and blocks whose objects should be allocated apart.
+/// Types and blocks whose objects should be allocated apart. Not a type whose elements should be
+/// padded: that is the same alignment.
 pub(super) fn blocks(context: &Context<'_>) -> Vec<Remedy> {
     let found = &context.neighbours.blocks;
     let families: BTreeSet<TypeId> = found
@@ -84,9 +85,14 @@ pub(super) fn blocks(context: &Context<'_>) -> Vec<Remedy> {
         .filter_map(|(what, (_, others))| shared_base(context, *what, others))
         .collect();
     let of_families = families.iter().filter_map(|base| family(context, *base));
+    let is_array = |what: &What| match what {
+        What::Type(ty) => context.neighbours.elements.contains_key(ty),
+        What::Block(_) => false,
+    };
+    let in_family = |what: &What| bases(context, *what).any(|base| families.contains(&base));
     let alone = found
         .iter()
-        .filter(|(what, _)| bases(context, **what).all(|base| !families.contains(&base)));
+        .filter(|(what, _)| !is_array(what) && !in_family(what));
     let alone =
         alone.filter_map(|(what, (meetings, others))| one_kind(context, *what, *meetings, others));
     of_families.chain(alone).collect()
