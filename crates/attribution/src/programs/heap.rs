@@ -26,12 +26,12 @@ struct PendingCall {
     size: u64,
     /// `realloc`: the old block.
     old: Option<u64>,
-    asked: Asked,
+    asked: MemoryCall,
 }
 
 /// What a call asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asked {
+enum MemoryCall {
     Block,
     Mapping,
     /// A segment of shared memory, which is attached by its number.
@@ -84,9 +84,9 @@ impl Heap {
             }
         }
         let asked = match function.role {
-            Role::VirtualAlloc => Asked::Mapping,
-            Role::Plain => Asked::Segment,
-            _ => Asked::Block,
+            Role::VirtualAlloc => MemoryCall::Mapping,
+            Role::Plain => MemoryCall::Segment,
+            _ => MemoryCall::Block,
         };
         if function.role == Role::VirtualAlloc && size.is_none() {
             size = object
@@ -134,7 +134,7 @@ impl Heap {
         if last.size > SIZE_MAX {
             return;
         }
-        if first.asked == Asked::Segment {
+        if first.asked == MemoryCall::Segment {
             // `int`, as where it is attached; 0 is the first number.
             self.segments.insert(ret.value as u32, last.size);
             return;
@@ -157,8 +157,8 @@ impl Heap {
             ..*last
         };
         match call.asked {
-            Asked::Mapping => self.map(UserAddr { space, addr }, &call),
-            Asked::Block | Asked::Segment => self.born(UserAddr { space, addr }, &call),
+            MemoryCall::Mapping => self.map(UserAddr { space, addr }, &call),
+            MemoryCall::Block | MemoryCall::Segment => self.born(UserAddr { space, addr }, &call),
         }
     }
 
@@ -292,8 +292,8 @@ impl Heap {
     fn kind(&mut self, call: &PendingCall) -> KindId {
         let kind = ObjectKind {
             origin: match call.asked {
-                Asked::Block => Origin::Program,
-                Asked::Mapping | Asked::Segment => Origin::Mapping,
+                MemoryCall::Block => Origin::Program,
+                MemoryCall::Mapping | MemoryCall::Segment => Origin::Mapping,
             },
             site: Some(call.site.unwrap_or_default()),
             size: call.size,
