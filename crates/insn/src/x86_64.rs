@@ -40,6 +40,15 @@ pub enum Flow {
     Fault,
 }
 
+/// What is added to a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Summand {
+    Register(Base),
+    /// The instruction's memory operand.
+    Memory,
+    Constant(i64),
+}
+
 /// A copy of a whole general register, or of an address into one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Move {
@@ -202,6 +211,25 @@ impl Instruction {
         matches!(self.0.mnemonic(), Mnemonic::Nop | Mnemonic::Int3)
     }
 
+    /// What it adds to which whole general register, if it is an addition to one, or a subtraction
+    /// of a constant.
+    pub fn summed(&self) -> Option<(Base, Summand)> {
+        let to = self.0.op0_register();
+        let to = Base::of(to).filter(|_| self.0.op0_kind() == OpKind::Register && to.is_gpr64())?;
+        let constant = || self.0.try_immediate(1).ok().map(|value| value as i64);
+        let summand = match (self.0.mnemonic(), self.0.op1_kind()) {
+            (Mnemonic::Add, OpKind::Register) => {
+                Summand::Register(Base::of(self.0.op1_register())?)
+            }
+            (Mnemonic::Add, OpKind::Memory) => Summand::Memory,
+            (Mnemonic::Add, _) => Summand::Constant(constant()?),
+            (Mnemonic::Sub, OpKind::Register | OpKind::Memory) => return None,
+            (Mnemonic::Sub, _) => Summand::Constant(constant()?.checked_neg()?),
+            _ => return None,
+        };
+        Some((to, summand))
+    }
+
     /// The bytes by which it lowers the stack pointer: `push`, `sub rsp, N`. 0 for any other.
     pub fn grows_stack(&self) -> u64 {
         match self.0.mnemonic() {
@@ -246,6 +274,34 @@ mod tests {
 
     fn of(bytes: &[u8]) -> Instruction {
         Instruction::decode(bytes, ElfAddr(0x1000))
+    }
+
+    #[test]
+    fn additions_say_what_is_added() {
+        for (bytes, summed) in [
+            // add rsi,rax; add rdx,[rdi]; add rax,0x20; sub rax,0x18
+            (
+                &[0x48, 0x01, 0xc6][..],
+                Some((4, Summand::Register(Base(0)))),
+            ),
+            (&[0x48, 0x03, 0x17], Some((1, Summand::Memory))),
+            (
+                &[0x48, 0x83, 0xc0, 0x20],
+                Some((0, Summand::Constant(0x20))),
+            ),
+            (
+                &[0x48, 0x83, 0xe8, 0x18],
+                Some((0, Summand::Constant(-0x18))),
+            ),
+            // add eax,1; add [rdi],rax; sub rax,rdx; mov rax,rdx
+            (&[0x83, 0xc0, 1], None),
+            (&[0x48, 0x01, 0x07], None),
+            (&[0x48, 0x29, 0xd0], None),
+            (&[0x48, 0x89, 0xd0], None),
+        ] {
+            let summed = summed.map(|(to, with)| (Base(to), with));
+            assert_eq!(of(bytes).summed(), summed, "{bytes:02x?}");
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 use super::allocations::allocations;
 use super::allocators::{AllocatorSources, heap_functions};
 use super::atomics::number;
-use super::flow::Flow;
+use super::flow::{Flow, Pointed};
 use super::frame::{HeldVariable, InFrame, element, held_in_calls, in_frames};
 use super::library::{GrowthCall, VectorGrowth, is_standard};
 use crate::schema::TypeIndex;
@@ -71,8 +71,20 @@ impl FileDebug {
 pub(crate) enum Pointee {
     /// A struct, union or class.
     Struct(TypeIndex),
+    /// Somewhere in an array of such structs, or in an array inside one.
+    Indexed(TypeIndex),
     /// A number, enum or pointer.
     Scalar(ScalarName),
+}
+
+impl Pointee {
+    /// What the code around a register says about the same target.
+    fn of(self, target: Pointed) -> Pointee {
+        match self {
+            Pointee::Struct(ty) if target.is_indexed => Pointee::Indexed(ty),
+            _ => self,
+        }
+    }
 }
 
 /// A scalar type, by its place in [`DebugInformation::scalars`].
@@ -166,7 +178,7 @@ struct Described {
 #[derive(Default)]
 struct CodeFacts {
     globals: Vec<(Storage, u64, String, Option<TypeId>)>,
-    pointers: Vec<((ElfAddr, Base), TypeId)>,
+    pointers: Vec<((ElfAddr, Base), Pointed)>,
     frames: Vec<(ElfAddr, InFrame<TypeId>)>,
     held: Vec<(ElfAddr, Vec<HeldVariable<TypeId>>)>,
     described: Vec<ElfAddr>,
@@ -300,7 +312,7 @@ impl Descriptions {
             };
             let pointers = facts.pointers.into_iter();
             file.pointers = pointers
-                .filter_map(|(key, id)| Some((key, pointee(id)?)))
+                .filter_map(|(key, target)| Some((key, pointee(target.ty)?.of(target))))
                 .collect();
             let allocations = facts.allocations.into_iter();
             file.allocations = allocations
@@ -319,12 +331,8 @@ impl Descriptions {
                     (call, held.collect())
                 })
                 .collect();
-            for list in [&mut file.globals, &mut file.thread_locals] {
-                list.sort_by(|a, b| (a.start, a.size, &a.name).cmp(&(b.start, b.size, &b.name)));
-                // Of several at one address the smallest, of equals the first by name: any rule
-                // would do that gives every run the same.
-                list.dedup_by_key(|variable| variable.start);
-            }
+            one_at_each_place(&mut file.globals);
+            one_at_each_place(&mut file.thread_locals);
         }
         let mut names = vec![String::new(); scalars.len()];
         for (name, number) in scalars {
@@ -335,6 +343,13 @@ impl Descriptions {
             scalars: names,
         }
     }
+}
+
+/// Sorts variables. Of several at one address the smallest, of equals the first by name: any rule
+/// would do that gives every run the same.
+fn one_at_each_place(list: &mut Vec<DebugVariable>) {
+    list.sort_by(|a, b| (a.start, a.size, &a.name).cmp(&(b.start, b.size, &b.name)));
+    list.dedup_by_key(|variable| variable.start);
 }
 
 fn code_facts(programs: &Programs, described: &Described) -> Option<CodeFacts> {
@@ -358,7 +373,7 @@ fn code_facts(programs: &Programs, described: &Described) -> Option<CodeFacts> {
     let growth = VectorGrowth::of(programs, *file, &code, types.model(), calls);
     let allocations = allocations(&code, types.model(), calls, &growth.from);
     let allocator = AllocatorSources::of(&code, heap);
-    pointers.retain(|(_, id)| match types.model().get(*id) {
+    pointers.retain(|(_, target)| match types.model().get(target.ty) {
         Some(Type::Composite(c)) => {
             let declared = c.declared.as_ref().map(|line| line.file.as_str());
             declared.is_none_or(|file| !allocator.have(file))
@@ -402,7 +417,7 @@ fn pointers(
     code: &ProgramCode<'_>,
     model: &TypeModel,
     places: &BTreeSet<(ElfAddr, Base)>,
-) -> Vec<((ElfAddr, Base), TypeId)> {
+) -> Vec<((ElfAddr, Base), Pointed)> {
     let storage = programs.image(file).and_then(Image::below_thread_pointer);
     let mut flow = Flow::new(code, model, storage);
     let mut found = Vec::new();
@@ -418,11 +433,15 @@ fn pointers(
         if places.range(first..(end, Base(0))).next().is_none() {
             continue;
         }
-        flow.function(programs.code_in(file, range), start, |address, base, id| {
-            if places.contains(&(address, base)) {
-                found.push(((address, base), id));
-            }
-        });
+        flow.function(
+            programs.code_in(file, range),
+            start,
+            |address, base, target| {
+                if places.contains(&(address, base)) {
+                    found.push(((address, base), target));
+                }
+            },
+        );
     }
     found.sort_unstable();
     found.dedup_by_key(|(key, _)| *key);

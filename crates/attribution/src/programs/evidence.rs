@@ -30,6 +30,8 @@ const BASES_MAX: usize = 4;
 pub(crate) struct IndexedVote {
     pub(crate) object: ObjectId,
     pub(crate) ty: TypeIndex,
+    /// Where in the object the pointer and the index lead, without the constant.
+    pub(crate) offset: u64,
 }
 
 /// What the pass finds.
@@ -151,9 +153,9 @@ impl Gather<'_> {
                     self.beside_heap(access, at);
                     self.reach(access, at);
                 }
-                Some(Pointee::Struct(ty)) => {
+                Some(Pointee::Struct(ty) | Pointee::Indexed(ty)) => {
                     if displacement >= 0 {
-                        self.vote_indexed(access, at, ty);
+                        self.vote_indexed(access, at.offset(displacement.wrapping_neg()), ty);
                     }
                     self.reach(access, at);
                 }
@@ -213,11 +215,11 @@ impl Gather<'_> {
         }
     }
 
-    /// An element of an array in a struct, or of an array of structs: where the struct begins is
-    /// not known.
-    fn vote_indexed(&mut self, access: &Access, at: UserAddr, ty: TypeIndex) {
-        if let Some(HeapPlace { object, .. }) = self.object_at(at, access) {
-            let vote = IndexedVote { object, ty };
+    /// An element of an array of structs, which then begins at `indexed`, or of an array in a
+    /// struct.
+    fn vote_indexed(&mut self, access: &Access, indexed: UserAddr, ty: TypeIndex) {
+        if let Some(HeapPlace { object, offset }) = self.object_at(indexed, access) {
+            let vote = IndexedVote { object, ty, offset };
             *self.found.indexed.entry(vote).or_default() += 1;
         }
     }

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use linemate_dwarf::{ProgramCode, Register, Storage};
-use linemate_insn::x86_64::{Effects, Flow as Control, Instruction, Move, Write};
+use linemate_insn::x86_64::{Effects, Flow as Control, Instruction, Move, Summand, Write};
 use linemate_programs::{Base, ElfAddr, Operand};
 use linemate_types::{Member, Type, TypeId, TypeModel};
 
@@ -20,8 +20,31 @@ use super::slots::{self, Slots, Stores};
 /// The maximum number of members examined for what is at one offset: unions contain unions.
 const LOOKED_AT_MAX: usize = 256;
 
-/// The target of each general register, a struct or a scalar, by DWARF number.
-type Registers = [Option<TypeId>; 16];
+/// What a register points to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Pointed {
+    /// A struct or a scalar.
+    pub(super) ty: TypeId,
+    /// Whether something was added to a pointer to that struct: an index of an array of such
+    /// structs, or of an array inside one.
+    pub(super) is_indexed: bool,
+}
+
+impl Pointed {
+    fn exact(ty: TypeId) -> Pointed {
+        Pointed {
+            ty,
+            is_indexed: false,
+        }
+    }
+
+    fn if_exact(self) -> Option<TypeId> {
+        (!self.is_indexed).then_some(self.ty)
+    }
+}
+
+/// The target of each general register, by DWARF number.
+type Registers = [Option<Pointed>; 16];
 
 /// How often a function is gone through until what holds where its paths join is settled: as deep
 /// as loops that pass a pointer on nest, and one more. Where that is not enough, nothing is
@@ -94,7 +117,7 @@ impl<'a, 'd> Flow<'a, 'd> {
         &mut self,
         bytes: &[u8],
         start: ElfAddr,
-        mut found: impl FnMut(ElfAddr, Base, TypeId),
+        mut found: impl FnMut(ElfAddr, Base, Pointed),
     ) {
         let instructions: Vec<Instruction> = Instruction::all(bytes, start).collect();
         let targets: BTreeSet<ElfAddr> = instructions
@@ -117,22 +140,23 @@ impl<'a, 'd> Flow<'a, 'd> {
         let code = Body {
             instructions: &instructions,
             targets: &targets,
-            entered,
+            entered: entered.map(|ty| ty.map(Pointed::exact)),
         };
         // Twice: what a function stores where on its stack is known only after all of its stores
         // were seen.
         let mut stores = Stores::default();
         self.walk(&code, &Slots::default(), |flow, instruction, registers| {
             let pointed = slots::stored(instruction)
-                .and_then(|(base, _)| flow.pointed(instruction.address(), base, registers));
+                .and_then(|(base, _)| flow.pointed(instruction.address(), base, registers))
+                .and_then(Pointed::if_exact);
             stores.see(instruction, &mut flow.effects, pointed);
         });
         self.walk(
             &code,
             &stores.into_slots(),
             |flow, instruction, registers| {
-                if let Some((base, ty)) = flow.reaches(instruction, registers) {
-                    found(instruction.address(), base, ty);
+                if let Some((base, target)) = flow.reaches(instruction, registers) {
+                    found(instruction.address(), base, target);
                 }
             },
         );
@@ -214,21 +238,20 @@ impl<'a, 'd> Flow<'a, 'd> {
     }
 
     /// The target of the base register of an instruction's memory operand.
-    fn reaches(&self, instruction: &Instruction, known: &Registers) -> Option<(Base, TypeId)> {
+    fn reaches(&self, instruction: &Instruction, known: &Registers) -> Option<(Base, Pointed)> {
         let Operand::Based { base, .. } = instruction.operand() else {
             return None;
         };
         Some((base, self.pointed(instruction.address(), base, known)?))
     }
 
-    fn pointed(&self, pc: ElfAddr, base: Base, known: &Registers) -> Option<TypeId> {
+    fn pointed(&self, pc: ElfAddr, base: Base, known: &Registers) -> Option<Pointed> {
         let register = Register(u16::from(base.0));
-        let declared = self.code.pointer_in(pc, register);
+        let declared = self.code.pointer_in(pc, register).map(Pointed::exact);
         let followed = || *known.get(base.index())?;
+        let scalar = || self.code.scalar_in(pc, register).map(Pointed::exact);
         // Structs first: a struct is often passed as a `char *`.
-        declared
-            .or_else(followed)
-            .or_else(|| self.code.scalar_in(pc, register))
+        declared.or_else(followed).or_else(scalar)
     }
 
     fn step(&mut self, instruction: &Instruction, slots: &Slots, registers: &mut Registers) {
@@ -253,15 +276,50 @@ impl<'a, 'd> Flow<'a, 'd> {
         }
         // Before the written registers are forgotten: `mov rax, [rax+8]` needs the old target of
         // `rax`.
-        let gained = self.gained(instruction, slots, registers);
+        let gained = self
+            .gained(instruction, slots, registers)
+            .or_else(|| self.summed(instruction, registers));
         for used in self.effects.of(instruction).registers() {
             if used.used.writes != Write::No {
                 registers[used.register.index()] = None;
             }
         }
-        if let Some((base, ty)) = gained {
-            registers[base.index()] = Some(ty);
+        if let Some((base, target)) = gained {
+            registers[base.index()] = Some(target);
         }
+    }
+
+    /// The register that an addition writes, and its target: whole structs further on, where a
+    /// pointer to one is moved on by a constant; somewhere in an array, where something unknown is
+    /// added.
+    fn summed(&self, instruction: &Instruction, known: &Registers) -> Option<(Base, Pointed)> {
+        let pc = instruction.address();
+        let (to, with) = instruction.summed()?;
+        let before = self.pointed(pc, to, known);
+        let (target, step) = match with {
+            Summand::Constant(step) => (before?, Some(step)),
+            Summand::Register(with) => {
+                let with = self.pointed(pc, with, known);
+                // The sum of two pointers is none.
+                let one = before.xor(with)?;
+                (one, None)
+            }
+            Summand::Memory => {
+                let (holder, offset) = self.holder(instruction, known)?;
+                let held = pointer_at(self.model, &self.elements, holder, offset);
+                (before.xor(held.map(Pointed::exact))?, None)
+            }
+        };
+        let size = self.model.size_of(target.ty).filter(|size| *size > 0)?;
+        let is_whole = step.is_some_and(|step| step.unsigned_abs() % size == 0);
+        let is_struct = !self.model.is_scalar(target.ty);
+        Some((
+            to,
+            Pointed {
+                is_indexed: is_struct && (target.is_indexed || !is_whole),
+                ..target
+            },
+        ))
     }
 
     /// The register that a plain load, copy or `lea` writes, and its new target.
@@ -270,7 +328,7 @@ impl<'a, 'd> Flow<'a, 'd> {
         instruction: &Instruction,
         slots: &Slots,
         known: &Registers,
-    ) -> Option<(Base, TypeId)> {
+    ) -> Option<(Base, Pointed)> {
         let pc = instruction.address();
         match instruction.moved()? {
             Move::Copy { from, to } => {
@@ -283,7 +341,8 @@ impl<'a, 'd> Flow<'a, 'd> {
                     pointer.or_else(|| self.code.scalar_in(next, register))
                 };
                 let pointed = self.pointed(pc, from, known);
-                Some((to, pointed.or_else(named_next)?))
+                let pointed = pointed.or_else(|| named_next().map(Pointed::exact));
+                Some((to, pointed?))
             }
             Move::Load { to } => {
                 let held = self
@@ -291,14 +350,37 @@ impl<'a, 'd> Flow<'a, 'd> {
                     .and_then(|(holder, offset)| {
                         pointer_at(self.model, &self.elements, holder, offset)
                     });
-                Some((to, held.or_else(|| slots.at(instruction))?))
+                Some((to, Pointed::exact(held.or_else(|| slots.at(instruction))?)))
             }
             Move::Address { to } => {
+                if let Some(indexed) = self.indexed(instruction, known) {
+                    return Some((to, indexed));
+                }
                 let (holder, offset) = self.holder(instruction, known)?;
-                Some((to, start_at(self.model, holder, offset)?))
+                Some((to, Pointed::exact(start_at(self.model, holder, offset)?)))
             }
             Move::Store { .. } => None,
         }
+    }
+
+    /// What `lea` of a pointer to a struct plus an index leads to, unless the index counts whole
+    /// ones.
+    fn indexed(&self, instruction: &Instruction, known: &Registers) -> Option<Pointed> {
+        let Operand::Based {
+            base,
+            displacement: 0,
+            indexed: true,
+        } = instruction.addressed()
+        else {
+            return None;
+        };
+        let target = self.pointed(instruction.address(), base, known)?;
+        let is_whole = self.model.size_of(target.ty) == Some(instruction.index_scale());
+        let is_struct = !self.model.is_scalar(target.ty);
+        (is_struct && !is_whole).then_some(Pointed {
+            is_indexed: true,
+            ..target
+        })
     }
 
     /// The type that contains a memory operand, and the offset in it.
@@ -323,7 +405,7 @@ impl<'a, 'd> Flow<'a, 'd> {
         };
         if indexed {
             // An array's element: the offset in it, if the index counts whole elements.
-            let element = self.pointed(pc, base, known)?;
+            let element = self.pointed(pc, base, known)?.if_exact()?;
             let size = self.model.size_of(element)?;
             let whole = size == instruction.index_scale();
             let within = u64::try_from(displacement).ok()?.checked_rem(size)?;
@@ -333,7 +415,7 @@ impl<'a, 'd> Flow<'a, 'd> {
         if let Some(found) = self.code.variable_at(pc, register, displacement) {
             return Some((found.type_id, found.offset.0));
         }
-        let ty = self.pointed(pc, base, known)?;
+        let ty = self.pointed(pc, base, known)?.if_exact()?;
         Some((ty, u64::try_from(displacement).ok()?))
     }
 }
@@ -451,158 +533,4 @@ fn first(
 }
 
 #[cfg(test)]
-mod tests {
-    use linemate_dwarf::{ProgramFiles, ProgramTypes};
-    use linemate_testkit::btf_writer::{TypeList, member};
-    use linemate_testkit::elf;
-
-    use super::*;
-
-    /// Which instructions reach what, by address, in code that is entered with a `node` in `rdi`:
-    ///
-    /// ```c
-    /// struct node { struct node *next; struct leaf *leaf; };
-    /// ```
-    fn reached(bytes: &[u8]) -> Vec<(u64, &'static str)> {
-        let mut types = TypeList::default();
-        let leaf = types.structure("leaf", 64, &[]);
-        let to_leaf = types.pointer(leaf);
-        let node = TypeId(to_leaf.0 + 2);
-        let next = types.pointer(node);
-        let members = [member("next", next, 0), member("leaf", to_leaf, 8)];
-        assert_eq!(types.structure("node", 16, &members), node);
-        let model = TypeModel::new(types.types, 8).unwrap();
-        let program = elf::undescribed();
-        let files = ProgramFiles::new(&program, None, None).unwrap();
-        let read = ProgramTypes::read(&files).unwrap();
-        let code = ProgramCode::read(&files, &read).unwrap();
-        let instructions: Vec<Instruction> = Instruction::all(bytes, ElfAddr(0)).collect();
-        let targets = instructions.iter().filter_map(Instruction::target);
-        let mut entered = [None; 16];
-        entered[usize::from(RDI)] = Some(node);
-        let body = Body {
-            instructions: &instructions,
-            targets: &targets.collect(),
-            entered,
-        };
-        let mut found = Vec::new();
-        let mut flow = Flow::new(&code, &model, None);
-        flow.walk(&body, &Slots::default(), |flow, instruction, registers| {
-            if let Some((_, ty)) = flow.reaches(instruction, registers) {
-                let name = if ty == node { "node" } else { "leaf" };
-                assert!(ty == node || ty == leaf, "{ty:?}");
-                found.push((instruction.address().0, name));
-            }
-        });
-        found
-    }
-
-    #[test]
-    fn a_pointer_to_a_row_of_numbers_is_one_to_its_first() {
-        let mut types = TypeList::default();
-        let int = types.int("int", 4);
-        let row = types.array(int, 10);
-        let rows = types.array(row, 4);
-        let leaf = types.structure("leaf", 64, &[]);
-        let leaves = types.array(leaf, 4);
-        let [row, rows, leaves] = [row, rows, leaves].map(|ty| types.pointer(ty));
-        let model = TypeModel::new(types.types, 8).unwrap();
-        let of = |id| pointer_at(&model, &Elements::new(&model), id, 0);
-        assert_eq!([row, rows, leaves].map(of), [Some(int), Some(int), None]);
-    }
-
-    /// `rdi` by DWARF's numbers.
-    const RDI: u8 = 5;
-
-    #[test]
-    fn a_pointer_that_all_paths_load_is_known_where_they_join() {
-        // 0: test esi,esi; je 9; 4: mov rax,[rdi]; jmp c; 9: mov rax,[rdi]; c: mov ecx,[rax]
-        let same = b"\x85\xf6\x74\x05\x48\x8b\x07\xeb\x03\x48\x8b\x07\x8b\x08";
-        assert_eq!(reached(same), [(4, "node"), (9, "node"), (12, "node")]);
-    }
-
-    #[test]
-    fn where_paths_differ_nothing_is_known_but_what_they_leave() {
-        // 0: test esi,esi; je 9; 4: mov rax,[rdi]; jmp d; 9: mov rax,[rdi+8]; d: mov ecx,[rax];
-        // f: mov ecx,[rdi]
-        let different = b"\x85\xf6\x74\x05\x48\x8b\x07\xeb\x04\x48\x8b\x47\x08\x8b\x08\x8b\x0f";
-        assert_eq!(reached(different), [(4, "node"), (9, "node"), (15, "node")]);
-        // 0: xor eax,eax; test esi,esi; je 9; 6: mov rax,[rdi]; 9: mov ecx,[rax]
-        let one_alone = b"\x31\xc0\x85\xf6\x74\x03\x48\x8b\x07\x8b\x08";
-        assert_eq!(reached(one_alone), [(6, "node")]);
-    }
-
-    #[test]
-    fn what_follows_a_jump_or_a_return_is_not_entered_from_it() {
-        // 0: mov rax,[rdi]; test esi,esi; je d; 7: mov rax,[rdi+8]; jmp f; d: mov ecx,[rax];
-        // f: ret; 10: mov ecx,[rdi]
-        let code = b"\x48\x8b\x07\x85\xf6\x74\x06\x48\x8b\x47\x08\xeb\x02\x8b\x08\xc3\x8b\x0f";
-        assert_eq!(reached(code), [(0, "node"), (7, "node"), (13, "node")]);
-    }
-
-    #[test]
-    fn a_pointer_that_a_loop_passes_on_is_known_in_it() {
-        // 0: mov rax,[rdi]; 3: mov ecx,[rax+0x10]; 6: mov rax,[rax]; test rax,rax; jne 3
-        let list = b"\x48\x8b\x07\x8b\x48\x10\x48\x8b\x00\x48\x85\xc0\x75\xf5";
-        assert_eq!(reached(list), [(0, "node"), (3, "node"), (6, "node")]);
-    }
-
-    #[test]
-    fn a_loop_that_is_entered_at_its_end_has_what_was_known_before_it() {
-        // 0: mov rax,[rdi]; jmp b; 5: nop; nop; 7: mov edx,edx; mov ecx,[rax]; b: test esi,esi;
-        // jne 7
-        let entered = b"\x48\x8b\x07\xeb\x06\x90\x90\x89\xd2\x8b\x08\x85\xf6\x75\xf8";
-        assert_eq!(reached(entered), [(0, "node"), (9, "node")]);
-        // The same if something else than padding, which may be entered, leads into it.
-        // 5: xor eax,eax
-        let otherwise = b"\x48\x8b\x07\xeb\x06\x31\xc0\x89\xd2\x8b\x08\x85\xf6\x75\xf8";
-        assert_eq!(reached(otherwise), [(0, "node")]);
-    }
-
-    #[test]
-    fn a_register_that_a_loop_changes_is_unknown_in_it_and_known_after_it() {
-        // 0: mov rax,[rdi]; 3: mov ecx,[rax]; 5: mov rax,[rdi+8]; test rax,rax; jne 3;
-        // e: mov ecx,[rax]
-        let changed = b"\x48\x8b\x07\x8b\x08\x48\x8b\x47\x08\x48\x85\xc0\x75\xf5\x8b\x08";
-        assert_eq!(reached(changed), [(0, "node"), (5, "node"), (14, "leaf")]);
-    }
-
-    /// Each pass through a loop shows one more register of a chain of copies to have changed.
-    #[test]
-    fn loops_are_gone_through_until_nothing_changes() {
-        // 0: mov rax,rdi; mov rbx,rdi; mov r12,rdi; 9: mov ecx,[rax]; mov rax,rbx; mov rbx,r12;
-        // 11: mov r12,[rdi+8]; test esi,esi; jne 9; 19: mov ecx,[rdi]
-        let three = b"\x48\x89\xf8\x48\x89\xfb\x49\x89\xfc\x8b\x08\x48\x89\xd8\x4c\x89\xe3\
-            \x4c\x8b\x67\x08\x85\xf6\x75\xf0\x8b\x0f";
-        assert_eq!(reached(three), [(17, "node"), (25, "node")]);
-    }
-
-    #[test]
-    fn a_loop_that_is_not_settled_leaves_nothing_known() {
-        // The same with a chain of ten: 0: mov rax,rdi; … 1e: mov ecx,[rax]; mov rax,rbx; …
-        // 3b: mov r14,[rdi+8]; test esi,esi; jne 1e
-        let ten = b"\x48\x89\xf8\x48\x89\xfb\x48\x89\xfa\x49\x89\xf8\x49\x89\xf9\x49\x89\xfa\
-            \x49\x89\xfb\x49\x89\xfc\x49\x89\xfd\x49\x89\xfe\x8b\x08\x48\x89\xd8\x48\x89\xd3\
-            \x4c\x89\xc2\x4d\x89\xc8\x4d\x89\xd1\x4d\x89\xda\x4d\x89\xe3\x4d\x89\xec\x4d\x89\xf5\
-            \x4c\x8b\x77\x08\x85\xf6\x75\xdb";
-        // Not even `rdi`, which nothing changes, at 3b.
-        assert_eq!(reached(ten), []);
-    }
-
-    #[test]
-    fn a_call_leaves_only_what_callees_preserve() {
-        // 0: mov rbx,rdi; 3: mov rax,[rdi]; call 100; b: mov ecx,[rbx]; mov ecx,[rax];
-        // mov ecx,[rdi]
-        let call = b"\x48\x89\xfb\x48\x8b\x07\xe8\xf5\x00\x00\x00\x8b\x0b\x8b\x08\x8b\x0f";
-        assert_eq!(reached(call), [(3, "node"), (11, "node")]);
-    }
-
-    #[test]
-    fn where_calls_and_indirect_jumps_land_nothing_is_known() {
-        // 0: mov rbx,rdi; call 0; 8: mov ecx,[rbx]
-        assert_eq!(reached(b"\x48\x89\xfb\xe8\xf8\xff\xff\xff\x8b\x0b"), []);
-        // 0: mov rbx,rdi; test esi,esi; je b; 7: mov ecx,[rbx]; jmp rdx; b: mov ecx,[rbx]
-        let indirect = b"\x48\x89\xfb\x85\xf6\x74\x04\x8b\x0b\xff\xe2\x8b\x0b";
-        assert_eq!(reached(indirect), [(7, "node")]);
-    }
-}
+mod tests;

@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::code::ProgramFacts;
 use super::debug::{Pointee, ScalarName};
-use super::evidence::{Evidence, IndexedVote};
+use super::evidence::Evidence;
 use super::heap::Heap;
 use super::heap_index::{HeapIndex, HeapPlace};
 use super::located::{InProgram, of_program};
@@ -17,7 +17,7 @@ use super::scalars::{self, Alike};
 use crate::index::ObjectId;
 use crate::kinds::{FormId, Forms, KindId, ObjectKind, Origin};
 use crate::ledger::Bucket;
-use crate::schema::Schema;
+use crate::schema::{Schema, TypeIndex};
 use crate::subjects::{Extent, Subject, SubjectId, Subjects, clip, find};
 use crate::votes::{Placement, Votes};
 
@@ -28,6 +28,10 @@ use crate::votes::{Placement, Votes};
 /// elements are at the same offsets in every part. A choice: with parts of 60,480 bytes a report
 /// of zstd takes twice the memory (evidence/benchmarks.md).
 const PART_OF_BLOCK: u64 = 11_520;
+
+/// The share of the accesses with an index that has to lead to whole structs. Not all: an access
+/// that crosses a page is recorded as two, and the second is not where the pointer leads. A choice.
+const WHOLE: (u64, u64) = (9, 10);
 
 /// All objects: where they are and what is in them.
 #[derive(Debug)]
@@ -122,25 +126,46 @@ impl ObjectNames {
     }
 }
 
-/// Gives each object's votes to its kind. An index hides where a struct begins, unless the object
-/// has room for one alone.
+/// Gives each object's votes to its kind.
 fn vote(heap: &mut Heap, schema: &Schema, evidence: &Evidence) {
-    let mut alone: FxHashMap<ObjectId, Votes> = FxHashMap::default();
-    for (IndexedVote { object, ty }, weight) in &evidence.indexed {
-        let range = &heap.objects[object.0 as usize].range;
-        if range.end - range.start == schema.size(*ty) {
-            let votes = alone
-                .entry(*object)
-                .or_insert_with(|| evidence.votes.get(object).cloned().unwrap_or_default());
-            votes.add(0, *ty, *weight);
-        }
-    }
+    let indexed = with_indexed(heap, schema, evidence);
     let silent = Votes::default();
     for (id, object) in (0u32..).zip(&mut heap.objects) {
         let id = ObjectId(id);
-        let votes = alone.get(&id).or_else(|| evidence.votes.get(&id));
+        let votes = indexed.get(&id).or_else(|| evidence.votes.get(&id));
         object.signature = heap.kinds.retire(object.kind, votes.unwrap_or(&silent));
     }
+}
+
+/// The votes of the objects that were accessed by a pointer to a struct and an index. The index may
+/// be that of an array in the struct; so it counts only if the object has room for one struct
+/// alone, or if nine in ten of such accesses lead to whole structs from its start.
+fn with_indexed(heap: &Heap, schema: &Schema, evidence: &Evidence) -> FxHashMap<ObjectId, Votes> {
+    let mut by_object: BTreeMap<(ObjectId, TypeIndex), Vec<(u64, u64)>> = BTreeMap::new();
+    for (vote, weight) in &evidence.indexed {
+        let all = by_object.entry((vote.object, vote.ty)).or_default();
+        all.push((vote.offset, *weight));
+    }
+    let mut votes: FxHashMap<ObjectId, Votes> = FxHashMap::default();
+    for ((object, ty), indexed) in by_object {
+        let range = &heap.objects[object.0 as usize].range;
+        let (length, size) = (range.end - range.start, schema.size(ty));
+        let is_alone = length == size;
+        let is_whole = |(offset, _): &&(u64, u64)| offset.checked_rem(size) == Some(0);
+        let weight = |(_, weight): &(u64, u64)| *weight;
+        let all: u64 = indexed.iter().map(weight).sum();
+        let whole: u64 = indexed.iter().filter(is_whole).map(weight).sum();
+        if !is_alone && whole.saturating_mul(WHOLE.1) < all.saturating_mul(WHOLE.0) {
+            continue;
+        }
+        let of_object = votes
+            .entry(object)
+            .or_insert_with(|| evidence.votes.get(&object).cloned().unwrap_or_default());
+        for (offset, weight) in indexed.iter().filter(|vote| is_alone || is_whole(vote)) {
+            of_object.add(if is_alone { 0 } else { *offset }, ty, *weight);
+        }
+    }
+    votes
 }
 
 /// The elements that the requesting code says the objects of a kind hold, by kind.
@@ -173,7 +198,7 @@ impl ScalarArrays {
     ) -> ScalarArrays {
         let scalars = declared.iter().filter_map(|(kind, of)| match of {
             Pointee::Scalar(name) => Some((*kind, *name)),
-            Pointee::Struct(_) => None,
+            Pointee::Struct(_) | Pointee::Indexed(_) => None,
         });
         let structs = heap.objects.iter().zip(of_objects);
         let structs = structs.filter(|(_, form)| !decided.forms[form.0 as usize].is_empty());

@@ -29,7 +29,14 @@ struct job {
 	volatile long done[WORKERS];
 };
 
+struct lap {
+	int first;
+	volatile int count;
+	int last;
+};
+
 static struct board *board;
+static struct lap *laps;
 static volatile long *totals;
 static __thread struct job *current;
 
@@ -44,6 +51,12 @@ static __attribute__((noinline)) void finish(int worker)
 	current->done[worker]++;
 }
 
+/* An element of 12 bytes: the index is no register's scale. */
+static __attribute__((noinline)) void lap(int worker)
+{
+	laps[worker].count++;
+}
+
 static void work(int worker)
 {
 	current = calloc(1, sizeof(*current));
@@ -56,13 +69,16 @@ static void work(int worker)
 	}
 	for (int i = 0; i < ROUNDS; i++)
 		finish(worker);
+	for (int i = 0; i < ROUNDS; i++)
+		lap(worker);
 }
 
 int main(void)
 {
 	board = map(sizeof(*board));
 	totals = map(WORKERS * sizeof(*totals));
-	if (board == MAP_FAILED || totals == MAP_FAILED)
+	laps = calloc(WORKERS, sizeof(*laps));
+	if (board == MAP_FAILED || totals == MAP_FAILED || !laps)
 		return 1;
 	board->limit = WORKERS;
 	for (int i = 0; i < WORKERS; i++) {
