@@ -177,6 +177,14 @@ pub(crate) fn of_cache(cache: &str) -> String {
     format!("slab({cache})")
 }
 
+/// What a program's allocation without a type is called.
+pub(crate) fn of_allocation(kind: ObjectKind) -> String {
+    match kind.origin {
+        Origin::Mapping => format!("mmap({})", kind.size),
+        _ => format!("malloc({})", kind.size),
+    }
+}
+
 /// The subject of the bytes of a kind's objects that no placement covers.
 pub(crate) fn rest_of(
     subjects: &mut Subjects,
@@ -203,8 +211,7 @@ pub(crate) fn rest_of(
         Origin::Percpu => format!("per-CPU allocation of {}", kind.size),
         Origin::Pages => format!("{} pages", kind.size / PAGE),
         Origin::Virtual => format!("vmalloc({})", kind.size),
-        Origin::Program => format!("malloc({})", kind.size),
-        Origin::Mapping => format!("mmap({})", kind.size),
+        Origin::Program | Origin::Mapping => of_allocation(*kind),
     };
     subjects.number(Subject {
         label,

@@ -31,6 +31,19 @@ pub(crate) const fn between<T>(least: T, most: T) -> Between<T> {
     Between { least, most }
 }
 
+impl<T: FromStr + PartialOrd + Display> Between<T> {
+    /// The number that a word is.
+    pub(crate) fn read(&self, word: &str) -> Option<T> {
+        let number = word.parse().ok();
+        number.filter(|number| (&self.least..=&self.most).contains(&number))
+    }
+
+    /// How errors state them.
+    pub(crate) fn bounds(&self) -> String {
+        format!("{} to {}", self.least, self.most)
+    }
+}
+
 impl<T> TypedValueParser for Between<T>
 where
     T: FromStr + PartialOrd + Display + Clone + Send + Sync + 'static,
@@ -44,13 +57,8 @@ where
         value: &OsStr,
     ) -> Result<Self::Value, clap::Error> {
         let text = value.to_string_lossy();
-        let number = text.parse().ok();
-        number
-            .filter(|number| (&self.least..=&self.most).contains(&number))
-            .ok_or_else(|| {
-                let bounds = format!("{} to {}", self.least, self.most);
-                refused(arg, &text, &bounds)
-            })
+        self.read(&text)
+            .ok_or_else(|| refused(arg, &text, &self.bounds()))
     }
 }
 

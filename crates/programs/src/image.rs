@@ -198,15 +198,19 @@ impl Image {
         self.segments.iter().any(|s| s.range().contains(&address.0))
     }
 
+    /// Whether it is a shared library or the loader. By name, because a program is ET_DYN, too.
+    #[must_use]
+    pub fn is_library(&self) -> bool {
+        self.name().contains(".so")
+    }
+
     /// How many bytes below a thread pointer a program's thread-local variables start: they end
     /// there (System V ABI, TLS variant II; U. Drepper, ELF Handling For Thread-Local Storage,
     /// section 3.4.6). `None` for libraries: theirs are further below, in an order that is unknown
     /// here.
     #[must_use]
     pub fn below_thread_pointer(&self) -> Option<u64> {
-        // By name, because a program and a library are both ET_DYN.
-        let of_program = self.thread_storage.filter(|_| !self.path.contains(".so"));
-        let storage = of_program?;
+        let storage = self.thread_storage.filter(|_| !self.is_library())?;
         storage.size.checked_next_multiple_of(storage.align)
     }
 

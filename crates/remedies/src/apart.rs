@@ -7,7 +7,7 @@
 
 pub(crate) mod neighbours;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use linemate_answers::{Remedy, RemedyKind, Stake, Trial};
 use linemate_attribution::schema::TypeIndex;
@@ -84,18 +84,22 @@ pub(super) fn blocks(context: &Context<'_>) -> Vec<Remedy> {
         .iter()
         .filter_map(|(what, (_, others))| shared_base(context, *what, others))
         .collect();
-    let of_families = families.iter().filter_map(|base| family(context, *base));
+    let of_families: BTreeMap<TypeId, Remedy> = families
+        .into_iter()
+        .filter_map(|base| Some((base, family(context, base)?)))
+        .collect();
     let is_array = |what: &What| match what {
         What::Type(ty) => context.neighbours.elements.contains_key(ty),
         What::Block(_) => false,
     };
-    let in_family = |what: &What| bases(context, *what).any(|base| families.contains(&base));
+    let in_family = |what: &What| bases(context, *what).any(|of| of_families.contains_key(&of));
     let alone = found
         .iter()
         .filter(|(what, _)| !is_array(what) && !in_family(what));
-    let alone =
-        alone.filter_map(|(what, (meetings, others))| one_kind(context, *what, *meetings, others));
-    of_families.chain(alone).collect()
+    let alone: Vec<Remedy> = alone
+        .filter_map(|(what, (meetings, others))| one_kind(context, *what, *meetings, others))
+        .collect();
+    of_families.into_values().chain(alone).collect()
 }
 
 /// The base classes at the start of a class, from the nearest to the last.
@@ -146,8 +150,9 @@ fn family(context: &Context<'_>, base: TypeId) -> Option<Remedy> {
     let mut reasons = context.reasons(&all, |_| true);
     let derived: Vec<&str> = names.iter().map(String::as_str).collect();
     reasons.notes.push(format!(
-        "{} derive from it; {pairs} times one is on a line with another CPU's next object",
-        derived.join(", ")
+        "{} derive from it; {} one is on a line with another CPU's next object",
+        derived.join(", "),
+        times(pairs)
     ));
     let how = allocated_apart(language(model, base), line);
     let trial = own_lines(model, base, line)?;
@@ -185,12 +190,9 @@ fn one_kind(
     };
     let mut reasons = context.reasons(&ids, |_| true);
     let others: Vec<&str> = others.iter().map(|other| called(context, *other)).collect();
-    let times = match meetings.pairs {
-        1 => "once".to_owned(),
-        pairs => format!("{pairs} times"),
-    };
     reasons.notes.push(format!(
-        "{times} one is on a line with another CPU's next object, the first time {} bytes away; those are {}",
+        "{} one is on a line with another CPU's next object, the first time {} bytes away; those are {}",
+        times(meetings.pairs),
         meetings.bytes,
         others.join(", ")
     ));
@@ -203,6 +205,14 @@ fn one_kind(
         reasons,
         trials: trial.into_iter().collect(),
     })
+}
+
+/// How often, in a note.
+fn times(pairs: usize) -> String {
+    match pairs {
+        1 => "once".to_owned(),
+        _ => format!("{pairs} times"),
+    }
 }
 
 /// What an object is called in a note.
@@ -281,7 +291,8 @@ pub(super) fn heap_in_c(context: &Context<'_>, ty: TypeIndex, line: u64) -> Stri
     let mut subjects = context.analysis.subjects().iter();
     let is_on_heap = |s: &Subject| s.ty == Some(ty) && s.program && s.bucket == Bucket::Field;
     match is_c && subjects.any(is_on_heap) {
-        true => format!("; allocate it with aligned_alloc({line}, …)"),
+        // Not of what is mapped: processes may share that.
+        true => format!("; aligned_alloc({line}, …) in place of malloc"),
         false => String::new(),
     }
 }

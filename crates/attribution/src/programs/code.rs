@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use linemate_programs::{CodePlace, Operand, Programs, UserInstruction};
+use linemate_programs::{CodePlace, Image, Operand, Programs, UserInstruction};
 use linemate_recording::{GuestAddr, Recording, Role};
 use linemate_types::Symbols;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -46,10 +46,7 @@ fn libraries_that_map(recording: &Recording, programs: &Programs) -> BTreeSet<u3
     let maps = functions.filter(|f| f.entry.0 >> 63 == 0 && f.role == Role::VirtualAlloc);
     let places = maps.filter_map(|function| programs.code(recording, function.entry));
     let files = places.map(|place| place.file);
-    let is_library = |file: &u32| {
-        let image = programs.image(*file);
-        image.is_some_and(|image| image.name().contains(".so"))
-    };
+    let is_library = |file: &u32| programs.image(*file).is_some_and(Image::is_library);
     files.filter(is_library).collect()
 }
 

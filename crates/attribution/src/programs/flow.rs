@@ -289,37 +289,41 @@ impl<'a, 'd> Flow<'a, 'd> {
         }
     }
 
-    /// The register that an addition writes, and its target: whole structs further on, where a
-    /// pointer to one is moved on by a constant; somewhere in an array, where something unknown is
-    /// added.
+    /// The register that an addition writes, and its target: somewhere in an array, where something
+    /// unknown is added to a pointer to a struct.
     fn summed(&self, instruction: &Instruction, known: &Registers) -> Option<(Base, Pointed)> {
         let pc = instruction.address();
         let (to, with) = instruction.summed()?;
         let before = self.pointed(pc, to, known);
-        let (target, step) = match with {
-            Summand::Constant(step) => (before?, Some(step)),
-            Summand::Register(with) => {
-                let with = self.pointed(pc, with, known);
-                // The sum of two pointers is none.
-                let one = before.xor(with)?;
-                (one, None)
-            }
+        let other = match with {
+            Summand::Constant(step) => return Some((to, self.moved_on(before?, step)?)),
+            Summand::Register(with) => self.pointed(pc, with, known),
             Summand::Memory => {
                 let (holder, offset) = self.holder(instruction, known)?;
-                let held = pointer_at(self.model, &self.elements, holder, offset);
-                (before.xor(held.map(Pointed::exact))?, None)
+                pointer_at(self.model, &self.elements, holder, offset).map(Pointed::exact)
             }
         };
-        let size = self.model.size_of(target.ty).filter(|size| *size > 0)?;
-        let is_whole = step.is_some_and(|step| step.unsigned_abs() % size == 0);
-        let is_struct = !self.model.is_scalar(target.ty);
+        // The sum of two pointers is none.
+        let target = before.xor(other)?;
+        let is_indexed = !self.model.is_scalar(target.ty);
         Some((
             to,
             Pointed {
-                is_indexed: is_struct && (target.is_indexed || !is_whole),
+                is_indexed,
                 ..target
             },
         ))
+    }
+
+    /// The target of a pointer that a constant is added to: the same kind of thing further on, or
+    /// a member.
+    fn moved_on(&self, target: Pointed, step: i64) -> Option<Pointed> {
+        let size = self.model.size_of(target.ty).filter(|size| *size > 0)?;
+        if self.model.is_scalar(target.ty) || step.unsigned_abs() % size == 0 {
+            return Some(target);
+        }
+        let offset = u64::try_from(step).ok()?;
+        start_at(self.model, target.if_exact()?, offset).map(Pointed::exact)
     }
 
     /// The register that a plain load, copy or `lea` writes, and its new target.

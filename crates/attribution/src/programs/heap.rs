@@ -156,9 +156,9 @@ impl Heap {
             asked: first.asked,
             ..*last
         };
-        match call.asked {
-            MemoryCall::Mapping => self.map(UserAddr { space, addr }, &call),
-            MemoryCall::Block | MemoryCall::Segment => self.born(UserAddr { space, addr }, &call),
+        match call.asked == MemoryCall::Mapping {
+            true => self.map(UserAddr { space, addr }, &call),
+            false => self.born(UserAddr { space, addr }, &call),
         }
     }
 
@@ -291,9 +291,9 @@ impl Heap {
 
     fn kind(&mut self, call: &PendingCall) -> KindId {
         let kind = ObjectKind {
-            origin: match call.asked {
-                MemoryCall::Block => Origin::Program,
-                MemoryCall::Mapping | MemoryCall::Segment => Origin::Mapping,
+            origin: match call.asked == MemoryCall::Mapping {
+                true => Origin::Mapping,
+                false => Origin::Program,
             },
             site: Some(call.site.unwrap_or_default()),
             size: call.size,

@@ -15,10 +15,10 @@ use super::located::{InProgram, of_program};
 use super::places::UserAddr;
 use super::scalars::{self, Alike};
 use crate::index::ObjectId;
-use crate::kinds::{FormId, Forms, KindId, ObjectKind, Origin};
+use crate::kinds::{FormId, Forms, KindId, ObjectKind};
 use crate::ledger::Bucket;
 use crate::schema::{Schema, TypeIndex};
-use crate::subjects::{Extent, Subject, SubjectId, Subjects, clip, find};
+use crate::subjects::{Extent, Subject, SubjectId, Subjects, clip, find, of_allocation};
 use crate::votes::{Placement, Votes};
 
 /// A block longer than this is counted in parts, each as if it were an object, where no struct
@@ -139,7 +139,8 @@ fn vote(heap: &mut Heap, schema: &Schema, evidence: &Evidence) {
 
 /// The votes of the objects that were accessed by a pointer to a struct and an index. The index may
 /// be that of an array in the struct; so it counts only if the object has room for one struct
-/// alone, or if nine in ten of such accesses lead to whole structs from its start.
+/// alone, or if nine in ten of such accesses lead to whole structs from its start and no pointer
+/// says that there is something else.
 fn with_indexed(heap: &Heap, schema: &Schema, evidence: &Evidence) -> FxHashMap<ObjectId, Votes> {
     let mut by_object: BTreeMap<(ObjectId, TypeIndex), Vec<(u64, u64)>> = BTreeMap::new();
     for (vote, weight) in &evidence.indexed {
@@ -155,7 +156,10 @@ fn with_indexed(heap: &Heap, schema: &Schema, evidence: &Evidence) -> FxHashMap<
         let weight = |(_, weight): &(u64, u64)| *weight;
         let all: u64 = indexed.iter().map(weight).sum();
         let whole: u64 = indexed.iter().filter(is_whole).map(weight).sum();
-        if !is_alone && whole.saturating_mul(WHOLE.1) < all.saturating_mul(WHOLE.0) {
+        let known = evidence.votes.get(&object);
+        let is_other = known.is_some_and(|votes| votes.iter().any(|(_, of, _)| of != ty));
+        let is_array = !is_other && whole.saturating_mul(WHOLE.1) >= all.saturating_mul(WHOLE.0);
+        if !is_alone && !is_array {
             continue;
         }
         let of_object = votes
@@ -241,10 +245,7 @@ fn extents(subjects: &mut Subjects, form: &[Placement]) -> Vec<Extent> {
 fn rest_of(subjects: &mut Subjects, kind: ObjectKind, array: Option<&str>) -> SubjectId {
     let (bucket, label) = match array {
         Some(element) => (Bucket::HeapScalar, format!("{element}[]")),
-        None if kind.origin == Origin::Mapping => {
-            (Bucket::HeapSite, format!("mmap({})", kind.size))
-        }
-        None => (Bucket::HeapSite, format!("malloc({})", kind.size)),
+        None => (Bucket::HeapSite, of_allocation(kind)),
     };
     subjects.number(Subject {
         label,

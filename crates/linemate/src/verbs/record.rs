@@ -270,11 +270,14 @@ impl TypedValueParser for TurnParser {
         value: &OsStr,
     ) -> Result<Self::Value, clap::Error> {
         let word = value.to_string_lossy();
-        let length = word.parse().ok();
-        match length.filter(|length| (100..=1_000_000).contains(length)) {
+        let length = between(100, 1_000_000);
+        match length.read(&word) {
             Some(length) => Ok(TurnsBy::Instructions(length)),
             None if word == "qemu" => Ok(TurnsBy::Qemu),
-            None => Err(number::refused(arg, &word, "100 to 1000000, or qemu")),
+            None => {
+                let bounds = format!("{}, or qemu", length.bounds());
+                Err(number::refused(arg, &word, &bounds))
+            }
         }
     }
 }
