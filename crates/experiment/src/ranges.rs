@@ -9,40 +9,40 @@ use linemate_recording::{AccessKind, GuestAddr, PAGE};
 use linemate_session::Session;
 use linemate_types::{ByteAlign, ByteOffset, ByteSize};
 
-/// Who writes a piece of memory: by instruction how often, and on which CPUs.
+/// Who uses a piece of memory, or who writes it: by instruction how often, and on which CPUs.
 #[derive(Clone, Debug, Default)]
-pub struct Writers(BTreeMap<GuestAddr, (u64, CpuSet)>);
+pub struct UsersByPc(BTreeMap<GuestAddr, (u64, CpuSet)>);
 
-impl Writers {
-    /// Counts writes of one instruction.
+impl UsersByPc {
+    /// Counts accesses of one instruction.
     pub fn add(&mut self, pc: GuestAddr, times: u64, cpus: &CpuSet) {
         let (sum, all) = self.0.entry(pc).or_default();
         *sum += times;
         all.merge(cpus);
     }
 
-    /// Counts the writes to another piece.
-    pub fn merge(&mut self, other: &Writers) {
+    /// Counts the accesses to another piece.
+    pub fn merge(&mut self, other: &UsersByPc) {
         for (pc, (times, cpus)) in &other.0 {
             self.add(*pc, *times, cpus);
         }
     }
 
-    /// All writes.
+    /// All accesses.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.0.values().map(|(times, _)| *times).sum()
     }
 
-    /// The CPUs that do not only set it up: those of instructions that write at least a sixteenth
-    /// ([`RARE_PART`]) as often as the one that writes most.
+    /// The CPUs that do not only set it up: those of instructions that access it at least a
+    /// sixteenth ([`RARE_PART`]) as often as the one that does most.
     #[must_use]
     pub fn often(&self) -> CpuSet {
         let most = self.0.values().map(|(times, _)| *times).max();
         let often = |times: u64| times.saturating_mul(RARE_PART) >= most.unwrap_or(0);
         let mut cpus = CpuSet::default();
-        let writes = self.0.values().filter(|(times, _)| often(*times));
-        writes.for_each(|(_, set)| cpus.merge(set));
+        let accesses = self.0.values().filter(|(times, _)| often(*times));
+        accesses.for_each(|(_, set)| cpus.merge(set));
         cpus
     }
 }
@@ -126,7 +126,7 @@ impl Written {
             let end = offset + ByteSize::from(u32::from(key.size));
             size = size.max(ByteSize(end.0));
             if key.kind != AccessKind::Load {
-                let writers: &mut BTreeMap<ByteOffset, Writers> = match key.pc.0 >> 63 {
+                let writers: &mut BTreeMap<ByteOffset, UsersByPc> = match key.pc.0 >> 63 {
                     0 => &mut program,
                     _ => &mut kernel,
                 };

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::apart::neighbours::Neighbours;
 use super::fields::{FieldId, Fields};
 use super::links::{ByCode, Follower, Question};
+use super::owners::{Owners, Role, RoleUse};
 
 /// How long after its own atomic a CPU's load of the same field still counts as *shortly after*, in
 /// instructions of the whole guest: as far as a value can be passed on as a result or an argument.
@@ -42,6 +43,16 @@ pub(crate) enum Act {
     SilentStore,
     /// It reads and writes the field in one atomic access.
     Rmw,
+}
+
+impl Act {
+    fn kind(self) -> AccessKind {
+        match self {
+            Act::Load | Act::LoadBehindRmw => AccessKind::Load,
+            Act::Store | Act::SilentStore => AccessKind::Store,
+            Act::Rmw => AccessKind::Rmw,
+        }
+    }
 }
 
 /// A number of accesses, and their cycles.
@@ -117,6 +128,8 @@ impl Cost {
 pub(crate) struct MeasuredCosts {
     /// Of a field on lines where objects of different CPUs meet ([`Neighbours::meet_at`]).
     met: BTreeMap<FieldId, Cost>,
+    /// Accesses to a field of objects that have an owner ([`Owners`]).
+    pub(crate) roles: BTreeMap<FieldId, RoleUse>,
     /// By field, act and function.
     pub(crate) rows: BTreeMap<(FieldId, Act, u32), Cost>,
     /// How many loads after an atomic were directly followed by another atomic of the same CPU on
@@ -167,7 +180,9 @@ impl MeasuredCosts {
         );
         let known = |field: &FieldId| fields.has(*field);
         codes.all(|(field, function)| known(field) && (*function as usize) < functions)
-            && self.met.keys().chain(self.meetings.keys()).all(known)
+            && self.met.keys().all(known)
+            && self.roles.keys().all(known)
+            && self.meetings.keys().all(known)
     }
 
     /// Replays the recording once.
@@ -199,7 +214,12 @@ impl MeasuredCosts {
                 act,
                 function,
                 meets,
+                role,
             } = row;
+            if let Some(role) = role {
+                let used = costs.roles.entry(field).or_default();
+                used.count(role, act.kind(), accesses);
+            }
             if meets {
                 costs.met.entry(field).or_default().add(&cost);
             }
@@ -254,6 +274,8 @@ struct SiteKey {
     function: u32,
     /// Whether its line is one where objects of different CPUs meet.
     meets: bool,
+    /// Whose it is, of an object that has an owner.
+    role: Option<Role>,
 }
 
 /// Classifies accesses by what they do, in the order of the recording.
@@ -261,6 +283,7 @@ pub(crate) struct Classes<'f> {
     fields: &'f Fields,
     follower: Follower<'f>,
     neighbours: &'f Neighbours,
+    owners: &'f Owners<'f>,
     numbers: FxHashMap<SiteKey, u32>,
     /// By site number minus 1.
     accesses: Vec<u64>,
@@ -274,11 +297,13 @@ impl<'f> Classes<'f> {
         fields: &'f Fields,
         follower: Follower<'f>,
         neighbours: &'f Neighbours,
+        owners: &'f Owners<'f>,
     ) -> Classes<'f> {
         Classes {
             fields,
             follower,
             neighbours,
+            owners,
             numbers: FxHashMap::default(),
             accesses: Vec::new(),
             sites: Vec::new(),
@@ -298,6 +323,7 @@ impl<'f> Classes<'f> {
                     act,
                     function: step.site.0,
                     meets: self.neighbours.meet_at(step.access.addr),
+                    role: self.owners.role(step),
                 })
             }
             None => 0,

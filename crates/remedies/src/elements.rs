@@ -10,7 +10,7 @@ use linemate_answers::{Remedy, RemedyKind, Trial};
 use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::tally::{CpuSet, Key};
 use linemate_attribution::{Bucket, Subject, SubjectId};
-use linemate_experiment::ranges::{self, CpuParts, Writers, are_apart, own_writers, owners};
+use linemate_experiment::ranges::{self, CpuParts, UsersByPc, are_apart, own_writers, owners};
 use linemate_layout::Edit;
 use linemate_layout::edit::Alignment;
 use linemate_recording::AccessKind;
@@ -34,7 +34,7 @@ struct ArrayId<'a> {
 #[derive(Default)]
 struct ArrayUse {
     /// Who writes each element.
-    writers: BTreeMap<u64, Writers>,
+    writers: BTreeMap<u64, UsersByPc>,
     fields: BTreeSet<FieldId>,
     subjects: BTreeSet<SubjectId>,
 }

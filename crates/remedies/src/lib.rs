@@ -27,6 +27,7 @@ mod links;
 mod locks;
 mod model;
 mod own_line;
+mod owners;
 mod partners;
 mod percpu;
 mod reuse;
@@ -53,6 +54,7 @@ use evidence::Evidence;
 use fields::Fields;
 use focus::Focus;
 use links::Follower;
+use owners::Owners;
 use partners::found::{Answer, answers};
 use trials::try_all;
 
@@ -81,11 +83,14 @@ pub fn find(session: &Session<'_>, options: &RemedyOptions) -> Result<RemedyList
     let mut scene = Scene::new(session, &Watch::default())?;
     let experiment = Experiment::new(&scene, &options.machine, options.conditions)?;
     let tally = &session.counted().tally;
-    let neighbours = Neighbours::new(analysis, &scene, tally, options.machine.line.bytes());
+    let line = options.machine.line.bytes();
+    let neighbours = Neighbours::new(analysis, &scene, tally, line);
+    let owners = Owners::new(analysis, &scene, line);
     let classes = Classes::new(
         &fields,
         Follower::new(analysis, &fields, &questions),
         &neighbours,
+        &owners,
     );
     let costs = MeasuredCosts::found(&experiment, classes, &questions, Seed(options.seed))?;
     let collisions = Collisions::new(analysis, &experiment)?;

@@ -38,13 +38,22 @@ impl<'f> StoreTarget<'f> {
         has_edit.then_some((id, target))
     }
 
+    /// Whether it is within an atomic of a library.
+    fn is_atomic(self) -> bool {
+        match self {
+            StoreTarget::Member(home) => match &home.subject {
+                EditSubject::Named(name) => is_atomic(name),
+                EditSubject::With(_) => false,
+            },
+            StoreTarget::Memory(_) => false,
+        }
+    }
+
     /// What the code calls it: `x` if it is within an atomic of a library, or in a block.
     fn name(self) -> &'f str {
         match self {
-            StoreTarget::Member(home) => match &home.subject {
-                EditSubject::Named(name) if is_atomic(name) => "x",
-                _ => &home.member,
-            },
+            StoreTarget::Member(_) if self.is_atomic() => "x",
+            StoreTarget::Member(home) => &home.member,
             // `NAME (FILE)` or `FUNCTION: NAME (FILE)`; `TYPE[] allocated at PLACE`.
             StoreTarget::Memory(name) => match name.split_once(" (") {
                 Some((name, _)) if !name.contains(" allocated at ") => {
@@ -78,10 +87,14 @@ fn is_atomic(name: &str) -> bool {
 }
 
 /// How a language compares before it stores.
-fn advice(language: Option<Language>, name: &str) -> String {
+fn advice(language: Option<Language>, target: StoreTarget<'_>) -> String {
+    let name = target.name();
     match language {
-        Some(Language::Rust) => {
+        Some(Language::Rust) if target.is_atomic() => {
             format!("test before the store: if {name}.load(Relaxed) != v {{ {name}.store(v, …) }}")
+        }
+        Some(Language::Rust) => {
+            format!("test before the store: if {name} != v {{ {name} = v }}")
         }
         _ => format!("test before the store: if ({name} != v) {name} = v;"),
     }
@@ -118,7 +131,7 @@ fn one(context: &Context<'_>, id: FieldId) -> Option<Remedy> {
     Some(Remedy {
         kind: RemedyKind::SkipSilentStores,
         subject: field.name.clone(),
-        advice: advice(language_of(context, field), target.name()),
+        advice: advice(language_of(context, field), target),
         concerns: vec![field.owner.clone()],
         stake: stake(&silent),
         reasons,
@@ -184,15 +197,17 @@ mod tests {
         ];
         let names = names.map(StoreTarget::name);
         assert_eq!(names, ["stop", "x", "has_pinned", "stop", "x", "x"]);
-        assert_eq!(
-            advice(None, "stop"),
-            "test before the store: if (stop != v) stop = v;"
-        );
-        let rust = advice(Some(Language::Rust), "x");
-        assert_eq!(
-            rust,
-            "test before the store: if x.load(Relaxed) != v { x.store(v, …) }"
-        );
+        let said = [
+            advice(None, StoreTarget::Member(&own)),
+            advice(Some(Language::Rust), StoreTarget::Member(&own)),
+            advice(Some(Language::Rust), StoreTarget::Member(&atomic)),
+        ];
+        let expected = [
+            "test before the store: if (stop != v) stop = v;",
+            "test before the store: if stop != v { stop = v }",
+            "test before the store: if x.load(Relaxed) != v { x.store(v, …) }",
+        ];
+        assert_eq!(said, expected);
         let edits = StoreTarget::Memory("has_pinned (flags-c)").trial().edits;
         assert_eq!(edits, "skip silent stores in \"has_pinned (flags-c)\"\n");
     }

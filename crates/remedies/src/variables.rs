@@ -14,7 +14,7 @@ use super::context::{Context, is_named};
 use super::costs::Cost;
 use super::elements::own_ranges;
 use super::fields::FieldId;
-use super::writers::{MemberUse, SETS_MAX, STAKE_SHARE, by};
+use super::writers::{MemberUse, SETS_MAX, STAKE_SHARE, Sharers, by};
 
 /// A variable's use.
 #[derive(Default)]
@@ -76,17 +76,17 @@ fn lines(context: &Context<'_>, variables: &Variables) -> BTreeMap<u64, Vec<Subj
     lines
 }
 
-/// The variables by who writes them; those that are hardly used next to the others take the line
+/// The variables by who shares them; those that are hardly used next to the others take the line
 /// from nobody.
-fn by_writers(together: &[SubjectId], variables: &Variables) -> BTreeMap<Vec<u16>, Vec<SubjectId>> {
+fn by_sharers(together: &[SubjectId], variables: &Variables) -> BTreeMap<Sharers, Vec<SubjectId>> {
     let used = |subject: &SubjectId| variables.get(subject).map(|variable| &variable.used);
     let most = together.iter().filter_map(used).map(|used| used.accesses);
     let most = most.max().unwrap_or(0);
-    let mut sets: BTreeMap<Vec<u16>, Vec<SubjectId>> = BTreeMap::new();
+    let mut sets: BTreeMap<Sharers, Vec<SubjectId>> = BTreeMap::new();
     for subject in together {
         let often = used(subject).filter(|used| used.accesses.saturating_mul(RARE_PART) >= most);
-        let writers = often.map(MemberUse::writers).unwrap_or_default();
-        sets.entry(writers).or_default().push(*subject);
+        let sharers = often.map_or(Sharers::NONE, MemberUse::by_cpu);
+        sets.entry(sharers).or_default().push(*subject);
     }
     sets
 }
@@ -118,8 +118,8 @@ fn fields(
 
 fn one(context: &Context<'_>, together: &[SubjectId], variables: &Variables) -> Option<Remedy> {
     let (ids, cost) = fields(context, variables, together.iter().copied());
-    let sets = by_writers(together, variables);
-    let written = sets.iter().filter(|(writers, _)| !writers.is_empty());
+    let sets = by_sharers(together, variables);
+    let written = sets.iter().filter(|(sharers, _)| sharers.write());
     let written: Vec<SubjectId> = written.flat_map(|(_, them)| them).copied().collect();
     let (_, lost) = fields(context, variables, losers(together, &written));
     let enough = lost.false_cycles.saturating_mul(STAKE_SHARE) >= cost.cycles;
@@ -130,9 +130,9 @@ fn one(context: &Context<'_>, together: &[SubjectId], variables: &Variables) -> 
     let written: Vec<&str> = written.iter().map(label).collect();
     let line = context.options.machine.line.bytes();
     let mut reasons = context.reasons(&ids, |_| true);
-    reasons.notes.extend(sets.iter().map(|(writers, them)| {
+    reasons.notes.extend(sets.iter().map(|(sharers, them)| {
         let names: Vec<&str> = them.iter().map(label).collect();
-        format!("{} {}", by(writers), names.join(", "))
+        by(sharers, &names.join(", "))
     }));
     Some(Remedy {
         kind: RemedyKind::OwnLine,
@@ -153,6 +153,7 @@ mod tests {
     use linemate_attribution::tally::{Count, Key};
     use linemate_recording::{AccessKind, GuestAddr};
 
+    use super::super::writers::Writers;
     use super::*;
 
     /// A variable that those CPUs write that often.
@@ -192,11 +193,16 @@ mod tests {
         ];
         let variables = Variables::from(all);
         let ids = [0, 1, 2, 3].map(SubjectId);
-        let sets = by_writers(&ids, &variables);
+        let sets = by_sharers(&ids, &variables);
+        let by = |writers: &[u16], is_read| Sharers {
+            writers: Writers::Cpus(writers.to_vec()),
+            is_read,
+        };
         let expected = [
-            (vec![], vec![ids[1], ids[3]]),
-            (vec![0, 1], vec![ids[0]]),
-            (vec![2], vec![ids[2]]),
+            (Sharers::NONE, vec![ids[1], ids[3]]),
+            (by(&[0, 1], false), vec![ids[0]]),
+            // All are read by CPUs 0 and 1.
+            (by(&[2], true), vec![ids[2]]),
         ];
         assert_eq!(sets, expected.into());
         let losers = |written: &[SubjectId]| losers(&ids, written).collect::<Vec<_>>();

@@ -5,12 +5,12 @@
 //! writers. The struct grows in every object, so more has to be at stake. The kernel's larger
 //! structs are left to the search: many have a writer on every line, and room on others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use linemate_answers::{Remedy, RemedyKind, Trial};
 use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::tally::{Count, CpuSet, Key, RARE_PART};
-use linemate_experiment::ranges::Writers;
+use linemate_experiment::ranges::UsersByPc;
 use linemate_layout::{Edit, EditSubject, derived_class};
 use linemate_recording::AccessKind;
 use linemate_types::{Language, Type, TypeId, TypeModel};
@@ -21,6 +21,7 @@ use super::context::{Context, trial_of};
 use super::fields::{FieldId, home, member_at};
 use super::holders::held;
 use super::locks::is_in_lock;
+use super::owners::RoleUse;
 
 /// The share of the type's cost that has to be false sharing: a tenth, as `advise` demands of each
 /// line that a layout adds.
@@ -43,15 +44,64 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
         let (Some(ty), Some(leaf), false) = (field.outer, &field.leaf, field.owned) else {
             continue;
         };
-        let path = leaf.path.split('[').next().unwrap_or_default();
+        let path = member_path(&leaf.path);
         let member = uses.entry(ty).or_default().entry(path.to_owned());
         let of_program = context.analysis.subjects()[key.subject.index()].program;
         member.or_default().add(&key, count, of_program);
+    }
+    for (id, roles) in &context.costs.roles {
+        let field = context.fields.get(*id);
+        let leaf = field.leaf.as_ref().map(|leaf| member_path(&leaf.path));
+        let leaves = field.outer.and_then(|ty| uses.get_mut(&ty));
+        if let Some(member) = leaves.zip(leaf).and_then(|(all, path)| all.get_mut(path)) {
+            member.roles.add(roles);
+        }
     }
     let found = uses.iter();
     found
         .filter_map(|(ty, members)| one(context, *ty, members))
         .collect()
+}
+
+/// The member that a leaf is in: up to an array's elements.
+fn member_path(leaf: &str) -> &str {
+    leaf.split('[').next().unwrap_or_default()
+}
+
+/// Those who write something.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Writers {
+    /// These CPUs; none of what is hardly ever written.
+    Cpus(Vec<u16>),
+    /// The owner of each object ([`super::owners`]).
+    Owner,
+    /// CPUs other than the object's owner.
+    Others,
+    /// The owner and others.
+    Both,
+}
+
+/// Who writes a member or a variable, and whether others use it. Members that are alike in both can
+/// share a line.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Sharers {
+    /// Those who do not only set it up.
+    pub(super) writers: Writers,
+    /// Whether others than the writers use it often. What the writers alone use would take the line
+    /// from them at each write.
+    pub(super) is_read: bool,
+}
+
+impl Sharers {
+    /// Of what is hardly ever written.
+    pub(super) const NONE: Sharers = Sharers {
+        writers: Writers::Cpus(Vec::new()),
+        is_read: false,
+    };
+
+    pub(super) fn write(&self) -> bool {
+        *self != Sharers::NONE
+    }
 }
 
 /// Who uses a member, or a variable.
@@ -60,7 +110,10 @@ pub(super) struct MemberUse {
     pub(super) accesses: u64,
     /// The CPUs that use it.
     cpus: CpuSet,
-    writes: Writers,
+    users: UsersByPc,
+    writes: UsersByPc,
+    /// Of objects that have an owner.
+    roles: RoleUse,
 }
 
 impl MemberUse {
@@ -69,9 +122,12 @@ impl MemberUse {
         self.accesses += count.count;
         self.cpus.merge(&count.cpus);
         // The kernel writes variables of programs when it loads them, on any CPU. What a system
-        // call writes for its caller is left out with it.
-        let by_kernel = of_program && key.pc.0 >> 63 == 1;
-        if key.kind != AccessKind::Load && !by_kernel {
+        // call reads or writes for its caller is left out with it.
+        if of_program && key.pc.0 >> 63 == 1 {
+            return;
+        }
+        self.users.add(key.pc, count.count, &count.cpus);
+        if key.kind != AccessKind::Load {
             self.writes.add(key.pc, count.count, &count.cpus);
         }
     }
@@ -79,14 +135,37 @@ impl MemberUse {
     fn merge(&mut self, other: &MemberUse) {
         self.accesses += other.accesses;
         self.cpus.merge(&other.cpus);
+        self.users.merge(&other.users);
         self.writes.merge(&other.writes);
+        self.roles.add(&other.roles);
     }
 
-    /// Those who do not only set it up.
-    pub(super) fn writers(&self) -> Vec<u16> {
-        match self.writes.count().saturating_mul(RARE_PART) >= self.accesses {
-            true => self.writes.often().iter().collect(),
-            false => Vec::new(),
+    /// Who shares it, by CPU.
+    pub(super) fn by_cpu(&self) -> Sharers {
+        if self.writes.count().saturating_mul(RARE_PART) < self.accesses {
+            return Sharers::NONE;
+        }
+        let writers: Vec<u16> = self.writes.often().iter().collect();
+        let is_read = self.users.often().iter().any(|cpu| !writers.contains(&cpu));
+        Sharers {
+            writers: Writers::Cpus(writers),
+            is_read,
+        }
+    }
+
+    /// Who shares it, by the owners of objects.
+    fn by_role(&self) -> Sharers {
+        let often = |times: u64| times.saturating_mul(RARE_PART) >= self.roles.total();
+        let used = &self.roles;
+        let (writers, reads) = match (often(used.owner_writes), often(used.other_writes)) {
+            (false, false) => return Sharers::NONE,
+            (true, true) => (Writers::Both, 0),
+            (true, false) => (Writers::Owner, used.other_loads),
+            (false, true) => (Writers::Others, used.owner_loads),
+        };
+        Sharers {
+            writers,
+            is_read: reads > 0 && often(reads),
         }
     }
 }
@@ -94,8 +173,8 @@ impl MemberUse {
 /// Who uses the leaves of a type, by their paths.
 type Leaves = BTreeMap<String, MemberUse>;
 
-/// Members by who writes them, those that nobody does among them.
-type Sets<'l> = BTreeMap<Vec<u16>, Vec<&'l str>>;
+/// Members by who shares them, those that nobody writes among them.
+type Sets<'l> = BTreeMap<Sharers, Vec<&'l str>>;
 
 /// The members at the paths that begin with `prefix`, with the use of all that is in each.
 fn members<'l>(leaves: &'l Leaves, prefix: &str) -> BTreeMap<&'l str, MemberUse> {
@@ -109,22 +188,37 @@ fn members<'l>(leaves: &'l Leaves, prefix: &str) -> BTreeMap<&'l str, MemberUse>
     members
 }
 
-fn by_writers<'l>(leaves: &'l Leaves, prefix: &str) -> Sets<'l> {
+/// Members by who shares them, as `sharers` says.
+fn sets<'l>(
+    members: &BTreeMap<&'l str, MemberUse>,
+    sharers: impl Fn(&MemberUse) -> Sharers,
+) -> Sets<'l> {
     let mut sets = Sets::new();
-    let members = members(leaves, prefix);
     let all: u64 = members.values().map(|used| used.accesses).sum();
     for (name, used) in members {
         // A class's pointer to its virtual functions is written by each constructor, and may have
         // no other access.
         let is_set_up = used.writes.count().saturating_mul(SET_UP_PART) < all;
-        let writers = if is_set_up {
-            Vec::new()
+        let sharers = if is_set_up {
+            Sharers::NONE
         } else {
-            used.writers()
+            sharers(used)
         };
-        sets.entry(writers).or_default().push(name);
+        sets.entry(sharers).or_default().push(*name);
     }
     sets
+}
+
+/// Members by who shares them: by CPU, or by the owners of objects where all that are written have
+/// the same CPUs.
+fn by_sharers<'l>(members: &BTreeMap<&'l str, MemberUse>) -> Sets<'l> {
+    let by_cpu = sets(members, MemberUse::by_cpu);
+    let written = |sets: &Sets<'_>| sets.keys().filter(|sharers| sharers.write()).count();
+    let by_role = sets(members, MemberUse::by_role);
+    match written(&by_cpu) <= 1 && written(&by_role) > written(&by_cpu) {
+        true => by_role,
+        false => by_cpu,
+    }
 }
 
 /// The path to the struct whose members different CPUs write: from the outermost, each member that
@@ -144,7 +238,7 @@ fn contended(leaves: &Leaves) -> String {
         while let [(only, _)] = &Vec::from_iter(members(leaves, &inner))[..] {
             inner = format!("{inner}{only}.");
         }
-        if by_writers(leaves, &inner).len() < 2 {
+        if by_sharers(&members(leaves, &inner)).len() < 2 {
             return prefix;
         }
         prefix = inner;
@@ -165,16 +259,18 @@ fn locks(model: &TypeModel, outer: TypeId, leaves: &Leaves, prefix: &str) -> Mem
 /// written, and what nobody writes is read by CPUs that use the locks, and no more often than those
 /// are written. The line comes to the holder with the lock. What takes it from him before he is
 /// done are the attempts of others, and those of a replay are not real ones: its sections overlap.
-fn is_guarded(members: &BTreeMap<&str, MemberUse>, sets: &Sets<'_>, locks: &MemberUse) -> bool {
-    let written = sets.keys().filter(|writers| !writers.is_empty());
-    let unwritten = sets.get(&Vec::new()).into_iter().flatten();
+fn is_guarded(members: &BTreeMap<&str, MemberUse>, locks: &MemberUse) -> bool {
+    let sets = sets(members, MemberUse::by_cpu);
+    let written = sets.keys().filter(|sharers| sharers.write());
+    let written: BTreeSet<&Writers> = written.map(|sharers| &sharers.writers).collect();
+    let unwritten = sets.get(&Sharers::NONE).into_iter().flatten();
     let mut reads = unwritten.filter_map(|name| members.get(name));
     let taken = locks.writes.count();
     let takers: Vec<u16> = locks.cpus.iter().collect();
     let is_inside = |used: &MemberUse| {
         used.accesses <= taken && used.cpus.iter().all(|cpu| takers.contains(&cpu))
     };
-    taken > 0 && written.count() == 1 && reads.all(is_inside)
+    taken > 0 && written.len() == 1 && reads.all(is_inside)
 }
 
 /// How members get lines of their own.
@@ -197,18 +293,19 @@ fn one(context: &Context<'_>, ty: TypeIndex, leaves: &Leaves) -> Option<Remedy> 
     }
     let (ids, cost) = context.fields_of(ty);
     let prefix = contended(leaves);
-    let sets = by_writers(leaves, &prefix);
+    let members = members(leaves, &prefix);
+    let sets = by_sharers(&members);
     let enough = cost.false_cycles.saturating_mul(STAKE_SHARE) >= cost.cycles;
     if cost.false_sharing_misses == 0 || !enough || !(2..=SETS_MAX).contains(&sets.len()) {
         return None;
     }
     let locks = locks(model, about.id, leaves, &prefix);
-    if is_guarded(&members(leaves, &prefix), &sets, &locks) {
+    if is_guarded(&members, &locks) {
         return None;
     }
     let written: Vec<&Vec<&str>> = sets
         .iter()
-        .filter(|(writers, _)| !writers.is_empty())
+        .filter(|(sharers, _)| sharers.write())
         .map(|(_, names)| names)
         .collect();
     // One member of a larger struct: the other rule's.
@@ -230,7 +327,7 @@ fn one(context: &Context<'_>, ty: TypeIndex, leaves: &Leaves) -> Option<Remedy> 
             trial: isolated(model, about.id, &prefix, &written)?,
         },
     };
-    let mut reasons = reasons(context, &ids, &sets, &members(leaves, &prefix));
+    let mut reasons = reasons(context, &ids, &sets, &members);
     reasons
         .notes
         .extend(derived_note(model, about.id, &prefix, &written));
@@ -335,10 +432,9 @@ fn reasons(
     members: &BTreeMap<&str, MemberUse>,
 ) -> linemate_answers::Reasons {
     let mut reasons = context.reasons(ids, |_| true);
-    for (writers, names) in sets {
-        if !writers.is_empty() {
-            let who = by(writers);
-            reasons.notes.push(format!("{who} {}", names.join(", ")));
+    for (sharers, names) in sets {
+        if sharers.write() {
+            reasons.notes.push(by(sharers, &names.join(", ")));
             continue;
         }
         let is_written = |name: &&str| {
@@ -356,183 +452,25 @@ fn reasons(
     reasons
 }
 
-/// Who writes, as the start of a sentence.
-pub(super) fn by(writers: &[u16]) -> String {
-    match writers {
-        [] => "hardly anybody writes".to_owned(),
-        [one] => format!("CPU {one} writes"),
-        several => format!("{} CPUs write", several.len()),
-    }
+/// Who writes what has those names, and whether others use it.
+pub(super) fn by(sharers: &Sharers, names: &str) -> String {
+    let write = match &sharers.writers {
+        Writers::Cpus(cpus) => match &cpus[..] {
+            [] => "hardly anybody writes".to_owned(),
+            [one] => format!("CPU {one} writes"),
+            several => format!("{} CPUs write", several.len()),
+        },
+        Writers::Owner => "the CPU that uses an object most writes".to_owned(),
+        Writers::Others => "CPUs other than the one that uses an object most write".to_owned(),
+        Writers::Both => "the CPU that uses an object most and others write".to_owned(),
+    };
+    let read = match (sharers.is_read, &sharers.writers) {
+        (false, _) => "",
+        (true, Writers::Others) => ", which that one reads",
+        (true, _) => ", which others read",
+    };
+    format!("{write} {names}{read}")
 }
 
 #[cfg(test)]
-mod tests {
-    use linemate_recording::GuestAddr;
-
-    use super::*;
-
-    fn used(accesses: u64, writes: &[(u64, u16)]) -> MemberUse {
-        let set = |cpu: u16| {
-            let mut set = CpuSet::default();
-            set.insert(cpu);
-            set
-        };
-        let mut cpus = CpuSet::default();
-        writes.iter().for_each(|(_, cpu)| cpus.insert(*cpu));
-        let mut all = Writers::default();
-        for (pc, (count, cpu)) in (0..).map(GuestAddr).zip(writes) {
-            all.add(pc, *count, &set(*cpu));
-        }
-        MemberUse {
-            accesses,
-            cpus,
-            writes: all,
-        }
-    }
-
-    #[test]
-    fn what_sets_an_object_up_does_not_count_as_a_writer() {
-        let leaves: Leaves = [
-            ("head", used(1000, &[(1, 0), (400, 1)])),
-            ("tail", used(1000, &[(1, 0), (400, 2)])),
-            ("mask", used(2000, &[(1, 0)])),
-            ("size", used(2000, &[(1, 0)])),
-            // By many instructions, none of which does much.
-            ("state", used(1000, &[(50, 3); 20])),
-            // The CPU that sets it up uses it, too.
-            ("spare", used(100, &[(1, 0), (50, 0)])),
-        ]
-        .into_iter()
-        .map(|(name, used)| (name.to_owned(), used))
-        .collect();
-        let sets = by_writers(&leaves, "");
-        let expected: Vec<(Vec<u16>, Vec<&str>)> = vec![
-            (vec![], vec!["mask", "size"]),
-            (vec![0], vec!["spare"]),
-            (vec![1], vec!["head"]),
-            (vec![2], vec!["tail"]),
-            (vec![3], vec!["state"]),
-        ];
-        assert_eq!(sets.into_iter().collect::<Vec<_>>(), expected);
-        assert_eq!(contended(&leaves), "");
-    }
-
-    #[test]
-    fn wrappers_are_passed_and_what_only_sets_up_is_no_writer() {
-        let leaves: Leaves = [
-            ("_vptr", used(1, &[(1, 3)])),
-            ("_M_use_count", used(4, &[(2, 0)])),
-            (
-                "_M_impl._M_storage._M_storage.reads",
-                used(4000, &[(2000, 1)]),
-            ),
-            (
-                "_M_impl._M_storage._M_storage.writes",
-                used(4000, &[(2000, 2)]),
-            ),
-        ]
-        .map(|(path, used)| (path.to_owned(), used))
-        .into();
-        assert_eq!(contended(&leaves), "_M_impl._M_storage._M_storage.");
-        // Of 8005 accesses, one or two writes: no writer's members.
-        let sets = by_writers(&leaves, "");
-        let expected = [
-            (vec![], vec!["_M_use_count", "_vptr"]),
-            (vec![1, 2], vec!["_M_impl"]),
-        ];
-        assert_eq!(sets, expected.into());
-    }
-
-    #[test]
-    fn what_the_kernel_writes_of_a_program_has_no_writer() {
-        let key = |pc| Key {
-            subject: linemate_attribution::SubjectId(0),
-            offset: 0,
-            pc: GuestAddr(pc),
-            kind: AccessKind::Store,
-            size: 8,
-        };
-        let mut count = Count {
-            count: 4,
-            ..Count::default()
-        };
-        count.cpus.insert(2);
-        let writers = |pc, of_program| {
-            let mut used = MemberUse::default();
-            used.add(&key(pc), &count, of_program);
-            used.writers()
-        };
-        let kernel = 0xffff_ffff_8100_0000;
-        assert!(writers(kernel, true).is_empty());
-        assert_eq!(writers(kernel, false), [2]);
-        assert_eq!(writers(0x40_1000, true), [2]);
-    }
-
-    #[test]
-    fn what_is_under_a_lock_stays_with_it() {
-        let lock = used(400, &[(100, 0), (100, 1)]);
-        let leaves = |reads: u64, reader: u16, counts: u16| -> Leaves {
-            [
-                ("lock", lock.clone()),
-                ("total", used(400, &[(100, 0), (100, 1)])),
-                ("counts", used(400, &[(200, counts)])),
-                ("poisoned", used(reads, &[(1, reader)])),
-            ]
-            .map(|(path, used)| (path.to_owned(), used))
-            .into()
-        };
-        let guarded = |leaves: Leaves, locks: &MemberUse| {
-            is_guarded(&members(&leaves, ""), &by_writers(&leaves, ""), locks)
-        };
-        let without_counts = |reads, reader| {
-            let mut leaves = leaves(reads, reader, 2);
-            leaves.remove("counts");
-            leaves
-        };
-        let other_writer = leaves(200, 0, 2);
-        assert!(
-            !guarded(other_writer, &lock),
-            "one CPU writes without the lock"
-        );
-        assert!(guarded(without_counts(200, 0), &lock));
-        let none = MemberUse::default();
-        assert!(!guarded(without_counts(200, 0), &none), "no lock");
-        assert!(
-            !guarded(without_counts(1000, 0), &lock),
-            "read without the lock, too"
-        );
-        assert!(
-            !guarded(without_counts(200, 5), &lock),
-            "read by a CPU that never takes it"
-        );
-    }
-
-    #[test]
-    fn what_holds_an_object_with_several_writers_is_not_what_they_share() {
-        let arc = |beside: u64| -> Leaves {
-            [
-                ("strong", used(4, &[(4, 0)])),
-                ("data.beside", used(beside, &[(1, 0)])),
-                ("data.queue.head.value", used(1000, &[(400, 1)])),
-                ("data.queue.tail.value", used(1000, &[(400, 2)])),
-                ("data.queue.slots", used(2000, &[(1, 0)])),
-            ]
-            .map(|(path, used)| (path.to_owned(), used))
-            .into()
-        };
-        let leaves = arc(9);
-        assert_eq!(contended(&leaves), "data.queue.");
-        let sets = by_writers(&leaves, "data.queue.");
-        let expected = [
-            (vec![], vec!["slots"]),
-            (vec![1], vec!["head"]),
-            (vec![2], vec!["tail"]),
-        ];
-        assert_eq!(sets, expected.into());
-        assert_eq!(
-            contended(&arc(9000)),
-            "data.",
-            "most of it is beside the queue"
-        );
-    }
-}
+mod tests;

@@ -157,7 +157,7 @@ impl Neighbours {
 
 /// Whether an allocator gave out the objects of a subject, if they have places that an edit can
 /// change and no owner by design.
-fn allocated(subject: &Subject) -> Option<bool> {
+pub(crate) fn allocated(subject: &Subject) -> Option<bool> {
     match subject.bucket {
         _ if subject.percpu || subject.of_threads => None,
         Bucket::Field => Some(true),
