@@ -593,6 +593,7 @@ export interface WhatIf {
   functions: MeasuredRow[];
   ablation: Ablation[];
   relocated: number;
+  in_either_half: number;
   types_accesses: number;
   on_stacks: number;
   paired: Paired[];

@@ -111,6 +111,10 @@ pub struct WhatIf {
     pub ablation: Vec<Ablation>,
     /// Objects that got new addresses.
     pub relocated: usize,
+    /// Of those, the objects that start a line now, in either half of a pair of lines that are
+    /// fetched together: every second interleaving has them in the other half.
+    #[serde(default)]
+    pub in_either_half: usize,
     /// Accesses to the reported types in the whole recording, whether they left their core or not.
     #[serde(default)]
     pub types_accesses: u64,

@@ -5,11 +5,16 @@
 //! L2 as before; objects that lay directly one after the other (elements of an array, neighbours in
 //! a slab) still do, so that they share the lines at their borders as before.
 //!
+//! Where lines are fetched in pairs, an object that starts a line now and did not as recorded has
+//! no place to keep: which half of a pair the allocator would give it is chance. Such objects are
+//! apart ([`Halves`]), so that a variant can have them in either half.
+//!
 //! Per-CPU memory is apart: addresses follow each other there, but each page is in a frame of its
 //! own ([`Frames`]), as the per-CPU allocator's pages are.
 
+use linemate_machine::LineSize;
 use linemate_recording::{CpuId, GuestAddr, PAGE};
-use linemate_types::{ByteAlign, ByteSize};
+use linemate_types::{ByteAlign, ByteOffset, ByteSize};
 
 use crate::conditions::Seed;
 
@@ -19,6 +24,8 @@ const START: GuestAddr = GuestAddr(0x00e0_0000_0000_0000);
 /// What an object's place is kept within.
 const KEPT: ByteSize = ByteSize(1 << 20);
 
+/// Where objects are whose half of a pair of lines is chance.
+const EITHER_HALF: GuestAddr = GuestAddr(START.0 + (1 << 51));
 /// Where per-CPU memory is: beyond all else that is given away.
 const PERCPU: GuestAddr = GuestAddr(START.0 + (1 << 52));
 /// Its bytes: as many pages as a [`Frames`] distinguishes.
@@ -27,15 +34,31 @@ const PERCPU_BYTES: ByteSize = ByteSize(PAGE << u32::BITS);
 /// Address space to give away.
 #[derive(Clone, Debug)]
 pub struct Area {
+    line: LineSize,
     next: GuestAddr,
+    next_either: GuestAddr,
     next_percpu: GuestAddr,
 }
 
-impl Default for Area {
-    fn default() -> Area {
-        Area {
-            next: START,
-            next_percpu: PERCPU,
+/// In which half of a pair of lines the objects are that can be in either.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Halves {
+    /// That of the next line as recorded.
+    #[default]
+    Next,
+    /// The other one, with lines of this size.
+    Other(LineSize),
+}
+
+impl Halves {
+    /// Where an address is.
+    #[inline]
+    pub fn place(self, addr: GuestAddr) -> GuestAddr {
+        match self {
+            Halves::Other(line) if Area::is_in_either_half(addr) => {
+                addr.wrapping_add(ByteOffset(line.bytes()))
+            }
+            _ => addr,
         }
     }
 }
@@ -79,16 +102,37 @@ fn mix(mut x: u32) -> u32 {
 }
 
 impl Area {
+    /// All of it.
+    pub fn new(line: LineSize) -> Area {
+        Area {
+            line,
+            next: START,
+            next_either: EITHER_HALF,
+            next_percpu: PERCPU,
+        }
+    }
+
     /// Room for `bytes` bytes from an address on that is within its 1 MiB as `like` is, rounded up
     /// to `align`.
     pub fn take(&mut self, bytes: ByteSize, like: GuestAddr, align: ByteAlign) -> GuestAddr {
         let before = (like.0 % KEPT.0).next_multiple_of(align.bytes());
-        let start = GuestAddr(self.next.0 + before);
+        // Aligned to lines and not to pairs, from an address that says nothing about it.
+        let either = align.bytes() == self.line.bytes() && like.0 % align.bytes() != 0;
+        let next = match either {
+            true => &mut self.next_either,
+            false => &mut self.next,
+        };
+        let start = GuestAddr(next.0 + before);
         // One more than needed: a gap, so that nothing that is moved shares a line or a pair of
         // lines with what is moved next.
         let slots = (before + bytes.0).div_ceil(KEPT.0) + 1;
-        self.next.0 += slots * KEPT.0;
+        next.0 += slots * KEPT.0;
         start
+    }
+
+    /// Whether an address that was given away can be in either half of a pair of lines.
+    pub fn is_in_either_half(addr: GuestAddr) -> bool {
+        (EITHER_HALF..PERCPU).contains(&addr)
     }
 
     /// Room for `bytes` bytes of per-CPU memory, from a page's start on.
@@ -227,6 +271,10 @@ mod tests {
 
     use super::*;
 
+    fn space() -> Area {
+        Area::new(LineSize::B64)
+    }
+
     const MIB: u64 = 1 << 20;
 
     fn resize(old: u64, new: u64, align: u64) -> Resize {
@@ -247,7 +295,7 @@ mod tests {
 
     #[test]
     fn an_object_that_grows_keeps_its_place_within_a_mebibyte() {
-        let mut area = Area::default();
+        let mut area = space();
         let resize = resize(64, 128, 64);
         let bases = [0xffff_8880_0012_3440, 0xffff_8880_0022_3440].map(GuestAddr);
         let moved = relocate(&bases, resize, &mut area);
@@ -262,7 +310,7 @@ mod tests {
 
     #[test]
     fn what_fits_stays() {
-        let mut area = Area::default();
+        let mut area = space();
         let bases = [0x1040, 0x2080].map(GuestAddr);
         assert_eq!(relocate(&bases, resize(64, 64, 64), &mut area), []);
         assert_eq!(relocate(&bases, resize(64, 40, 8), &mut area), []);
@@ -275,8 +323,34 @@ mod tests {
     }
 
     #[test]
+    fn what_starts_a_line_now_can_be_in_either_half_of_a_pair() {
+        let mut area = space();
+        let bases = [0x1010, 0x2040].map(GuestAddr);
+        let moved = relocate(&bases, resize(48, 64, 64), &mut area);
+        let either: Vec<bool> = moved
+            .iter()
+            .map(|(_, new)| Area::is_in_either_half(*new))
+            .collect();
+        assert_eq!(either, [true, false], "the second started a line before");
+        let other = Halves::Other(LineSize::B64);
+        let places = moved.iter().map(|(_, new)| other.place(*new));
+        let places: Vec<u64> = places.map(|addr| addr.0 % 128).collect();
+        assert_eq!(moved[0].1.0 % 128, 64, "the next line");
+        assert_eq!(places, [0, 64]);
+        assert_eq!(Halves::Next.place(moved[0].1), moved[0].1);
+        // Aligned to pairs, or to less than a line.
+        for align in [128, 32] {
+            let moved = relocate(&bases[..1], resize(48, 256, align), &mut area);
+            assert!(!Area::is_in_either_half(moved[0].1), "{align}");
+        }
+        // Per-CPU memory has its place.
+        let percpu = area.take_percpu(ByteSize(64));
+        assert_eq!(other.place(percpu), percpu);
+    }
+
+    #[test]
     fn neighbours_stay_neighbours() {
-        let mut area = Area::default();
+        let mut area = space();
         let bases = [0x1000, 0x1028, 0x1050, 0x2000].map(GuestAddr);
         let moved = relocate(&bases, resize(40, 48, 8), &mut area);
         let at = plus(START, 0x1000);
@@ -290,7 +364,7 @@ mod tests {
                 (0x2000, next)
             ])
         );
-        let mut area = Area::default();
+        let mut area = space();
         let shrunk = relocate(&bases[..2], resize(40, 32, 8), &mut area);
         assert_eq!(
             shrunk,
@@ -312,7 +386,7 @@ mod tests {
 
     #[test]
     fn pairs_become_one_object_each() {
-        let mut area = Area::default();
+        let mut area = space();
         let first = resize(512, 512, 64);
         let second = resize(100, 100, 8);
         let pair = |owner: Option<u16>, first, second| ObjectPair {
@@ -360,7 +434,7 @@ mod tests {
             second: GuestAddr(i * 8192 + 512),
         };
         let pairs: Vec<ObjectPair> = (0..1111).map(pair).collect();
-        let (firsts, _) = colocate(&pairs, half, half, &mut Area::default());
+        let (firsts, _) = colocate(&pairs, half, half, &mut space());
         let machine = linemate_machine::find("gnr-2s-480").unwrap();
         let l2 = |frames: Option<Frames>| {
             let place = |(_, new): &(GuestAddr, GuestAddr)| match frames {
@@ -391,7 +465,7 @@ mod tests {
 
     #[test]
     fn objects_of_a_cpu_are_packed_for_it() {
-        let mut area = Area::default();
+        let mut area = space();
         let resize = resize(40, 48, 64);
         let owned = [(1, 0x9000), (0, 0x7000), (0, 0x3000)].map(|(cpu, base)| Owned {
             owner: CpuId(cpu),

@@ -38,7 +38,7 @@ use crate::cpus::Cpus;
 use crate::difference::Difference;
 use crate::error::ExperimentError;
 use crate::known::KnownOutcomes;
-use crate::runner::{FILLING, Job, Runner, counting, pairs, take_all};
+use crate::runner::{FILLING, HalfTurns, Job, Runner, counting, take_all};
 use crate::setup::Experiment;
 use crate::supply::{Batches, Replays, StepSource, Supply};
 use crate::under::UnderMarker;
@@ -90,7 +90,11 @@ impl<'a> Experiment<'a> {
         mut keep: impl FnMut(usize, Outcome) -> T,
         enough: impl Fn(&[T], &[T], usize) -> bool,
     ) -> Result<Vec<Vec<T>>, ExperimentError> {
-        let known = variants.iter().map(|variant| {
+        let others = self.in_other_halves(variants);
+        let turns = HalfTurns::new(variants.len(), others.iter().map(|(number, _)| *number));
+        let others = others.iter().map(|(_, variant)| variant);
+        let all: Vec<&Variant> = variants.iter().copied().chain(others).collect();
+        let known = all.iter().map(|variant| {
             let unedited = variant.unedited();
             unedited.map(|unedited| KnownOutcomes::of(self, unedited))
         });
@@ -98,17 +102,24 @@ impl<'a> Experiment<'a> {
         let count = batches.len();
         let replays = INTERLEAVINGS_AT_ONCE.min(seeds.len());
         let mut outcomes = Outcomes {
-            variants,
+            variants: &all,
             batches: count,
             known: known.collect(),
-            difference: self.difference(variants, Batches { count, replays })?,
+            difference: self.difference(&all, Batches { count, replays })?,
             supply: None,
         };
         let mut kept: Vec<Vec<T>> = variants.iter().map(|_| Vec::new()).collect();
         let mut wanted: Vec<usize> = (0..variants.len()).collect();
+        let mut keep = |number, outcome| keep(turns.variant(number), outcome);
         for batch in batches {
-            let found = self.batch(&mut outcomes, &pairs(&wanted, batch), &mut keep)?;
-            for (job, answer) in found {
+            let found = self.batch(&mut outcomes, &turns.jobs(&wanted, batch), &mut keep)?;
+            // In the order of seeds: differences are paired by place.
+            let answers = found.into_iter().map(|(job, answer)| {
+                let variant = turns.variant(job.variant);
+                (Job { variant, ..job }, answer)
+            });
+            let answers: BTreeMap<Job, T> = answers.collect();
+            for (job, answer) in answers {
                 kept[job.variant].push(answer);
             }
             let (first, others) = wanted.split_first().unwrap_or((&0, &[]));
@@ -123,6 +134,18 @@ impl<'a> Experiment<'a> {
         }
         self.keep_outcomes(&outcomes);
         Ok(kept)
+    }
+
+    /// Where lines are fetched in pairs: variants with objects in the other half of a pair, by the
+    /// number of the one with them in the first.
+    fn in_other_halves(&self, variants: &[&Variant]) -> Vec<(usize, Variant)> {
+        if !self.machine.adjacent_line_pairs {
+            return Vec::new();
+        }
+        let other = |(number, variant): (usize, &&Variant)| {
+            Some((number, variant.in_other_half(self.machine.line)?))
+        };
+        variants.iter().enumerate().filter_map(other).collect()
     }
 
     /// What `keep` takes of each job's outcome: of known ones, of differences, of replays. In the

@@ -21,16 +21,50 @@ pub(crate) struct Job {
     pub(crate) seed: Seed,
 }
 
-/// Each of these variants with every seed of a batch, variant by variant.
-pub(crate) fn pairs(variants: &[usize], batch: &[Seed]) -> Vec<Job> {
-    let all = |variant: &usize| {
-        let variant = *variant;
-        batch.iter().map(move |seed| Job {
-            variant,
-            seed: *seed,
-        })
-    };
-    variants.iter().flat_map(all).collect()
+/// Which replays a question's variants need, where some have a second one with objects in the other
+/// half of their pairs of lines: each of the two replays every second interleaving.
+///
+/// Second ones have the numbers after the question's.
+#[derive(Debug)]
+pub(crate) struct HalfTurns {
+    variants: usize,
+    /// Which variants the second ones are of, in their order.
+    others: Vec<usize>,
+}
+
+impl HalfTurns {
+    /// `others`: which of that many variants have a second one.
+    pub(crate) fn new(variants: usize, others: impl Iterator<Item = usize>) -> HalfTurns {
+        HalfTurns {
+            variants,
+            others: others.collect(),
+        }
+    }
+
+    /// Each of these variants with every seed of a batch, variant by variant.
+    pub(crate) fn jobs(&self, variants: &[usize], batch: &[Seed]) -> Vec<Job> {
+        let all = |variant: &usize| {
+            let both = [*variant, self.other(*variant).unwrap_or(*variant)];
+            let turns = both.into_iter().cycle();
+            let seeds = batch.iter().copied();
+            turns
+                .zip(seeds)
+                .map(|(variant, seed)| Job { variant, seed })
+        };
+        variants.iter().flat_map(all).collect()
+    }
+
+    fn other(&self, variant: usize) -> Option<usize> {
+        let place = self.others.iter().position(|of| *of == variant)?;
+        Some(self.variants + place)
+    }
+
+    /// The question's variant that a replayed one is.
+    pub(crate) fn variant(&self, replayed: usize) -> usize {
+        let second = replayed.checked_sub(self.variants);
+        let of = second.and_then(|place| self.others.get(place));
+        of.copied().unwrap_or(replayed)
+    }
 }
 
 /// Replays that count these jobs, each from a copy of its variant's filled one; which itself is
@@ -115,5 +149,23 @@ impl<'s> Runner<'s> {
         }
         self.replay.add_uncached(left_out.uncached);
         Ok(self.replay)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_variant_takes_every_second_interleaving() {
+        let turns = HalfTurns::new(3, [2].into_iter());
+        let jobs = turns.jobs(&[0, 2], &[5, 6, 7, 8].map(Seed));
+        let jobs: Vec<(usize, u64)> = jobs.iter().map(|job| (job.variant, job.seed.0)).collect();
+        let without = [(0, 5), (0, 6), (0, 7), (0, 8)];
+        assert_eq!(jobs, [without, [(2, 5), (3, 6), (2, 7), (3, 8)]].concat());
+        assert_eq!(
+            [0, 1, 2, 3].map(|number| turns.variant(number)),
+            [0, 1, 2, 2]
+        );
     }
 }

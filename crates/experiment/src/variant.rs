@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use linemate_answers::{Followed, Paired};
+use linemate_machine::LineSize;
 use linemate_recording::{Access, AccessKind, CpuId, GuestAddr, PAGE};
 use linemate_replay::{Fate, Item, Later, Placed, Sharing};
 use linemate_types::{ByteAlign, ByteOffset, ByteSize, FlatType, TypeId, TypeModel};
@@ -22,11 +23,11 @@ use crate::code::code_of;
 use crate::conditions::Seed;
 pub use crate::error::VariantError;
 use crate::follow::Arrays;
-use crate::relocate::{Area, Frames, Resize, relocate};
+use crate::relocate::{Area, Frames, Halves, Resize, relocate};
 use crate::scene::Scene;
 
 /// How the objects of a subject change.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct SubjectEdit {
     map: Option<Arc<OffsetMap>>,
     /// Old base to new one.
@@ -42,7 +43,7 @@ struct SubjectEdit {
 }
 
 /// A rule about accesses with its function found.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Rule {
     Reuse {
         code: Vec<Range<GuestAddr>>,
@@ -62,7 +63,7 @@ pub(crate) enum Unedited {
 }
 
 /// A variant of a what-if.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Variant {
     /// Whether its plan has edits.
     edited: bool,
@@ -70,8 +71,12 @@ pub struct Variant {
     rules: Vec<Rule>,
     /// Where pages of per-CPU memory are.
     frames: Frames,
+    /// In which half of a pair of lines objects are that can be in either.
+    halves: Halves,
     /// How many objects have new addresses.
     pub relocated: usize,
+    /// Of those, how many can be in either half of a pair of lines.
+    pub in_either_half: usize,
     /// What each `colocate` found.
     pub paired: Vec<Paired>,
     /// What each `skip array` found.
@@ -96,7 +101,7 @@ impl Variant {
         scene: &Scene<'_>,
         seed: Seed,
     ) -> Result<Variant, VariantError> {
-        let mut area = Area::default();
+        let mut area = Area::new(plan.layouts.line());
         let mut variant = Variant {
             edited: !(plan.types.is_empty() && plan.objects.is_empty() && plan.accesses.is_empty()),
             frames: Frames::new(seed),
@@ -122,7 +127,7 @@ impl Variant {
             let bases = scene.objects[subject].keys().copied();
             let bases: Vec<GuestAddr> = bases.collect();
             let moved = relocate(&bases, resize, &mut area);
-            variant.relocated += moved.len();
+            variant.count_moved(&moved);
             let edit = variant.edit(subject);
             edit.map = layout.map.clone();
             edit.moved = moved.into_iter().collect();
@@ -141,10 +146,26 @@ impl Variant {
             subjects: (0..scene.types.len()).map(|_| None).collect(),
             rules: Vec::new(),
             frames: Frames::default(),
+            halves: Halves::default(),
             relocated: 0,
+            in_either_half: 0,
             paired: Vec::new(),
             followed: Vec::new(),
         }
+    }
+
+    fn count_moved(&mut self, moved: &[(GuestAddr, GuestAddr)]) {
+        self.relocated += moved.len();
+        let either = |pair: &&(GuestAddr, GuestAddr)| Area::is_in_either_half(pair.1);
+        self.in_either_half += moved.iter().filter(either).count();
+    }
+
+    /// The same with objects in the other half of their pairs of lines, if some can be in either.
+    pub(crate) fn in_other_half(&self, line: LineSize) -> Option<Variant> {
+        (self.in_either_half > 0).then(|| Variant {
+            halves: Halves::Other(line),
+            ..self.clone()
+        })
     }
 
     /// What it is, if it has no edits.
@@ -351,6 +372,7 @@ impl Variant {
         mut placed: Placed,
         mut emit: impl FnMut(&Item, Placed) -> Result<(), E>,
     ) -> Result<(), E> {
+        let addr = self.halves.place(addr);
         placed.addr = self.frames.place(addr);
         // Pages of per-CPU memory are in frames that are not adjacent, so what crosses one is two
         // accesses.
@@ -487,7 +509,9 @@ mod tests {
             subjects: vec![None, Some(Box::new(edit))],
             rules,
             frames: Frames::default(),
+            halves: Halves::default(),
             relocated: 1,
+            in_either_half: 0,
             paired: Vec::new(),
             followed: Vec::new(),
         }

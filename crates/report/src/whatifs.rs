@@ -314,6 +314,13 @@ fn objects(out: &mut Text, result: &WhatIf) {
     if result.relocated > 0 {
         let _ = writeln!(out, "{} objects got new addresses.", result.relocated);
     }
+    if result.in_either_half > 0 {
+        let _ = writeln!(
+            out,
+            "{} of them can be in either half of a pair of lines that are fetched together: every second interleaving has them in the other half.",
+            result.in_either_half
+        );
+    }
     if result.on_stacks > 0 {
         let _ = writeln!(
             out,

@@ -548,6 +548,7 @@ class WhatIf(TypedDict):
     functions: list[MeasuredRow]
     ablation: list[Ablation]
     relocated: int
+    in_either_half: int
     types_accesses: int
     on_stacks: int
     paired: list[Paired]

@@ -86,10 +86,9 @@ impl Variant {
             let old = written.size;
             let (map, new) = written.apart(align, ranges::parts(session, subject, old));
             self.edit(subject).map = Some(Arc::new(map));
-            for (base, to) in relocate(&bases, Resize { old, new, align }, area) {
-                self.edit(subject).moved.insert(base, to);
-                self.relocated += 1;
-            }
+            let moved = relocate(&bases, Resize { old, new, align }, area);
+            self.count_moved(&moved);
+            self.edit(subject).moved.extend(moved);
         }
         match self.relocated > before {
             true => Ok(()),
