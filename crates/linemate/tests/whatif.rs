@@ -80,6 +80,7 @@ fn schema_is_as_described(json: &Value) {
         "cpus",
         "recorded_cpus",
         "seed",
+        "in_either_half",
         "interleavings",
         "interleavings_max",
         "accesses",

@@ -119,7 +119,7 @@ fn fields(
 fn one(context: &Context<'_>, together: &[SubjectId], variables: &Variables) -> Option<Remedy> {
     let (ids, cost) = fields(context, variables, together.iter().copied());
     let sets = by_sharers(together, variables);
-    let written = sets.iter().filter(|(sharers, _)| sharers.write());
+    let written = sets.iter().filter(|(sharers, _)| sharers.have_writers());
     let written: Vec<SubjectId> = written.flat_map(|(_, them)| them).copied().collect();
     let (_, lost) = fields(context, variables, losers(together, &written));
     let enough = lost.false_cycles.saturating_mul(STAKE_SHARE) >= cost.cycles;

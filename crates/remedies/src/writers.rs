@@ -99,7 +99,7 @@ impl Sharers {
         is_read: false,
     };
 
-    pub(super) fn write(&self) -> bool {
+    pub(super) fn have_writers(&self) -> bool {
         *self != Sharers::NONE
     }
 }
@@ -155,8 +155,8 @@ impl MemberUse {
 
     /// Who shares it, by the owners of objects.
     fn by_role(&self) -> Sharers {
-        let often = |times: u64| times.saturating_mul(RARE_PART) >= self.roles.total();
         let used = &self.roles;
+        let often = |times: u64| times > 0 && times.saturating_mul(RARE_PART) >= used.total();
         let (writers, reads) = match (often(used.owner_writes), often(used.other_writes)) {
             (false, false) => return Sharers::NONE,
             (true, true) => (Writers::Both, 0),
@@ -165,7 +165,7 @@ impl MemberUse {
         };
         Sharers {
             writers,
-            is_read: reads > 0 && often(reads),
+            is_read: often(reads),
         }
     }
 }
@@ -213,7 +213,7 @@ fn sets<'l>(
 /// the same CPUs.
 fn by_sharers<'l>(members: &BTreeMap<&'l str, MemberUse>) -> Sets<'l> {
     let by_cpu = sets(members, MemberUse::by_cpu);
-    let written = |sets: &Sets<'_>| sets.keys().filter(|sharers| sharers.write()).count();
+    let written = |sets: &Sets<'_>| sets.keys().filter(|sharers| sharers.have_writers()).count();
     let by_role = sets(members, MemberUse::by_role);
     match written(&by_cpu) <= 1 && written(&by_role) > written(&by_cpu) {
         true => by_role,
@@ -261,7 +261,7 @@ fn locks(model: &TypeModel, outer: TypeId, leaves: &Leaves, prefix: &str) -> Mem
 /// done are the attempts of others, and those of a replay are not real ones: its sections overlap.
 fn is_guarded(members: &BTreeMap<&str, MemberUse>, locks: &MemberUse) -> bool {
     let sets = sets(members, MemberUse::by_cpu);
-    let written = sets.keys().filter(|sharers| sharers.write());
+    let written = sets.keys().filter(|sharers| sharers.have_writers());
     let written: BTreeSet<&Writers> = written.map(|sharers| &sharers.writers).collect();
     let unwritten = sets.get(&Sharers::NONE).into_iter().flatten();
     let mut reads = unwritten.filter_map(|name| members.get(name));
@@ -305,7 +305,7 @@ fn one(context: &Context<'_>, ty: TypeIndex, leaves: &Leaves) -> Option<Remedy> 
     }
     let written: Vec<&Vec<&str>> = sets
         .iter()
-        .filter(|(sharers, _)| sharers.write())
+        .filter(|(sharers, _)| sharers.have_writers())
         .map(|(_, names)| names)
         .collect();
     // One member of a larger struct: the other rule's.
@@ -433,7 +433,7 @@ fn reasons(
 ) -> linemate_answers::Reasons {
     let mut reasons = context.reasons(ids, |_| true);
     for (sharers, names) in sets {
-        if sharers.write() {
+        if sharers.have_writers() {
             reasons.notes.push(by(sharers, &names.join(", ")));
             continue;
         }

@@ -124,6 +124,8 @@ fn objects_that_every_cpu_owns_one_of_are_split_by_their_owners() {
         who(Writers::Owner, true),
         "the CPU that uses an object most writes x, which others read"
     );
+    // Without owners, no role.
+    assert_eq!(used(1000, &[(1000, 5)]).by_role(), Sharers::NONE);
     // What CPUs of their own write is apart without owners.
     leaves.insert("total".to_owned(), used(1000, &[(1000, 5)]));
     let by_cpu = by_sharers(&members(&leaves, ""));
