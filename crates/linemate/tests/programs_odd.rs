@@ -235,6 +235,32 @@ fn what_an_owner_uses_and_what_others_use_get_lines_of_their_own() {
     ] {
         assert!(notes.contains(note), "{note}: {notes}");
     }
+
+    // Of an object that starts a line only because of the edit, it is chance whether what its
+    // readers poll is fetched together with what its writer alone uses.
+    let effect = |edits: &[&str]| {
+        let edits = edits.join(";");
+        let question = [
+            "whatif",
+            "-i",
+            &data,
+            "-e",
+            &edits,
+            "--machine",
+            "gnr-2s-480",
+        ];
+        let output = linemate(&[&question[..], &["--json"]].concat());
+        assert!(output.status.success(), "{}", story(&output));
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let result = &answer["results"][0];
+        let figure = |name: &str| result["types"][name].as_f64().unwrap().abs();
+        let width = figure("ci95") / figure("difference");
+        (result["in_either_half"].as_u64().unwrap(), width)
+    };
+    let (progress, wide) = effect(&progress);
+    let (workers, narrow) = effect(&worker);
+    assert_eq!((progress, workers), (1, 0));
+    assert!(wide > 0.08 && narrow < 0.02, "{wide} {narrow}");
 }
 
 /// The standard library's functions that let a vector grow are not inlined, and all vectors share
