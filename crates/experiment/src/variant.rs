@@ -75,8 +75,6 @@ pub struct Variant {
     halves: Halves,
     /// How many objects have new addresses.
     pub relocated: usize,
-    /// Of those, how many can be in either half of a pair of lines.
-    pub in_either_half: usize,
     /// What each `colocate` found.
     pub paired: Vec<Paired>,
     /// What each `skip array` found.
@@ -127,7 +125,7 @@ impl Variant {
             let bases = scene.objects[subject].keys().copied();
             let bases: Vec<GuestAddr> = bases.collect();
             let moved = relocate(&bases, resize, &mut area);
-            variant.count_moved(&moved);
+            variant.relocated += moved.len();
             let edit = variant.edit(subject);
             edit.map = layout.map.clone();
             edit.moved = moved.into_iter().collect();
@@ -148,21 +146,23 @@ impl Variant {
             frames: Frames::default(),
             halves: Halves::default(),
             relocated: 0,
-            in_either_half: 0,
             paired: Vec::new(),
             followed: Vec::new(),
         }
     }
 
-    fn count_moved(&mut self, moved: &[(GuestAddr, GuestAddr)]) {
-        self.relocated += moved.len();
-        let either = |pair: &&(GuestAddr, GuestAddr)| Area::is_in_either_half(pair.1);
-        self.in_either_half += moved.iter().filter(either).count();
+    /// How many objects can be in either half of a pair of lines.
+    pub fn in_either_half(&self) -> usize {
+        // Where each CPU has a copy, no access is to the object.
+        let edits = self.subjects.iter().flatten();
+        let moved = edits.filter(|edit| edit.copies.is_empty());
+        let moved = moved.flat_map(|edit| edit.moved.values());
+        moved.filter(|new| Area::is_in_either_half(**new)).count()
     }
 
     /// The same with objects in the other half of their pairs of lines, if some can be in either.
     pub(crate) fn in_other_half(&self, line: LineSize) -> Option<Variant> {
-        (self.in_either_half > 0).then(|| Variant {
+        (self.in_either_half() > 0).then(|| Variant {
             halves: Halves::Other(line),
             ..self.clone()
         })
@@ -511,7 +511,6 @@ mod tests {
             frames: Frames::default(),
             halves: Halves::default(),
             relocated: 1,
-            in_either_half: 0,
             paired: Vec::new(),
             followed: Vec::new(),
         }

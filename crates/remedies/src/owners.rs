@@ -30,7 +30,7 @@ pub(crate) struct Owners<'a> {
 
 /// What is known of a type's objects.
 #[derive(Default)]
-struct Owned {
+struct OwnersOfType {
     owners: BTreeSet<CpuId>,
     /// Accesses to objects that have one.
     owned: u64,
@@ -46,7 +46,7 @@ impl<'a> Owners<'a> {
             let ty = subject.ty.filter(|_| allocated(subject).is_some())?;
             (subject.program || analysis.schema().size(ty) <= line).then_some(ty)
         };
-        let mut types: BTreeMap<TypeIndex, Owned> = BTreeMap::new();
+        let mut types: BTreeMap<TypeIndex, OwnersOfType> = BTreeMap::new();
         for (subject, objects) in subjects.iter().zip(scene.objects) {
             let Some(ty) = wanted(subject) else {
                 continue;

@@ -71,7 +71,9 @@ fn member_path(leaf: &str) -> &str {
 /// Those who write something.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Writers {
-    /// These CPUs; none of what is hardly ever written.
+    /// It is hardly ever written.
+    Nobody,
+    /// These CPUs.
     Cpus(Vec<u16>),
     /// The owner of each object ([`super::owners`]).
     Owner,
@@ -95,12 +97,12 @@ pub(super) struct Sharers {
 impl Sharers {
     /// Of what is hardly ever written.
     pub(super) const NONE: Sharers = Sharers {
-        writers: Writers::Cpus(Vec::new()),
+        writers: Writers::Nobody,
         is_read: false,
     };
 
     pub(super) fn have_writers(&self) -> bool {
-        *self != Sharers::NONE
+        self.writers != Writers::Nobody
     }
 }
 
@@ -455,8 +457,8 @@ fn reasons(
 /// Who writes what has those names, and whether others use it.
 pub(super) fn by(sharers: &Sharers, names: &str) -> String {
     let write = match &sharers.writers {
+        Writers::Nobody => "hardly anybody writes".to_owned(),
         Writers::Cpus(cpus) => match &cpus[..] {
-            [] => "hardly anybody writes".to_owned(),
             [one] => format!("CPU {one} writes"),
             several => format!("{} CPUs write", several.len()),
         },

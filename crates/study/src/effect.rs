@@ -413,7 +413,7 @@ pub(crate) fn whatif(facts: &Facts<'_>) -> WhatIf {
         relocated: all.map_or(0, |variant| variant.relocated),
         in_either_half: all
             .filter(|_| run.machine.adjacent_line_pairs)
-            .map_or(0, |variant| variant.in_either_half),
+            .map_or(0, Variant::in_either_half),
         types_accesses: facts.scene.watched_accesses().0,
         on_stacks: facts.on_stacks.0,
         paired: all.map_or_else(Vec::new, |variant| variant.paired.clone()),

@@ -87,7 +87,7 @@ impl Variant {
             let (map, new) = written.apart(align, ranges::parts(session, subject, old));
             self.edit(subject).map = Some(Arc::new(map));
             let moved = relocate(&bases, Resize { old, new, align }, area);
-            self.count_moved(&moved);
+            self.relocated += moved.len();
             self.edit(subject).moved.extend(moved);
         }
         match self.relocated > before {

@@ -149,7 +149,7 @@ fn what_sets_an_object_up_does_not_count_as_a_writer() {
     .collect();
     let sets = by_sharers(&members(&leaves, ""));
     let expected: Vec<(Sharers, Vec<&str>)> = vec![
-        (by(&[]), vec!["mask", "size"]),
+        (Sharers::NONE, vec!["mask", "size"]),
         (by(&[0]), vec!["spare"]),
         (by(&[1]), vec!["head"]),
         (by(&[2]), vec!["tail"]),
@@ -179,7 +179,7 @@ fn wrappers_are_passed_and_what_only_sets_up_is_no_writer() {
     // Of 8005 accesses, one or two writes: no writer's members.
     let sets = by_sharers(&members(&leaves, ""));
     let expected = [
-        (by(&[]), vec!["_M_use_count", "_vptr"]),
+        (Sharers::NONE, vec!["_M_use_count", "_vptr"]),
         (by(&[1, 2]), vec!["_M_impl"]),
     ];
     assert_eq!(sets, expected.into());
@@ -205,7 +205,7 @@ fn what_the_kernel_writes_of_a_program_has_no_writer() {
         used.by_cpu().writers
     };
     let kernel = 0xffff_ffff_8100_0000;
-    assert_eq!(writers(kernel, true), cpus(&[]));
+    assert_eq!(writers(kernel, true), Writers::Nobody);
     assert_eq!(writers(kernel, false), cpus(&[2]));
     assert_eq!(writers(0x40_1000, true), cpus(&[2]));
 }
@@ -264,7 +264,7 @@ fn what_holds_an_object_with_several_writers_is_not_what_they_share() {
     assert_eq!(contended(&leaves), "data.queue.");
     let sets = by_sharers(&members(&leaves, "data.queue."));
     let expected = [
-        (by(&[]), vec!["slots"]),
+        (Sharers::NONE, vec!["slots"]),
         (by(&[1]), vec!["head"]),
         (by(&[2]), vec!["tail"]),
     ];
