@@ -1,17 +1,23 @@
-//! Compiles the guest agent: a small static C program, because it has to run in a guest that has
-//! nothing else.
+//! Compiles the guest's first processes: small static C programs, because they have to run in a
+//! guest that has nothing else.
 
 use std::env;
 use std::path::PathBuf;
 use std::process::Command;
 
-const SOURCES: [&str; 5] = ["main.c", "host.c", "fwcfg.c", "cpio.c", "run.c"];
+const AGENT: [&str; 5] = ["main.c", "host.c", "fwcfg.c", "cpio.c", "run.c"];
+const PROCESSORS: [&str; 2] = ["processors.c", "host.c"];
 
 fn main() {
     println!("cargo::rerun-if-changed=agent");
     println!("cargo::rerun-if-env-changed=CC");
+    compile("agent", &AGENT);
+    compile("processors", &PROCESSORS);
+}
+
+fn compile(program: &str, sources: &[&str]) {
     let compiler = env::var("CC").unwrap_or_else(|_| "cc".to_owned());
-    let output = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("agent");
+    let output = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join(program);
     let status = Command::new(&compiler)
         .args([
             "-static",
@@ -22,19 +28,19 @@ fn main() {
             "-Werror",
             "-D_GNU_SOURCE",
         ])
-        // The build's directory must not show in the agent: its hash names the snapshots.
+        // The build's directory must not show in them: their hash names the snapshots.
         .args(["-fno-ident", "-Wl,--build-id=none", "-s", "-o"])
         .arg(&output)
-        .args(SOURCES.map(|source| format!("agent/{source}")))
+        .args(sources.iter().map(|source| format!("agent/{source}")))
         .status();
     match status {
         Ok(status) if status.success() => {}
         Ok(status) => panic!(
-            "the guest agent did not compile ({compiler}: {status}); it needs a C compiler for \
+            "the guest's {program} did not compile ({compiler}: {status}): it needs a C compiler for \
              x86-64 Linux with a static C library (Debian: apt-get install gcc libc6-dev)"
         ),
         Err(error) => panic!(
-            "the guest agent needs a C compiler, but {compiler} cannot be run: {error} \
+            "the guest's {program} needs a C compiler, but {compiler} cannot be run: {error} \
              (Debian: apt-get install gcc libc6-dev, or set CC)"
         ),
     }

@@ -13,6 +13,9 @@ const LINE_BYTES: usize = 4 << 10;
 const STARTING: &str = "smp: Bringing up secondary CPUs";
 const STARTED: &str = "smp: Brought up ";
 
+/// Its words when it starts a CPU that was plugged in.
+const PLUGGED: &str = "smpboot: Booting Node";
+
 /// What a kernel that hangs says again and again: no sign of progress.
 const COMPLAINTS: [&str; 4] = [
     "rcu:",
@@ -127,12 +130,18 @@ impl BootConsole {
         if line.contains(STARTING) {
             self.starting = true;
         }
+        // `smpboot: Booting Node 1 Processor 240 APIC 0x100`: they start in order.
+        let plugged = line.split_once(PLUGGED);
+        let plugged = plugged.and_then(|(_, rest)| rest.split_once("Processor "));
+        let number = plugged.and_then(|(_, rest)| rest.split_once(' ')?.0.parse::<u16>().ok());
+        if let Some(number) = number {
+            self.reach(number.saturating_add(1));
+        }
         if let Some((_, all)) = line.split_once(STARTED) {
             // `2 nodes, 480 CPUs`
             let numbers = all.split(|c: char| !c.is_ascii_digit());
-            numbers
-                .filter_map(|n| n.parse().ok())
-                .for_each(|n| self.reach(n));
+            let cpus = numbers.filter_map(|n| n.parse().ok()).next_back();
+            cpus.into_iter().for_each(|cpus| self.reach(cpus));
             self.starting = false;
         }
         self.before = self.started;
@@ -191,6 +200,17 @@ mod tests {
     }
 
     #[test]
+    fn cpus_that_are_plugged_in_are_counted() {
+        let line =
+            |cpu: u16| format!("[ 9.8] smpboot: Booting Node 0 Processor {cpu} APIC 0x{cpu:x}\r\n");
+        let console: String = (1..=9).map(line).collect();
+        assert_eq!(started(console.as_bytes(), 1), [1, 2, 3, 4, 5, 6, 7, 8]);
+        // A later wave.
+        assert_eq!(started(line(4).as_bytes(), 1), [1, 5]);
+        assert_eq!(started(b"smpboot: Booting Node 0 Processor\n", 1), [1]);
+    }
+
+    #[test]
     fn numbers_elsewhere_are_no_cpus() {
         for console in ["#5\n", "a #5\r\n", "Bringing up\n.... node #0, CPUs: #5\n"] {
             assert_eq!(started(console.as_bytes(), 1), [1], "{console}");
@@ -202,6 +222,7 @@ mod tests {
         // A message of another kind in between ends the line.
         assert_eq!(after(".... node  #0, CPUs: #2\nx\n #3"), [1, 3]);
         assert_eq!(after("smp: Brought up 1 node, 3 CPUs\n#7"), [1, 3]);
+        assert_eq!(after("smp: Brought up 2 nodes, 1 CPU\n"), [1]);
     }
 
     #[test]

@@ -65,9 +65,9 @@ impl Conditions {
         recipe.part(self.qemu.version.as_bytes());
         recipe.part(&recorder);
         // With the agent and this computer's busybox in it.
-        recipe.part(&initramfs::build(&search_path)?);
+        recipe.part(&initramfs::build(&self.shape, &search_path)?);
         recipe.part(self.payload(&search_path)?.digest().as_bytes());
-        let arguments = self.shape.qemu_arguments()?;
+        let arguments = self.shape.qemu_arguments(self.shape.processors())?;
         // How many: without that, the last argument could be confused with what follows.
         recipe.part(&arguments.len().to_le_bytes());
         for argument in &arguments {

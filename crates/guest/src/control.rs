@@ -8,6 +8,8 @@ pub(crate) const PROTOCOL: u32 = 1;
 /// Why the guest is paused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pause {
+    /// Booted with one CPU: the recorder holds the guest so that the others can be plugged in.
+    Processors,
     /// Booted, symbols in memory: the recorder holds the guest so that it can be saved.
     Snapshot,
     /// About to start the command: the guest waits at the barrier.
@@ -46,7 +48,12 @@ impl fmt::Display for ExitStatus {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
     Hello(u32),
-    Symbols { address: u64, length: u64 },
+    /// How many CPUs the kernel has room for.
+    Possible(u16),
+    Symbols {
+        address: u64,
+        length: u64,
+    },
     Pause(Pause),
     Payload(u64),
     Setup,
@@ -60,6 +67,7 @@ impl Message {
         let (verb, rest) = line.split_once(' ').unwrap_or((line, ""));
         Some(match verb {
             "hello" => Message::Hello(rest.parse().ok()?),
+            "possible" => Message::Possible(rest.parse().ok()?),
             "symbols" => {
                 let (address, length) = rest.split_once(' ')?;
                 let address = u64::from_str_radix(address.strip_prefix("0x")?, 16).ok()?;
@@ -69,6 +77,7 @@ impl Message {
                 }
             }
             "hold" | "barrier" => Message::Pause(match line {
+                "hold processors" => Pause::Processors,
                 "hold snapshot" => Pause::Snapshot,
                 "barrier start" => Pause::Start,
                 "barrier stop" => Pause::Stop,
@@ -109,6 +118,11 @@ mod tests {
                 length: 12
             })
         );
+        assert_eq!(parse("possible 480"), Some(Message::Possible(480)));
+        assert_eq!(
+            parse("hold processors"),
+            Some(Message::Pause(Pause::Processors))
+        );
         assert_eq!(
             parse("hold snapshot"),
             Some(Message::Pause(Pause::Snapshot))
@@ -128,6 +142,7 @@ mod tests {
         for bad in [
             "",
             "hello",
+            "possible 65536",
             "symbols 7f00 12",
             "hold",
             "command exit 256",

@@ -81,6 +81,7 @@ impl KnownKernel {
 /// The settings that determine a run.
 pub(crate) struct RunFacts<'a> {
     pub(crate) shape: &'a GuestShape,
+    pub(crate) kernel_command_line: &'a str,
     pub(crate) kernel: &'a [u8],
     pub(crate) command: &'a [String],
     pub(crate) payload: &'a [u8],
@@ -99,7 +100,7 @@ pub(crate) fn metadata(run: &RunFacts<'_>, known: &KnownKernel) -> Metadata {
     let mut put = |key: &str, value: String| metadata.insert(key.to_owned(), value);
     put("kernel", known.release.clone());
     put("kernel.sha256", sha256(run.kernel));
-    put("kernel.command_line", shape.kernel_command_line());
+    put("kernel.command_line", run.kernel_command_line.to_owned());
     put("command", run.command.join(" "));
     put("payload.sha256", sha256(run.payload));
     put("cpus", shape.cpus.to_string());

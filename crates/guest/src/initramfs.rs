@@ -5,16 +5,21 @@ use std::fs;
 
 use crate::cpio::{Archive, ArchiveEntry};
 use crate::error::GuestError;
+use crate::processors::{PROCESSORS_PATH, Processors};
 use crate::program::{self, ProgramError};
+use crate::shape::GuestShape;
 
 /// Compiled from `agent/` by the build script.
 const AGENT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/agent"));
+
+/// Has the other CPUs plugged in and becomes the agent.
+const PROCESSORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/processors"));
 
 /// Builds the archive from the agent and this computer's static busybox.
 ///
 /// # Errors
 /// No busybox in `search_path`, or one that needs libraries.
-pub(crate) fn build(search_path: &str) -> Result<Vec<u8>, GuestError> {
+pub(crate) fn build(shape: &GuestShape, search_path: &str) -> Result<Vec<u8>, GuestError> {
     let busybox = program::find("busybox", search_path)
         .map_err(|_| GuestError::Busybox("no busybox on this computer".into()))?;
     let needs = program::needs(&busybox, search_path);
@@ -27,10 +32,12 @@ pub(crate) fn build(search_path: &str) -> Result<Vec<u8>, GuestError> {
         return Err(GuestError::Busybox(reason));
     }
     let busybox = fs::read(&busybox).map_err(GuestError::io("read", &busybox))?;
-    Ok(archive(AGENT, busybox))
+    // Not where it has no use: what is in memory is part of what a guest does.
+    let processors = (shape.processors() == Processors::Plugged).then_some(PROCESSORS);
+    Ok(archive(AGENT, processors, busybox))
 }
 
-fn archive(agent: &[u8], busybox: Vec<u8>) -> Vec<u8> {
+fn archive(agent: &[u8], processors: Option<&[u8]>, busybox: Vec<u8>) -> Vec<u8> {
     let mut archive = Archive::default();
     for folder in [
         "dev",
@@ -61,6 +68,10 @@ fn archive(agent: &[u8], busybox: Vec<u8>) -> Vec<u8> {
         data: data.to_vec(),
     };
     archive.insert("init", file(0o755, agent));
+    if let Some(processors) = processors {
+        let path = PROCESSORS_PATH.trim_start_matches('/');
+        archive.insert(path, file(0o755, processors));
+    }
     archive.insert(
         "usr/bin/busybox",
         ArchiveEntry::File {
@@ -83,20 +94,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_agent_is_a_static_program() {
-        assert!(AGENT.starts_with(&object::elf::ELFMAG));
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("agent");
-        fs::write(&path, AGENT).unwrap();
-        assert_eq!(
-            program::needs(&path, "").unwrap(),
-            Vec::<std::path::PathBuf>::new()
-        );
+    fn the_first_processes_are_static_programs() {
+        for bytes in [AGENT, PROCESSORS] {
+            assert!(bytes.starts_with(&object::elf::ELFMAG));
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("program");
+            fs::write(&path, bytes).unwrap();
+            assert_eq!(
+                program::needs(&path, "").unwrap(),
+                Vec::<std::path::PathBuf>::new()
+            );
+        }
     }
 
     #[test]
     fn a_missing_busybox_is_named_with_its_remedy() {
-        let error = build("/nonexistent").unwrap_err();
+        let error = build(&GuestShape::default(), "/nonexistent").unwrap_err();
         let remedy = ": install Debian's package busybox-static";
         assert!(error.to_string().ends_with(remedy), "{error}");
     }

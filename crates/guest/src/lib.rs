@@ -11,6 +11,7 @@
 
 mod barrier;
 mod boot_console;
+mod booting;
 mod cache;
 mod conditions;
 mod confinement;
@@ -28,6 +29,7 @@ mod observer;
 mod packing;
 mod payload;
 mod process;
+mod processors;
 mod program;
 mod programs;
 mod python;
@@ -51,9 +53,10 @@ pub use functions::{EventRefusal, WatchList, nameless_watch_list, watch_list};
 pub use kernel::{BootableKernel, default_kernel, recorded_kernel};
 pub use observer::{BootProgress, Observer, OutputStream, Progress, RefusedCall, Stage};
 pub use payload::{ExtraFile, Workload};
+pub use processors::Topology;
 pub use program::ProgramError;
 pub use programs::OwnAllocator;
 pub use qemu::Qemu;
 pub use qmp::QmpError;
 pub use session::{Failure, Recorded, Session};
-pub use shape::{GuestShape, MAX_CPUS, MIN_MEMORY, ShapeError, Timing, Topology};
+pub use shape::{GuestShape, MAX_CPUS, MIN_MEMORY, ShapeError, Timing};

@@ -12,12 +12,27 @@ use crate::text::{last_words, read_lossy};
 /// How often to check whether it has ended.
 const TICK: Duration = Duration::from_millis(10);
 
-/// The number of the system call with which threads wait for each other.
-#[cfg(target_arch = "x86_64")]
-const FUTEX: u32 = 202;
-/// The number of the system call with which threads wait for each other (generic table).
-#[cfg(not(target_arch = "x86_64"))]
-const FUTEX: u32 = 98;
+/// What a thread can wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    /// Other threads.
+    Threads,
+    /// Files and timers.
+    Events,
+}
+
+impl Awaited {
+    /// The number of the system call that waits: `futex`, `ppoll`.
+    fn call(self) -> u32 {
+        let generic = cfg!(not(target_arch = "x86_64"));
+        match self {
+            Awaited::Threads if generic => 98,
+            Awaited::Threads => 202,
+            Awaited::Events if generic => 73,
+            Awaited::Events => 271,
+        }
+    }
+}
 
 /// QEMU's process: killed when dropped.
 #[derive(Debug)]
@@ -63,13 +78,12 @@ impl Process {
         self.used.1.elapsed()
     }
 
-    /// Whether its main thread waits for another of its threads; `None` if the system does not
-    /// report it.
-    pub(crate) fn main_thread_waits(&self) -> Option<bool> {
+    /// Whether its main thread waits for that; `None` if the system does not report it.
+    pub(crate) fn main_thread_waits_for(&self, awaited: Awaited) -> Option<bool> {
         let path = format!("/proc/{}/syscall", self.child.id());
         let words = fs::read_to_string(path).ok()?;
         let number = words.split_ascii_whitespace().next()?;
-        Some(number.parse() == Ok(FUTEX))
+        Some(number.parse() == Ok(awaited.call()))
     }
 
     /// Why a QEMU that closed its connection did so, in its own words.

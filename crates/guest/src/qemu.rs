@@ -11,6 +11,7 @@ use linemate_files::write_private;
 
 use crate::confinement::Confinement;
 use crate::error::GuestError;
+use crate::processors::{Processors, Slot};
 use crate::run_folder::LOCK;
 use crate::shape::{GuestShape, ShapeError};
 
@@ -319,8 +320,24 @@ impl GuestFiles {
         Ok(format!("/proc/self/fd/{}", inherited.add(&file)?))
     }
 
+    /// Removes what a QEMU that has ended and its guest talked through.
+    pub(crate) fn remove_channels(&self) -> Result<(), GuestError> {
+        for path in [
+            self.barrier(),
+            self.hold(),
+            self.memory(),
+            self.control(),
+            self.stdout(),
+            self.stderr(),
+            self.qemu_words(),
+        ] {
+            fs::remove_file(&path).map_err(GuestError::io("remove", &path))?;
+        }
+        self.remove_library()
+    }
+
     /// Removes the library's copy, if there is one.
-    pub(crate) fn remove_library(&self) -> Result<(), GuestError> {
+    fn remove_library(&self) -> Result<(), GuestError> {
         let copy = self.folder.join(RECORDER);
         match fs::remove_file(&copy) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -334,12 +351,22 @@ impl GuestFiles {
 /// Where a guest starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
-    /// At power-on, to be held and saved when it has booted.
-    Boot,
+    /// At power-on, to be held and saved when it has booted: with all CPUs, or with the first one.
+    Boot(Processors),
     /// At power-on, continuing straight to the command.
     WholeBoot,
-    /// In the snapshot on its disk.
-    Snapshot,
+    /// In the snapshot on its disk, whose CPUs were all there at power-on or are plugged in.
+    Snapshot(Processors),
+}
+
+impl Start {
+    /// The CPUs that QEMU has to have before the start.
+    fn processors(self) -> Processors {
+        match self {
+            Start::Boot(processors) | Start::Snapshot(processors) => processors,
+            Start::WholeBoot => Processors::AtPowerOn,
+        }
+    }
 }
 
 /// The snapshot's name on the disk.
@@ -351,7 +378,8 @@ pub(crate) const SNAPSHOT: &str = "boot";
 /// Every channel out of the guest is a plain file: a file accepts each byte at once, while a pipe
 /// or terminal could make the guest wait for the host.
 pub(crate) fn arguments(shape: &GuestShape, start: Start) -> Result<Vec<String>, ShapeError> {
-    let mut arguments = shape.qemu_arguments()?;
+    let processors = start.processors();
+    let mut arguments = shape.qemu_arguments(processors)?;
     let mut option = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
     option("-kernel", KERNEL.to_owned());
     option("-initrd", INITRAMFS.to_owned());
@@ -379,9 +407,14 @@ pub(crate) fn arguments(shape: &GuestShape, start: Start) -> Result<Vec<String>,
     option("-drive", format!("{drive}{DISK}"));
     option("-chardev", "socket,id=qmp,fd=0".to_owned());
     option("-mon", "chardev=qmp,mode=control".to_owned());
+    if processors == Processors::Plugged {
+        for slot in Slot::but_first(shape.topology()?) {
+            option("-device", slot.option());
+        }
+    }
     match start {
-        Start::Boot => {}
-        Start::Snapshot => option("-loadvm", SNAPSHOT.to_owned()),
+        Start::Boot(_) => {}
+        Start::Snapshot(_) => option("-loadvm", SNAPSHOT.to_owned()),
         // The agent reads it where it would wait to be saved.
         Start::WholeBoot => option("-fw_cfg", "name=opt/linemate/straight,string=1".to_owned()),
     }
@@ -445,13 +478,13 @@ mod tests {
     #[test]
     fn no_path_of_this_computer_is_in_the_options() {
         let shape = GuestShape::default();
-        let boot = arguments(&shape, Start::Boot).unwrap();
+        let boot = arguments(&shape, Start::Boot(Processors::AtPowerOn)).unwrap();
         assert!(!boot.contains(&"-loadvm".into()) && !boot.contains(&"-plugin".into()));
         assert_eq!(
             boot.iter().find(|word| word.contains('/')),
             Some(&"name=opt/linemate/payload,file=payload".into())
         );
-        let restored = arguments(&shape, Start::Snapshot).unwrap();
+        let restored = arguments(&shape, Start::Snapshot(Processors::AtPowerOn)).unwrap();
         assert_eq!(restored[..boot.len()], boot);
         assert_eq!(restored[boot.len()..], ["-loadvm", "boot"]);
     }

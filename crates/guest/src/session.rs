@@ -21,6 +21,7 @@ use crate::initramfs;
 use crate::kernel::BootableKernel;
 use crate::observer::{Observer, RefusedCall, Stage};
 use crate::payload::Payload;
+use crate::processors::Processors;
 use crate::programs::Programs;
 use crate::qemu::{GuestFiles, Plugin, PluginOptions, Start};
 use crate::ram::{self, KernelMemory, Ram};
@@ -114,6 +115,14 @@ impl<'a> Watching<'a> {
     }
 }
 
+/// How a guest is started.
+struct Starting<'a> {
+    start: Start,
+    files: &'a GuestFiles,
+    /// The recorder's library, and what it does; none of an unrecorded run.
+    plugin: Option<(&'a Path, &'a Plugin)>,
+}
+
 /// The guest's reports.
 struct Ran {
     status: ExitStatus,
@@ -136,6 +145,9 @@ impl Session {
         let search_path = env::var("PATH").unwrap_or_default();
         let shape = &self.conditions.shape;
         shape.topology().map_err(GuestError::from)?;
+        if self.conditions.whole_boot {
+            shape.check_power_on().map_err(GuestError::from)?;
+        }
         shape.check_host().map_err(GuestError::from)?;
         // Before the boot: a wrong path should not be reported only after it.
         let draft = match self.conditions.bare {
@@ -148,7 +160,7 @@ impl Session {
             .map_err(|_| GuestError::RecorderMissing(self.conditions.recorder.clone()))?;
         let payload = self.conditions.payload(&search_path)?;
         report_notes(&payload, observer);
-        let initramfs = initramfs::build(&search_path)?;
+        let initramfs = initramfs::build(shape, &search_path)?;
         let boot = Boot {
             qemu: &self.conditions.qemu,
             shape,
@@ -162,8 +174,20 @@ impl Session {
         let folder = RunFolder::new(&self.cache.join("runs"), RUN)?;
         let files = self.files(folder.path(), &payload, &initramfs, &snapshot.disk())?;
         let mut images = Images::new(folder.path())?;
+        let processors = match self.conditions.whole_boot {
+            true => Processors::AtPowerOn,
+            false => snapshot.processors,
+        };
+        let mut starting = Starting {
+            start: match self.conditions.whole_boot {
+                true => Start::WholeBoot,
+                false => Start::Snapshot(processors),
+            },
+            files: &files,
+            plugin: None,
+        };
         let Some(draft) = draft else {
-            let ran = self.run(&files, None, &known, &mut images, cancel, observer)?;
+            let ran = self.run(&starting, &known, &mut images, cancel, observer)?;
             return Ok(Recorded {
                 status: ran.status,
                 totals: None,
@@ -177,9 +201,10 @@ impl Session {
                 .map_err(GuestError::io("open", draft.path()))
         };
         // The recorder appends to it, and so does this process when QEMU has ended.
-        self.write_head(open()?, &known, &payload)?;
-        let plugin = (&*recorder, &self.plugin(open()?));
-        let ran = self.run(&files, Some(plugin), &known, &mut images, cancel, observer);
+        self.write_head(open()?, processors, &known, &payload)?;
+        let plugin = self.plugin(open()?);
+        starting.plugin = Some((&recorder, &plugin));
+        let ran = self.run(&starting, &known, &mut images, cancel, observer);
         observer.stage(Stage::Writing);
         self.finish(draft, ran, images)
     }
@@ -232,11 +257,14 @@ impl Session {
     fn write_head(
         &self,
         file: File,
+        processors: Processors,
         known: &KnownKernel,
         payload: &Payload,
     ) -> Result<(), GuestError> {
+        let shape = &self.conditions.shape;
         let run = RunFacts {
-            shape: &self.conditions.shape,
+            shape,
+            kernel_command_line: &shape.kernel_command_line(processors)?,
             kernel: &self.kernel.bytes,
             command: &self.conditions.workload.command,
             payload: &payload.bytes,
@@ -264,13 +292,17 @@ impl Session {
     /// Runs the guest and copies the images.
     fn run(
         &self,
-        files: &GuestFiles,
-        plugin: Option<(&Path, &Plugin)>,
+        starting: &Starting<'_>,
         known: &KnownKernel,
         images: &mut Images,
         cancel: &AtomicBool,
         observer: &mut dyn Observer,
     ) -> Result<Ran, GuestError> {
+        let Starting {
+            start,
+            files,
+            plugin,
+        } = *starting;
         let limit = self.timeout.unwrap_or(RUN_LIMIT);
         let watching = Watching {
             // One limit for both parts of the run: set-up and command.
@@ -279,11 +311,10 @@ impl Session {
             recording: plugin.and_then(|(_, plugin)| plugin.recording()),
             cancel,
         };
-        let (start, stage) = match self.conditions.whole_boot {
-            true => (Start::WholeBoot, Stage::Booting),
-            false => (Start::Snapshot, Stage::Restoring),
-        };
-        observer.stage(stage);
+        observer.stage(match start {
+            Start::WholeBoot => Stage::Booting,
+            _ => Stage::Restoring,
+        });
         let (qemu, shape) = (&self.conditions.qemu, &self.conditions.shape);
         let mut vm = Vm::start(qemu, shape, files, plugin, start)?;
 

@@ -4,15 +4,13 @@
 
 use thiserror::Error;
 
-/// More CPUs than this need x2APIC, and QEMU's instruction clock does not work with it: QEMU 10.0.2
-/// ends with `Bad icount read` when the kernel calibrates the timer of an x2APIC.
-pub const MAX_CPUS: u16 = 255;
+use crate::processors::{PROCESSORS_PATH, Processors, Topology};
 
-/// The first APIC number that no CPU has without x2APIC: 255 is all CPUs.
-const XAPIC_END: u32 = 255;
+/// 480 were tried. The machine type has room for 4,096.
+pub const MAX_CPUS: u16 = 512;
 
-/// From this many CPUs on, a guest starts with [`BIG_GUEST`] on its command line. Smaller ones do
-/// not, so that their recordings stay the same.
+/// From this many CPUs on, a guest boots with one, and with [`BIG_GUEST`] on its command line.
+/// Smaller ones do not, so that their recordings stay the same.
 const BIG_CPUS: u16 = 64;
 
 /// What makes the boot of many CPUs shorter. Each `pause` in a wait ends a turn, and the next turn
@@ -26,6 +24,14 @@ const BIG_CPUS: u16 = 64;
 ///   a loop for what follows.
 /// * `loglevel=7`: the console shows each CPU that is started.
 const BIG_GUEST: &str = " cpu_init_udelay=0 tsc=reliable cpuhp.parallel=0 loglevel=7";
+
+/// Makes the kernel believe that it runs on a hypervisor, which it knows by this serial number and
+/// by a port that QEMU has. On what it takes for real hardware it ignores further CPUs of a socket
+/// in use.
+const HYPERVISOR: [&str; 2] = ["-smbios", "type=1,serial=VMware-"];
+
+/// Remapped interrupts, without which there is no x2APIC for more than 255 CPUs.
+const REMAPPING: [&str; 2] = ["-device", "intel-iommu,intremap=on,eim=on"];
 
 /// Memory that each CPU takes: 512 MiB for 64. The kernel's memory for each CPU and its threads is
 /// a part of it, the rest is for the command.
@@ -66,28 +72,6 @@ pub struct GuestShape {
     pub timing: Timing,
 }
 
-/// The topology for QEMU: the product is the number of CPUs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Topology {
-    /// Sockets of the machine.
-    pub sockets: u16,
-    /// Cores of a socket.
-    pub cores: u16,
-    /// Threads of a core.
-    pub threads: u16,
-}
-
-impl Topology {
-    /// The highest APIC number. Threads, cores and sockets have bits of their own in it, so it may
-    /// be higher than that of the last CPU.
-    fn last_apic(self) -> u32 {
-        let bits = |n: u16| u32::from(n).next_power_of_two().trailing_zeros();
-        let last = |n: u16| u32::from(n).saturating_sub(1);
-        let of_core = (last(self.cores) << bits(self.threads)) | last(self.threads);
-        (last(self.sockets) << (bits(self.cores) + bits(self.threads))) | of_core
-    }
-}
-
 /// An impossible shape.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum ShapeError {
@@ -107,10 +91,10 @@ pub enum ShapeError {
         threads: u16,
         cpus: u16,
     },
-    /// Numbers of CPUs that only x2APIC has.
+    /// Numbers of CPUs that only x2APIC has, which the kernel cannot use here.
     #[error(
-        "{} sockets x {} cores x {} threads have APIC numbers up to {}, and the highest possible is {}: cores and threads take powers of two of them, so choose others with --sockets, --cores or --threads",
-        .0.sockets, .0.cores, .0.threads, .0.last_apic(), XAPIC_END - 1
+        "{} sockets x {} cores x {} threads have APIC numbers up to {}, and the highest possible is {} with --parallel, --whole-boot or a kernel that takes no further CPUs after its boot (CONFIG_ACPI, CONFIG_HYPERVISOR_GUEST): cores and threads take powers of two of them, so choose others with --sockets, --cores or --threads",
+        .0.sockets, .0.cores, .0.threads, .0.last_apic(), Topology::XAPIC_END - 1
     )]
     ApicNumbers(Topology),
     /// CPUs cannot be split evenly over the nodes.
@@ -215,10 +199,28 @@ impl GuestShape {
             cores,
             threads,
         };
-        if topology.last_apic() >= XAPIC_END {
-            return Err(ShapeError::ApicNumbers(topology));
+        if self.processors() == Processors::AtPowerOn {
+            check_power_on(topology)?;
         }
         Ok(topology)
+    }
+
+    /// Checks that all CPUs can be there at power-on.
+    ///
+    /// # Errors
+    /// As [`GuestShape::topology`], and [`ShapeError::ApicNumbers`] for any guest.
+    pub(crate) fn check_power_on(&self) -> Result<(), ShapeError> {
+        check_power_on(self.topology()?)
+    }
+
+    /// How the guest comes to its CPUs, if its kernel can take them after its boot.
+    pub(crate) fn processors(&self) -> Processors {
+        // In parallel no CPU waits for the others' turns.
+        if self.cpus >= BIG_CPUS && self.timing == Timing::Deterministic {
+            Processors::Plugged
+        } else {
+            Processors::AtPowerOn
+        }
     }
 
     /// Checks that this computer can back the guest's memory.
@@ -250,18 +252,28 @@ impl GuestShape {
     ///
     /// No address randomisation, so that symbols have the addresses of the image; `panic=-1` turns
     /// a panic into a reboot, on which QEMU exits.
-    #[must_use]
-    pub fn kernel_command_line(&self) -> String {
+    ///
+    /// # Errors
+    /// As [`GuestShape::topology`].
+    pub(crate) fn kernel_command_line(&self, processors: Processors) -> Result<String, ShapeError> {
         // The user's words last, so that they win if two contradict each other.
         let mut line = "console=ttyS0 nokaslr norandmaps quiet panic=-1".to_owned();
         if self.cpus >= BIG_CPUS {
             line.push_str(BIG_GUEST);
         }
+        if processors != Processors::AtPowerOn {
+            line.push_str(" rdinit=");
+            line.push_str(PROCESSORS_PATH);
+            if !self.topology()?.needs_x2apic() {
+                // A kernel that believes in a hypervisor takes it without need.
+                line.push_str(" nox2apic");
+            }
+        }
         if !self.append.is_empty() {
             line.push(' ');
             line.push_str(&self.append);
         }
-        line
+        Ok(line)
     }
 
     /// QEMU's options for this hardware. The announcement of a restored machine on the network, its
@@ -270,12 +282,8 @@ impl GuestShape {
     ///
     /// # Errors
     /// As [`GuestShape::topology`].
-    pub fn qemu_arguments(&self) -> Result<Vec<String>, ShapeError> {
-        let Topology {
-            sockets,
-            cores,
-            threads,
-        } = self.topology()?;
+    pub(crate) fn qemu_arguments(&self, processors: Processors) -> Result<Vec<String>, ShapeError> {
+        let topology = self.topology()?;
         let mebibytes = self.memory_bytes >> 20;
         let mut arguments: Vec<String> = [
             "-nodefaults",
@@ -285,9 +293,12 @@ impl GuestShape {
             "-no-reboot",
             "-M",
             "q35",
-            // Four-level paging, so that kernel addresses are the usual ones on every QEMU.
             "-cpu",
-            "max,la57=off",
+            // Four-level paging, so that kernel addresses are the usual ones on every QEMU.
+            match processors {
+                Processors::AtPowerOn => "max,la57=off",
+                Processors::First | Processors::Plugged => "max,la57=off,-hypervisor",
+            },
             "-rtc",
             // Neither the date nor the clock are the host's.
             "base=2026-01-01,clock=vm",
@@ -295,29 +306,66 @@ impl GuestShape {
         .map(str::to_owned)
         .into();
         arguments.extend(["-m".to_owned(), format!("{mebibytes}M")]);
-        let cpus = self.cpus;
         arguments.extend([
             "-smp".to_owned(),
-            format!("{cpus},sockets={sockets},cores={cores},threads={threads}"),
+            self.processor_option(topology, processors),
         ]);
         arguments.extend(["-seed".to_owned(), self.seed.to_string()]);
         match self.timing {
-            Timing::Deterministic => arguments.extend(
-                [
-                    "-accel",
-                    "tcg,thread=single",
-                    "-icount",
-                    // One nanosecond per instruction; an idle guest's clock jumps to its next timer
-                    // at once.
-                    "shift=0,sleep=off",
-                ]
-                .map(str::to_owned),
-            ),
+            Timing::Deterministic => {
+                let single = match processors {
+                    // The kernel reads the timer while it calibrates it (`check_power_on`).
+                    Processors::First if topology.needs_x2apic() => {
+                        "tcg,thread=single,one-insn-per-tb=on"
+                    }
+                    _ => "tcg,thread=single",
+                };
+                // One nanosecond per instruction; an idle guest's clock jumps to its next timer at
+                // once.
+                let clock = ["-icount", "shift=0,sleep=off"];
+                arguments.extend(
+                    ["-accel", single]
+                        .iter()
+                        .chain(&clock)
+                        .map(|&word| word.to_owned()),
+                );
+            }
             Timing::Parallel => arguments.extend(["-accel", "tcg,thread=multi"].map(str::to_owned)),
         }
         arguments.extend(memory_arguments(self));
-        arguments.extend(["-append".to_owned(), self.kernel_command_line()]);
+        if processors != Processors::AtPowerOn {
+            arguments.extend(HYPERVISOR.map(str::to_owned));
+            if topology.needs_x2apic() {
+                arguments.extend(REMAPPING.map(str::to_owned));
+            }
+        }
+        let line = self.kernel_command_line(processors)?;
+        arguments.extend(["-append".to_owned(), line]);
         Ok(arguments)
+    }
+
+    fn processor_option(&self, topology: Topology, processors: Processors) -> String {
+        let Topology {
+            sockets,
+            cores,
+            threads,
+        } = topology;
+        let cpus = self.cpus;
+        let count = match processors {
+            Processors::AtPowerOn => cpus.to_string(),
+            Processors::First | Processors::Plugged => format!("1,maxcpus={cpus}"),
+        };
+        format!("{count},sockets={sockets},cores={cores},threads={threads}")
+    }
+}
+
+/// The kernel reads the timer of an x2APIC while it calibrates it, and QEMU 10.0.2 ends with `Bad
+/// icount read` where an instruction in the middle of a block does that. A boot with one CPU can
+/// afford blocks of one instruction.
+fn check_power_on(topology: Topology) -> Result<(), ShapeError> {
+    match topology.needs_x2apic() {
+        true => Err(ShapeError::ApicNumbers(topology)),
+        false => Ok(()),
     }
 }
 
@@ -363,7 +411,9 @@ mod tests {
 
     #[test]
     fn default_shape_is_one_socket_deterministic() {
-        let arguments = GuestShape::default().qemu_arguments().unwrap();
+        let arguments = GuestShape::default()
+            .qemu_arguments(Processors::AtPowerOn)
+            .unwrap();
         assert_eq!(after(&arguments, "-smp"), ["8,sockets=1,cores=8,threads=1"]);
         assert_eq!(after(&arguments, "-m"), ["1024M"]);
         assert_eq!(after(&arguments, "-accel"), ["tcg,thread=single"]);
@@ -383,7 +433,7 @@ mod tests {
                 append: "debug".into(),
                 ..GuestShape::default()
             };
-            shape.kernel_command_line()
+            shape.kernel_command_line(Processors::AtPowerOn).unwrap()
         };
         assert!(line(63).ends_with(" panic=-1 debug"));
         assert!(
@@ -396,22 +446,64 @@ mod tests {
     }
 
     #[test]
-    fn apic_numbers_have_eight_bits() {
-        let topology = |cpus, sockets| {
-            let shape = GuestShape {
-                cpus,
-                sockets: Some(sockets),
-                memory_bytes: 4 << 30,
-                ..GuestShape::default()
-            };
-            shape.topology()
+    fn apic_numbers_have_eight_bits_at_power_on() {
+        let shape = |cpus, sockets, timing| GuestShape {
+            cpus,
+            sockets: Some(sockets),
+            memory_bytes: 4 << 30,
+            timing,
+            ..GuestShape::default()
         };
-        assert!(topology(255, 1).is_ok());
-        assert!(topology(240, 2).is_ok());
-        // 128 numbers for each socket: the last one is 2 * 128 + 84.
-        let error = topology(255, 3).unwrap_err().to_string();
-        let start = "3 sockets x 85 cores x 1 threads have APIC numbers up to 340, and the highest possible is 254: ";
-        assert!(error.starts_with(start), "{error}");
+        for timing in [Timing::Deterministic, Timing::Parallel] {
+            assert!(shape(255, 1, timing).check_power_on().is_ok());
+            assert!(shape(240, 2, timing).check_power_on().is_ok());
+            // 128 numbers for each socket: the last one is 2 * 128 + 84.
+            let error = shape(255, 3, timing).check_power_on().unwrap_err();
+            let start = "3 sockets x 85 cores x 1 threads have APIC numbers up to 340, and the highest possible is 254 with ";
+            assert!(error.to_string().starts_with(start), "{error}");
+            assert_eq!(
+                shape(255, 3, timing).topology().is_ok(),
+                timing == Timing::Deterministic
+            );
+        }
+    }
+
+    #[test]
+    fn one_of_many_cpus_boots_and_the_others_are_plugged_in() {
+        let few = GuestShape {
+            cpus: 63,
+            ..GuestShape::default()
+        };
+        assert_eq!(few.processors(), Processors::AtPowerOn);
+        let shape = |cpus| GuestShape {
+            cpus,
+            numa_nodes: 2,
+            memory_bytes: 4 << 30,
+            append: "debug".into(),
+            ..GuestShape::default()
+        };
+        let line = |shape: &GuestShape, processors| shape.kernel_command_line(processors).unwrap();
+        for (cpus, end) in [
+            (64, " rdinit=/processors nox2apic debug"),
+            (480, " rdinit=/processors debug"),
+        ] {
+            let shape = shape(cpus);
+            assert_eq!(shape.processors(), Processors::Plugged);
+            for processors in [Processors::First, Processors::Plugged] {
+                assert!(line(&shape, processors).ends_with(end));
+                let arguments = shape.qemu_arguments(processors).unwrap();
+                let smp = format!("1,maxcpus={cpus},sockets=2,cores={},threads=1", cpus / 2);
+                assert_eq!(after(&arguments, "-smp"), [smp]);
+                assert_eq!(after(&arguments, "-cpu"), ["max,la57=off,-hypervisor"]);
+                let remapping = after(&arguments, "-device");
+                assert_eq!(remapping.len(), usize::from(cpus == 480));
+                let steps = cpus == 480 && processors == Processors::First;
+                let accelerator = after(&arguments, "-accel");
+                assert_eq!(accelerator[0].ends_with(",one-insn-per-tb=on"), steps);
+            }
+        }
+        // The same words as ever for a kernel that does not take them.
+        assert!(line(&shape(64), Processors::AtPowerOn).ends_with(" loglevel=7 debug"));
     }
 
     #[test]
@@ -438,7 +530,7 @@ mod tests {
             timing: Timing::Parallel,
             ..GuestShape::default()
         };
-        let arguments = shape.qemu_arguments().unwrap();
+        let arguments = shape.qemu_arguments(Processors::AtPowerOn).unwrap();
         assert_eq!(after(&arguments, "-accel"), ["tcg,thread=multi"]);
         assert!(after(&arguments, "-icount").is_empty());
     }
@@ -450,7 +542,7 @@ mod tests {
             append: "debug".into(),
             ..GuestShape::default()
         };
-        let arguments = shape.qemu_arguments().unwrap();
+        let arguments = shape.qemu_arguments(Processors::AtPowerOn).unwrap();
         assert_eq!(after(&arguments, "-smp"), ["8,sockets=2,cores=4,threads=1"]);
         assert_eq!(
             after(&arguments, "-numa"),
@@ -540,11 +632,11 @@ mod tests {
         );
         assert_eq!(
             GuestShape {
-                cpus: 256,
+                cpus: 513,
                 ..base.clone()
             }
             .topology(),
-            Err(ShapeError::Cpus(256))
+            Err(ShapeError::Cpus(513))
         );
         assert_eq!(
             GuestShape {

@@ -12,15 +12,16 @@ use std::time::{Duration, Instant};
 
 use linemate_files::{Recipe, check_trusted, write_private};
 
-use crate::control::{Message, PROTOCOL, Pause};
+use crate::booting::Booting;
+use crate::control::PROTOCOL;
 use crate::disk;
 use crate::error::GuestError;
 use crate::observer::{Observer, Stage};
-use crate::qemu::{GuestFiles, Plugin, Qemu, Start};
+use crate::processors::Processors;
+use crate::qemu::{GuestFiles, Qemu};
 use crate::run_folder::{MAKING, RunFolder};
-use crate::shape::{GuestShape, Timing};
+use crate::shape::GuestShape;
 use crate::space;
-use crate::vm::{GuestWatch, Vm};
 
 /// Changes when the contents of a snapshot's folder, or the way a guest is started, change.
 const FORMAT: u32 = 3;
@@ -42,7 +43,12 @@ pub(crate) struct Boot<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
     folder: PathBuf,
+    /// How its CPUs came to be.
+    pub(crate) processors: Processors,
 }
+
+/// Marks a snapshot of a shape whose CPUs are plugged in, and of a kernel that does not take them.
+const AT_POWER_ON: &str = "at-power-on";
 
 impl Snapshot {
     /// The disk with the saved machine. QEMU writes to a disk that it loads from: run from a copy.
@@ -65,20 +71,11 @@ impl Boot<'_> {
         recipe.part(self.qemu.version.as_bytes());
         recipe.part(self.kernel_bytes);
         recipe.part(self.initramfs);
-        for argument in self.shape.qemu_arguments()? {
+        for argument in self.shape.qemu_arguments(self.shape.processors())? {
             // Last, so that their number need not be included.
             recipe.part(argument.as_bytes());
         }
         Ok(recipe.key())
-    }
-
-    /// The processor time of QEMU that a boot may take between two signs of life. The longest
-    /// silence is the calibration of the APIC timer, 1 s for each CPU on the computer where it was
-    /// measured. A guest of fewer than 64 CPUs is silent from the beginning to the end, which took
-    /// 48 s with 32: ten times that is allowed.
-    fn silence(&self) -> Duration {
-        let seconds = if self.shape.cpus < 64 { 10 } else { 3 };
-        Duration::from_secs(120 + seconds * u64::from(self.shape.cpus))
     }
 
     /// The cached snapshot, made first if there is none.
@@ -95,7 +92,7 @@ impl Boot<'_> {
             for file in ["disk", "symbols"] {
                 check_trusted(&folder.join(file))?;
             }
-            return Ok(Snapshot { folder });
+            return Ok(self.found(folder));
         }
         // The state, and the copy of it that each run starts from.
         let needed = self.shape.state_bytes().saturating_mul(2);
@@ -115,9 +112,19 @@ impl Boot<'_> {
                 });
             }
         }
-        Ok(Snapshot { folder })
+        Ok(self.found(folder))
     }
 
+    /// The complete snapshot in a folder.
+    fn found(&self, folder: PathBuf) -> Snapshot {
+        let processors = match folder.join(AT_POWER_ON).is_file() {
+            true => Processors::AtPowerOn,
+            false => self.shape.processors(),
+        };
+        Snapshot { folder, processors }
+    }
+
+    /// Makes the snapshot in `folder`.
     fn make(
         &self,
         folder: &Path,
@@ -125,97 +132,47 @@ impl Boot<'_> {
         observer: &mut dyn Observer,
     ) -> Result<(), GuestError> {
         let files = GuestFiles::new(folder);
-        let write = |path: &Path, bytes: &[u8]| {
-            let written = write_private(path, bytes).map(drop);
-            written.map_err(|error| {
-                let full = space::full("what a guest boots from", path, bytes.len() as u64);
-                full.unwrap_or_else(|| GuestError::io("write", path)(error))
-            })
-        };
         write(&files.kernel(), self.kernel_bytes)?;
         write(&files.initramfs(), self.initramfs)?;
         // QEMU needs the file; the agent reads it only after the snapshot.
         write(&files.payload(), b"-")?;
         write(&files.disk(), &disk::empty())?;
-        let plugin = Some((self.recorder, &Plugin::Hold));
-        let mut vm = Vm::start(self.qemu, self.shape, &files, plugin, Start::Boot)?;
-        // Without `give_up`: nothing of a failed boot is useful, and QEMU is killed with the `Vm`.
-        let said = self.boot(&mut vm, cancel, observer)?;
-        vm.stop_held()?;
-        let (address, length) = symbols_place(&said)?;
-        let symbols = vm.read_virtual(address, length)?;
-        write(&folder.join("symbols"), &symbols)?;
-        vm.save(self.shape)?;
-        vm.quit()?;
-        // QEMU has ended, so nothing changes the files any more.
-        files.take_back()?;
-        for path in [
-            files.kernel(),
-            files.barrier(),
-            files.hold(),
-            files.initramfs(),
-            files.payload(),
-            files.memory(),
-            files.control(),
-            files.stdout(),
-            files.stderr(),
-            files.qemu_words(),
-        ] {
-            fs::remove_file(&path).map_err(GuestError::io("remove", &path))?;
-        }
-        files.remove_library()
-    }
-
-    /// Runs a starting guest up to the point where the agent waits to be saved.
-    fn boot(
-        &self,
-        vm: &mut Vm,
-        cancel: &AtomicBool,
-        observer: &mut dyn Observer,
-    ) -> Result<Vec<Message>, GuestError> {
-        let started = Instant::now();
-        let mut watch = GuestWatch {
-            doing: Stage::Booting.name(),
-            limit: self.limit.map(|limit| (started + limit, limit.as_secs())),
-            silence: Some(self.silence()),
-            lively: self.shape.timing == Timing::Deterministic,
-            recording: None,
+        let mut booting = Booting {
+            qemu: self.qemu,
+            shape: self.shape,
+            recorder: self.recorder,
+            limit: self.limit,
+            started: Instant::now(),
+            files: &files,
             cancel,
             observer,
         };
-        let (pause, said) = match vm.run_to_pause(&mut watch) {
-            // A boot has no command that could take too long: the error is on the console.
-            Err(GuestError::Timeout { seconds, .. }) => {
-                return Err(GuestError::NeverReached {
-                    seconds,
-                    console: vm.console_end(),
-                });
-            }
-            other => other?,
+        let symbols = match self.shape.processors() {
+            Processors::AtPowerOn => booting.at_power_on()?,
+            _ => match booting.plugged()? {
+                Some(symbols) => symbols,
+                None => {
+                    self.shape.check_power_on()?;
+                    write(&folder.join(AT_POWER_ON), b"")?;
+                    booting.at_power_on()?
+                }
+            },
         };
-        let doing = Stage::Booting.name();
-        if pause != Pause::Snapshot || said.first() != Some(&Message::Hello(PROTOCOL)) {
-            let message = format!("{:?}", said.last());
-            return Err(GuestError::Protocol { doing, message });
+        write(&folder.join("symbols"), &symbols)?;
+        for path in [files.kernel(), files.initramfs(), files.payload()] {
+            fs::remove_file(&path).map_err(GuestError::io("remove", &path))?;
         }
-        Ok(said)
+        Ok(())
     }
 }
 
-fn symbols_place(said: &[Message]) -> Result<(u64, u64), GuestError> {
-    let place = said.iter().find_map(|message| match message {
-        Message::Symbols { address, length } => Some((*address, *length)),
-        _ => None,
-    });
-    match place {
-        Some((_, 0)) => Err(GuestError::Symbols(
-            "/proc/kallsyms is empty: the kernel was built without CONFIG_KALLSYMS".into(),
-        )),
-        Some(place) => Ok(place),
-        None => Err(GuestError::Symbols(
-            "the agent did not report where they are".into(),
-        )),
-    }
+/// Writes a file of a snapshot that is being made.
+fn write(path: &Path, bytes: &[u8]) -> Result<(), GuestError> {
+    let written = write_private(path, bytes).map(drop);
+    written.map_err(|error| {
+        let full = space::full("what a guest boots from", path, bytes.len() as u64);
+        full.unwrap_or_else(|| GuestError::io("write", path)(error))
+    })
 }
 
 #[cfg(test)]
@@ -270,21 +227,5 @@ mod tests {
                 assert_ne!(a, b);
             }
         }
-    }
-
-    #[test]
-    fn a_kernel_without_symbols_is_named() {
-        let error = symbols_place(&[Message::Symbols {
-            address: 1,
-            length: 0,
-        }])
-        .unwrap_err();
-        assert!(error.to_string().contains("CONFIG_KALLSYMS"), "{error}");
-        let place = symbols_place(&[Message::Symbols {
-            address: 1,
-            length: 2,
-        }])
-        .unwrap();
-        assert_eq!(place, (1, 2));
     }
 }

@@ -20,7 +20,8 @@ use crate::boot_console::BootConsole;
 use crate::control::{Message, Pause};
 use crate::error::GuestError;
 use crate::observer::{Observer, OutputStream, Progress, RECORDER_ERROR, RefusedCall};
-use crate::process::Process;
+use crate::process::{Awaited, Process};
+use crate::processors::Slot;
 use crate::qemu::{self, GuestFiles, Inherited, Plugin, Qemu, Start};
 use crate::qmp::{Qmp, QmpError};
 use crate::ram::Ram;
@@ -43,10 +44,10 @@ const PANIC_LIMIT: Duration = Duration::from_secs(5);
 const STALL_LIMIT: Duration = Duration::from_secs(60);
 
 /// For how many checks in a row, a millisecond apart, QEMU's main thread has to wait for its other
-/// threads until this counts as waiting for the processors: it waits briefly for other things, too.
+/// threads, or for events, until this counts: it waits briefly for other things, too.
 const ORDER_TICKS: u32 = 50;
 
-/// How long QEMU gets to receive the stop order if the system does not report what its threads do.
+/// How long QEMU gets to take an order if the system does not report what its threads do.
 const ORDER_TIME: Duration = Duration::from_secs(3);
 
 /// The prefix of the agent's lines in the kernel's log.
@@ -223,6 +224,33 @@ impl Vm {
         }
     }
 
+    /// Plugs CPUs into a held guest, and releases it.
+    ///
+    /// It executes nothing meanwhile, so QEMU's work for these commands falls between two of its
+    /// instructions, whenever that is done.
+    pub(crate) fn plug(&mut self, slots: &[Slot]) -> Result<(), GuestError> {
+        for slot in slots {
+            self.execute("device_add", slot.arguments())?;
+        }
+        let Some(pipe) = self.hold.take() else {
+            return Ok(());
+        };
+        // As soon as all CPUs are idle, whatever the main thread still does can move the clock.
+        self.until_main_thread_waits_for(Awaited::Events)?;
+        self.end_hold(pipe)
+    }
+
+    /// Ends a held guest's blocks of one instruction.
+    pub(crate) fn allow_long_blocks(&mut self) -> Result<(), GuestError> {
+        let command = json!({ "command-line": "one-insn-per-tb off" });
+        self.execute("human-monitor-command", command).map(drop)
+    }
+
+    fn end_hold(&self, mut pipe: File) -> Result<(), GuestError> {
+        let written = pipe.write_all(b".");
+        written.map_err(GuestError::io("write", &self.files.hold()))
+    }
+
     /// Saves the paused machine of this shape to its disk.
     pub(crate) fn save(&mut self, shape: &GuestShape) -> Result<(), GuestError> {
         let command = format!("savevm {}", qemu::SNAPSHOT);
@@ -329,7 +357,7 @@ impl Vm {
         let deadline = Instant::now() + QUIT_LIMIT;
         while Instant::now() < deadline {
             let still = match pause {
-                Pause::Snapshot => self.at_hold()?,
+                Pause::Processors | Pause::Snapshot => self.at_hold()?,
                 // The pipe is full: QEMU waits with the last byte.
                 Pause::Start | Pause::Stop => self.at_barrier(),
             };
@@ -369,28 +397,26 @@ impl Vm {
     /// QEMU's main thread receives the order and then waits for the processors. The guest must not
     /// be released before: it would run on until the order arrives.
     pub(crate) fn stop_held(&mut self) -> Result<(), GuestError> {
-        let Some(mut pipe) = self.hold.take() else {
+        let Some(pipe) = self.hold.take() else {
             return Ok(());
         };
         let sent = self.qmp().and_then(|qmp| qmp.send("stop", json!({})));
         sent.map_err(|error| self.monitor_error(error))?;
         // The only sign that the order has arrived is that the main thread waits for the
         // processors.
-        self.until_ordered()?;
-        let path = self.files.hold();
-        pipe.write_all(b".")
-            .map_err(GuestError::io("write", &path))?;
+        self.until_main_thread_waits_for(Awaited::Threads)?;
+        self.end_hold(pipe)?;
         let answer = self.qmp().and_then(|qmp| qmp.answer("stop"));
         answer.map_err(|error| self.monitor_error(error))?;
         Ok(())
     }
 
-    /// Returns when QEMU's main thread has received the stop order.
-    fn until_ordered(&self) -> Result<(), GuestError> {
+    /// Returns when QEMU's main thread has done what it had to do and waits for that.
+    fn until_main_thread_waits_for(&self, awaited: Awaited) -> Result<(), GuestError> {
         let deadline = Instant::now() + QUIT_LIMIT;
         let mut waiting = 0;
         while Instant::now() < deadline {
-            match self.process.main_thread_waits() {
+            match self.process.main_thread_waits_for(awaited) {
                 Some(true) => waiting += 1,
                 Some(false) => waiting = 0,
                 None => {
@@ -404,7 +430,7 @@ impl Vm {
             thread::sleep(Duration::from_millis(1));
         }
         Err(GuestError::Timeout {
-            doing: "taking the order to stop",
+            doing: "taking an order",
             seconds: QUIT_LIMIT.as_secs(),
         })
     }

@@ -235,6 +235,39 @@ fn a_snapshot_that_is_made_again_gives_the_same_run() {
 }
 
 #[test]
+fn many_cpus_are_plugged_in_and_a_boot_made_again_gives_the_same_run() {
+    let _alone = alone();
+    let machine = "cd /sys/devices/system; nproc; cat cpu/online node/node1/cpulist; \
+        cat cpu/cpu1/topology/thread_siblings_list cpu/cpu63/topology/physical_package_id";
+    let probe = format!("({machine}); {PROBE}");
+    let mut session = session(&["sh", "-c", &probe]);
+    session.conditions.shape = GuestShape {
+        cpus: 64,
+        numa_nodes: 2,
+        threads: Some(2),
+        append: "numa_balancing=disable".into(),
+        ..GuestShape::default()
+    };
+    let dir = tempfile::tempdir().unwrap();
+    session.cache = fresh_cache(dir.path());
+    let (first, result) = run(&session);
+    result.unwrap();
+    let machine = "64\n0-63\n32-63\n0-1\n1\n";
+    assert!(first.text().0.starts_with(machine), "{}", first.text().0);
+    let snapshots = fs::read_dir(session.cache.join("snapshots")).unwrap();
+    let folders: Vec<PathBuf> = snapshots.map(|entry| entry.unwrap().path()).collect();
+    let [folder] = &*folders else {
+        panic!("{folders:?}")
+    };
+    assert!(!folder.join("at-power-on").exists());
+    fs::remove_dir_all(folder).unwrap();
+    let (again, result) = busy_meanwhile(|| run(&session));
+    result.unwrap();
+    assert!(again.stages.contains(&Stage::Booting));
+    assert_eq!(again.text(), first.text());
+}
+
+#[test]
 fn another_seed_gives_another_run() {
     let _alone = alone();
     let probe = [

@@ -3,7 +3,7 @@
 use crate::{Metadata, Problem};
 
 /// The maximum number of CPUs of a recording: the largest `NR_CPUS` of x86-64. The recorder's
-/// guests have at most 255.
+/// guests have at most 512.
 pub const MAX_CPUS: u16 = 8192;
 
 /// The maximum memory of a recorded guest in bytes: what 40 bits of physical address reach, as on

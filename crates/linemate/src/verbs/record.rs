@@ -56,24 +56,24 @@ pub(crate) struct Args {
     /// newest in the cache, else debian:6.12]
     #[arg(long, value_name = "IMAGE")]
     kernel: Option<InFile>,
-    /// CPUs, 1 to 255
+    /// CPUs, 1 to 512
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = between(1, MAX_CPUS))]
     smp: u16,
-    /// Record one workload on each of these numbers of CPUs, 1 to 255, for `linemate growth`: -o
+    /// Record one workload on each of these numbers of CPUs, 1 to 512, for `linemate growth`: -o
     /// NAME writes NAME-4.data and so on. In the command, {cpus} becomes the number, {cpus*K} and
     /// {cpus/K} K times and a K-th of it
     #[arg(long, value_name = "N,N,...", value_delimiter = ',', conflicts_with_all = ["smp", "bare"], value_parser = between(1, MAX_CPUS))]
     series: Vec<u16>,
-    /// Sockets, 1 to 255 [default: the NUMA nodes]
+    /// Sockets, 1 to 512 [default: the NUMA nodes]
     #[arg(long, value_name = "N", value_parser = between(1, MAX_CPUS))]
     sockets: Option<u16>,
-    /// Cores in a socket, 1 to 255 [default: as many as --smp needs]
+    /// Cores in a socket, 1 to 512 [default: as many as --smp needs]
     #[arg(long, value_name = "N", value_parser = between(1, MAX_CPUS))]
     cores: Option<u16>,
-    /// Hardware threads in a core, 1 to 255 [default: 1]
+    /// Hardware threads in a core, 1 to 512 [default: 1]
     #[arg(long, value_name = "N", value_parser = between(1, MAX_CPUS))]
     threads: Option<u16>,
-    /// NUMA nodes, 1 to 255, with even shares of CPUs and memory
+    /// NUMA nodes, 1 to 512, with even shares of CPUs and memory
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = between(1, MAX_CPUS))]
     numa: u16,
     /// Memory, 256M to 4096T: bytes, or a number with K, M, G or T after it, such as 1.5G
