@@ -1,5 +1,5 @@
-//! Boots a guest on the disk that keeps its state: with all CPUs, or with one and the others wave by
-//! wave.
+//! Boots a guest on the disk that keeps its state: with all CPUs, or with one and the others wave
+//! by wave.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -100,8 +100,8 @@ impl Booting<'_> {
 
     /// The processor time of QEMU that a boot may take between two signs of life. The longest
     /// silence is the calibration of the APIC timer, 1 s for each CPU at power-on on the computer
-    /// where it was measured. A guest of fewer than 64 CPUs is silent from the beginning to the end,
-    /// which took 48 s with 32: ten times that is allowed.
+    /// where it was measured. A guest of fewer than 64 CPUs is silent from the beginning to the
+    /// end, which took 48 s with 32: ten times that is allowed.
     fn silence(&self) -> Duration {
         let seconds = if self.shape.cpus < 64 { 10 } else { 3 };
         Duration::from_secs(120 + seconds * u64::from(self.shape.cpus))

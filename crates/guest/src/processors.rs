@@ -2,16 +2,16 @@
 //!
 //! A guest of few CPUs has all of them at power-on. One of many boots with one, and the others are
 //! plugged in: while the kernel waits for something in a loop, each `pause` ends a turn, and the
-//! next turn of the waiting CPU comes after all others were asked in vain. With one CPU the kernel
-//! calibrates its timers as fast as it can.
+//! next turn of the waiting CPU comes after those of all others, most of which have nothing to do.
+//! With one CPU the kernel calibrates its timers as fast as it can.
 //!
 //! ```text
 //! power-on ── one CPU boots ── held, the others plugged in ── started ── held, saved
 //! ```
 //!
-//! The recorder holds the guest at one instruction while they are plugged in, which is done by small
-//! waves: a CPU that was not started yet is asked in vain, too. It also answers to the lower eight
-//! bits of its APIC number alone, so CPUs that share them have to come one after the other.
+//! The recorder holds the guest at one instruction while they are plugged in, which is done by
+//! small waves: a CPU that was not started yet gets its turns, too. It also answers to the lower
+//! eight bits of its APIC number alone, so CPUs that share them have to come one after the other.
 
 use serde_json::{Value, json};
 
