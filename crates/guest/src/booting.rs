@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::control::{Message, PROTOCOL, Pause};
 use crate::error::GuestError;
 use crate::observer::{Observer, Stage};
-use crate::processors::{Processors, Slot};
+use crate::processors::{CpuSlot, Processors};
 use crate::qemu::{GuestFiles, Plugin, Qemu, Start};
 use crate::shape::{GuestShape, Timing};
 use crate::vm::{GuestWatch, Vm};
@@ -57,8 +57,8 @@ impl Booting<'_> {
         if topology.needs_x2apic() {
             vm.allow_long_blocks()?;
         }
-        let slots: Vec<Slot> = Slot::but_first(topology).collect();
-        let same_wave = |a: &Slot, b: &Slot| a.wave(topology) == b.wave(topology);
+        let slots: Vec<CpuSlot> = CpuSlot::but_first(topology).collect();
+        let same_wave = |a: &CpuSlot, b: &CpuSlot| a.wave(topology) == b.wave(topology);
         for (number, wave) in slots.chunk_by(same_wave).enumerate() {
             if number > 0 {
                 self.run_to(&mut vm, Pause::Processors)?;

@@ -33,14 +33,14 @@ impl Topology {
     /// The highest APIC number. Threads, cores and sockets have bits of their own in it, so it may
     /// be higher than that of the last CPU.
     pub(crate) fn last_apic(self) -> u32 {
-        self.apic(Slot {
+        self.apic(CpuSlot {
             socket: self.sockets.saturating_sub(1),
             core: self.cores.saturating_sub(1),
             thread: self.threads.saturating_sub(1),
         })
     }
 
-    fn apic(self, slot: Slot) -> u32 {
+    fn apic(self, slot: CpuSlot) -> u32 {
         let bits = |n: u16| u32::from(n).next_power_of_two().trailing_zeros();
         let core = bits(self.threads);
         let socket = bits(self.cores) + core;
@@ -76,22 +76,22 @@ const MODEL: &str = "max-x86_64-cpu";
 
 /// The place of a CPU in the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Slot {
+pub(crate) struct CpuSlot {
     socket: u16,
     core: u16,
     thread: u16,
 }
 
-impl Slot {
+impl CpuSlot {
     /// The places of all CPUs but the first, in the order of their numbers.
-    pub(crate) fn but_first(topology: Topology) -> impl Iterator<Item = Slot> {
+    pub(crate) fn but_first(topology: Topology) -> impl Iterator<Item = CpuSlot> {
         let Topology {
             sockets,
             cores,
             threads,
         } = topology;
         let of_core = move |socket, core| {
-            (0..threads).map(move |thread| Slot {
+            (0..threads).map(move |thread| CpuSlot {
                 socket,
                 core,
                 thread,
@@ -115,7 +115,7 @@ impl Slot {
 
     /// The value of QEMU's `-device` for it.
     pub(crate) fn option(self) -> String {
-        let Slot {
+        let CpuSlot {
             socket,
             core,
             thread,
@@ -149,7 +149,7 @@ mod tests {
             cores: 1,
             threads: 2,
         };
-        let options: Vec<String> = Slot::but_first(topology).map(Slot::option).collect();
+        let options: Vec<String> = CpuSlot::but_first(topology).map(CpuSlot::option).collect();
         assert_eq!(
             options,
             [
@@ -158,8 +158,8 @@ mod tests {
                 "max-x86_64-cpu,socket-id=1,core-id=0,thread-id=1,id=cpu-1-0-1"
             ]
         );
-        assert!(Slot::but_first(topology).all(|slot| slot.wave(topology) == 0));
-        let last = Slot::but_first(topology).last().unwrap();
+        assert!(CpuSlot::but_first(topology).all(|slot| slot.wave(topology) == 0));
+        let last = CpuSlot::but_first(topology).last().unwrap();
         assert_eq!(
             last.arguments(),
             json!({ "driver": "max-x86_64-cpu", "socket-id": 1, "core-id": 0, "thread-id": 1,
@@ -176,7 +176,7 @@ mod tests {
         };
         assert_eq!(topology.last_apic(), 256 + 239);
         let mut waves: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        for slot in Slot::but_first(topology) {
+        for slot in CpuSlot::but_first(topology) {
             let wave = waves.entry(slot.wave(topology)).or_default();
             wave.push(topology.apic(slot));
         }

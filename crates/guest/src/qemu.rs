@@ -11,7 +11,7 @@ use linemate_files::write_private;
 
 use crate::confinement::Confinement;
 use crate::error::GuestError;
-use crate::processors::{Processors, Slot};
+use crate::processors::{CpuSlot, Processors};
 use crate::run_folder::LOCK;
 use crate::shape::{GuestShape, ShapeError};
 
@@ -361,7 +361,7 @@ pub(crate) enum Start {
 
 impl Start {
     /// The CPUs that QEMU has to have before the start.
-    fn processors(self) -> Processors {
+    pub(crate) fn processors(self) -> Processors {
         match self {
             Start::Boot(processors) | Start::Snapshot(processors) => processors,
             Start::WholeBoot => Processors::AtPowerOn,
@@ -408,7 +408,7 @@ pub(crate) fn arguments(shape: &GuestShape, start: Start) -> Result<Vec<String>,
     option("-chardev", "socket,id=qmp,fd=0".to_owned());
     option("-mon", "chardev=qmp,mode=control".to_owned());
     if processors == Processors::Plugged {
-        for slot in Slot::but_first(shape.topology()?) {
+        for slot in CpuSlot::but_first(shape.topology()?) {
             option("-device", slot.option());
         }
     }

@@ -174,15 +174,12 @@ impl Session {
         let folder = RunFolder::new(&self.cache.join("runs"), RUN)?;
         let files = self.files(folder.path(), &payload, &initramfs, &snapshot.disk())?;
         let mut images = Images::new(folder.path())?;
-        let processors = match self.conditions.whole_boot {
-            true => Processors::AtPowerOn,
-            false => snapshot.processors,
+        let start = match self.conditions.whole_boot {
+            true => Start::WholeBoot,
+            false => Start::Snapshot(snapshot.processors),
         };
         let mut starting = Starting {
-            start: match self.conditions.whole_boot {
-                true => Start::WholeBoot,
-                false => Start::Snapshot(processors),
-            },
+            start,
             files: &files,
             plugin: None,
         };
@@ -201,7 +198,7 @@ impl Session {
                 .map_err(GuestError::io("open", draft.path()))
         };
         // The recorder appends to it, and so does this process when QEMU has ended.
-        self.write_head(open()?, processors, &known, &payload)?;
+        self.write_head(open()?, start.processors(), &known, &payload)?;
         let plugin = self.plugin(open()?);
         starting.plugin = Some((&recorder, &plugin));
         let ran = self.run(&starting, &known, &mut images, cancel, observer);

@@ -311,27 +311,7 @@ impl GuestShape {
             self.processor_option(topology, processors),
         ]);
         arguments.extend(["-seed".to_owned(), self.seed.to_string()]);
-        match self.timing {
-            Timing::Deterministic => {
-                let single = match processors {
-                    // The kernel reads the timer while it calibrates it (`check_power_on`).
-                    Processors::First if topology.needs_x2apic() => {
-                        "tcg,thread=single,one-insn-per-tb=on"
-                    }
-                    _ => "tcg,thread=single",
-                };
-                // One nanosecond per instruction; an idle guest's clock jumps to its next timer at
-                // once.
-                let clock = ["-icount", "shift=0,sleep=off"];
-                arguments.extend(
-                    ["-accel", single]
-                        .iter()
-                        .chain(&clock)
-                        .map(|&word| word.to_owned()),
-                );
-            }
-            Timing::Parallel => arguments.extend(["-accel", "tcg,thread=multi"].map(str::to_owned)),
-        }
+        arguments.extend(self.clock(topology, processors));
         arguments.extend(memory_arguments(self));
         if processors != Processors::AtPowerOn {
             arguments.extend(HYPERVISOR.map(str::to_owned));
@@ -342,6 +322,28 @@ impl GuestShape {
         let line = self.kernel_command_line(processors)?;
         arguments.extend(["-append".to_owned(), line]);
         Ok(arguments)
+    }
+
+    /// QEMU's options for how guest time passes.
+    fn clock(&self, topology: Topology, processors: Processors) -> Vec<String> {
+        let words: &[&str] = match (self.timing, processors) {
+            (Timing::Parallel, _) => &["-accel", "tcg,thread=multi"],
+            // The kernel reads the timer while it calibrates it (`check_power_on`).
+            (_, Processors::First) if topology.needs_x2apic() => {
+                &["-accel", "tcg,thread=single,one-insn-per-tb=on"]
+            }
+            _ => &["-accel", "tcg,thread=single"],
+        };
+        // One nanosecond per instruction; an idle guest's clock jumps to its next timer at once.
+        let count: &[&str] = match self.timing {
+            Timing::Deterministic => &["-icount", "shift=0,sleep=off"],
+            Timing::Parallel => &[],
+        };
+        words
+            .iter()
+            .chain(count)
+            .map(|&word| word.to_owned())
+            .collect()
     }
 
     fn processor_option(&self, topology: Topology, processors: Processors) -> String {

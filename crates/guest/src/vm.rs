@@ -21,7 +21,7 @@ use crate::control::{Message, Pause};
 use crate::error::GuestError;
 use crate::observer::{Observer, OutputStream, Progress, RECORDER_ERROR, RefusedCall};
 use crate::process::{Awaited, Process};
-use crate::processors::Slot;
+use crate::processors::CpuSlot;
 use crate::qemu::{self, GuestFiles, Inherited, Plugin, Qemu, Start};
 use crate::qmp::{Qmp, QmpError};
 use crate::ram::Ram;
@@ -228,7 +228,7 @@ impl Vm {
     ///
     /// It executes nothing meanwhile, so QEMU's work for these commands falls between two of its
     /// instructions, whenever that is done.
-    pub(crate) fn plug(&mut self, slots: &[Slot]) -> Result<(), GuestError> {
+    pub(crate) fn plug(&mut self, slots: &[CpuSlot]) -> Result<(), GuestError> {
         for slot in slots {
             self.execute("device_add", slot.arguments())?;
         }
