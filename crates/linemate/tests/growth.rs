@@ -115,14 +115,14 @@ fn what_cannot_be_a_series_is_refused_before_anything_boots() {
             "--series: 4 is given twice",
         ),
         (
-            &["--series", "4,256"],
+            &["--series", "4,513"],
             "true",
-            "--series = 256: must be 1 to 255",
+            "--series = 513: must be 1 to 512",
         ),
         (
             &["--series", "4,0"],
             "true",
-            "--series = 0: must be 1 to 255",
+            "--series = 0: must be 1 to 512",
         ),
         (&["--series", "4,x"], "true", "--series"),
         (

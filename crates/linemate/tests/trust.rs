@@ -564,7 +564,7 @@ fn refusals_are_one_line_with_the_remedy() {
         ),
         (
             &["record", "--smp", "-1", "true"],
-            &["--smp = -1: must be 1 to 255"],
+            &["--smp = -1: must be 1 to 512"],
         ),
         (&["layout"], &["<TYPE>", "--help"]),
     ] {
