@@ -238,7 +238,10 @@ fn a_snapshot_that_is_made_again_gives_the_same_run() {
 fn many_cpus_are_plugged_in_and_a_boot_made_again_gives_the_same_run() {
     let _alone = alone();
     let machine = "cd /sys/devices/system; nproc; cat cpu/online node/node1/cpulist; \
-        cat cpu/cpu1/topology/thread_siblings_list cpu/cpu63/topology/physical_package_id";
+        cat cpu/cpu1/topology/thread_siblings_list cpu/cpu63/topology/physical_package_id; \
+        sed -n '/^cpu63 /,$p' /proc/schedstat | grep -c ^domain; \
+        cat /sys/fs/cgroup/cgroup.subtree_control; \
+        grep nr_descendants /sys/fs/cgroup/cgroup.stat";
     let probe = format!("({machine}); {PROBE}");
     let mut session = session(&["sh", "-c", &probe]);
     session.conditions.shape = GuestShape {
@@ -252,7 +255,8 @@ fn many_cpus_are_plugged_in_and_a_boot_made_again_gives_the_same_run() {
     session.cache = fresh_cache(dir.path());
     let (first, result) = run(&session);
     result.unwrap();
-    let machine = "64\n0-63\n32-63\n0-1\n1\n";
+    // In domains of threads, of a socket and of both, and in no group.
+    let machine = "64\n0-63\n32-63\n0-1\n1\n3\nnr_descendants 0\n";
     assert!(first.text().0.starts_with(machine), "{}", first.text().0);
     let snapshots = fs::read_dir(session.cache.join("snapshots")).unwrap();
     let folders: Vec<PathBuf> = snapshots.map(|entry| entry.unwrap().path()).collect();
