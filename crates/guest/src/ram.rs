@@ -1,12 +1,12 @@
 //! The guest's memory, read from outside while the guest is paused.
 //!
-//! QEMU has it in memory files (memfd), found among its open files, so QEMU need not be asked: it
-//! must not be disturbed at the start of a recording. Addresses of the kernel's mappings are
-//! translated by the guest's own page tables.
+//! It is a part of QEMU's own memory, found by its length, so QEMU need not be asked: it must not
+//! be disturbed at the start of a recording. Addresses of the kernel's mappings are translated by
+//! the guest's own page tables.
 
 use std::fs::{self, File};
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use linemate_recording::PAGE;
@@ -29,72 +29,60 @@ pub(crate) trait Physical {
     fn read(&self, address: u64, buffer: &mut [u8]) -> Result<(), GuestError>;
 }
 
-/// The memory files of a running QEMU.
+/// The memory of a guest in a running QEMU.
 #[derive(Debug)]
 pub(crate) struct Ram {
-    /// In the order of guest memory, each with its length.
-    files: Vec<(File, u64)>,
+    /// QEMU's own memory.
+    process: File,
+    /// Where the guest's is in it, in the order of guest memory.
+    parts: Vec<Range<u64>>,
     below: u64,
     total: u64,
 }
 
 impl Ram {
     /// Finds the memory of process `pid`, which was started with the arguments of [`GuestShape`].
-    pub(crate) fn open(pid: u32, shape: &GuestShape) -> Result<Self, GuestError> {
+    /// `landmark` is the physical address of a page in the first node that is not empty.
+    pub(crate) fn open(pid: u32, shape: &GuestShape, landmark: u64) -> Result<Self, GuestError> {
         let nodes = u64::from(shape.numa_nodes.max(1));
-        // By the length as well: all backends of memory files have that name.
         let length = shape.memory_bytes / nodes;
-        let folder = PathBuf::from(format!("/proc/{pid}/fd"));
-        let mut found: Vec<(u64, PathBuf)> = Vec::new();
-        for entry in fs::read_dir(&folder).map_err(GuestError::io("list", &folder))? {
-            let path = entry.map_err(GuestError::io("list", &folder))?.path();
-            let number = path
-                .file_name()
-                .and_then(|n| n.to_string_lossy().parse().ok());
-            if let (Some(number), true) = (number, is_memory(&path, length)) {
-                found.push((number, path));
-            }
-        }
-        // QEMU makes them in the order of its command line, and takes the lowest free number each
-        // time.
-        found.sort();
-        if found.len() as u64 != nodes {
+        let path = PathBuf::from(format!("/proc/{pid}/maps"));
+        let maps = fs::read_to_string(&path).map_err(GuestError::io("read", &path))?;
+        let mut parts: Vec<Range<u64>> = maps.lines().filter_map(anonymous).collect();
+        parts.retain(|part| part.end - part.start == length);
+        if parts.len() as u64 != nodes {
             return Err(GuestError::Memory(format!(
-                "QEMU has {} memory files of {length} bytes, not {nodes}",
-                found.len()
+                "QEMU has {} areas of {length} bytes, not {nodes}",
+                parts.len()
             )));
         }
-        let open = |(_, path): (u64, PathBuf)| {
-            File::open(&path)
-                .map(|file| (file, length))
-                .map_err(GuestError::io("open", &path))
-        };
-        let files = found.into_iter().map(open).collect::<Result<_, _>>()?;
-        Ok(Ram {
-            files,
+        let path = PathBuf::from(format!("/proc/{pid}/mem"));
+        let mut ram = Ram {
+            process: File::open(&path).map_err(GuestError::io("open", &path))?,
+            parts,
             below: below_hole(shape.memory_bytes),
             total: shape.memory_bytes,
-        })
+        };
+        // QEMU maps them in the order of its command line, each below the one before; above it
+        // where stacks have no limit.
+        let mut page = [0; PAGE as usize];
+        ram.read(landmark, &mut page)?;
+        if page.iter().all(|byte| *byte == 0) {
+            ram.parts.reverse();
+        }
+        Ok(ram)
     }
 }
 
-impl Ram {
-    /// Bytes that the guest has used so far.
-    pub(crate) fn used(&self) -> Result<u64, GuestError> {
-        // Pages that were never touched are holes.
-        let used = |(file, _): &(File, u64)| file.metadata().map(|about| about.blocks() * 512);
-        let sum: std::io::Result<u64> = self.files.iter().map(used).sum();
-        sum.map_err(GuestError::io("read", Path::new("the guest's memory")))
+/// The addresses of a line of `/proc/PID/maps` that is writable memory of no file.
+fn anonymous(line: &str) -> Option<Range<u64>> {
+    let mut words = line.split_whitespace();
+    let (start, end) = words.next()?.split_once('-')?;
+    if words.next()? != "rw-p" || words.nth(2)? != "0" || words.next().is_some() {
+        return None;
     }
-}
-
-fn is_memory(path: &Path, length: u64) -> bool {
-    let named = fs::read_link(path).is_ok_and(|target| {
-        target
-            .to_string_lossy()
-            .starts_with("/memfd:memory-backend-memfd")
-    });
-    named && fs::metadata(path).is_ok_and(|metadata| metadata.len() == length)
+    let address = |text| u64::from_str_radix(text, 16).ok();
+    Some(address(start)?..address(end)?)
 }
 
 fn below_hole(total: u64) -> u64 {
@@ -118,7 +106,7 @@ pub(crate) fn ranges(total: u64) -> Vec<(u64, u64)> {
 impl Physical for Ram {
     fn read(&self, address: u64, buffer: &mut [u8]) -> Result<(), GuestError> {
         let beyond = || GuestError::Memory(format!("no memory at physical address {address:#x}"));
-        // From here on an offset in the files, which have no hole.
+        // From here on an offset in the parts, which have no hole.
         let mut offset = match address.checked_sub(ABOVE) {
             Some(above) => self.below + above,
             None if address < self.below => address,
@@ -129,8 +117,9 @@ impl Physical for Ram {
             return Err(beyond());
         }
         let mut rest = buffer;
-        for (file, length) in &self.files {
-            if offset >= *length {
+        for part in &self.parts {
+            let length = part.end - part.start;
+            if offset >= length {
                 offset -= length;
                 continue;
             }
@@ -138,9 +127,10 @@ impl Physical for Ram {
                 .unwrap_or(usize::MAX)
                 .min(rest.len());
             let (now, later) = rest.split_at_mut(here);
-            file.read_exact_at(now, offset)
+            self.process
+                .read_exact_at(now, part.start + offset)
                 .map_err(GuestError::io("read", Path::new("the guest's memory")))?;
-            // A read may continue in the next node's file.
+            // A read may continue in the next node's memory.
             (rest, offset) = (later, 0);
         }
         Ok(())
@@ -187,13 +177,9 @@ fn is_leaf(entry: u64, shift: u32) -> bool {
 }
 
 impl<'a> KernelMemory<'a> {
-    /// Reads through the page table at the symbol `init_top_pgt`.
-    pub(crate) fn new(physical: &'a dyn Physical, init_top_pgt: u64) -> Self {
-        KernelMemory {
-            physical,
-            // The image's mapping needs no table.
-            top: init_top_pgt.wrapping_sub(IMAGE_BASE),
-        }
+    /// Reads through the page table at this physical address.
+    pub(crate) fn new(physical: &'a dyn Physical, top: u64) -> Self {
+        KernelMemory { physical, top }
     }
 
     /// The physical address of a virtual one, and how many bytes its page has from there. `None`:
@@ -380,17 +366,13 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_found_across_files_and_the_hole() {
+    fn memory_is_found_across_parts_and_the_hole() {
         let dir = tempfile::tempdir().unwrap();
-        let file = |name: &str, bytes: &[u8]| {
-            fs::write(dir.path().join(name), bytes).unwrap();
-            (
-                File::open(dir.path().join(name)).unwrap(),
-                bytes.len() as u64,
-            )
-        };
+        let path = dir.path().join("memory");
+        fs::write(&path, b"..4567..0123").unwrap();
         let ram = Ram {
-            files: vec![file("a", b"0123"), file("b", b"4567")],
+            process: File::open(path).unwrap(),
+            parts: vec![8..12, 2..6],
             below: 6,
             total: 8,
         };
@@ -418,7 +400,7 @@ mod tests {
         words.0.insert(0x4000, 0x5000 | 1); // one small page after it
         words.0.insert(0x80_0008, 7);
         words.0.insert(0x5000, 9);
-        let memory = KernelMemory::new(&words, IMAGE_BASE + 0x1000);
+        let memory = KernelMemory::new(&words, 0x1000);
         assert_eq!(memory.word(virt + 8).unwrap(), 7);
         assert_eq!(memory.word(virt + (2 << 20)).unwrap(), 9);
         let error = memory.word(virt + (2 << 20) + PAGE).unwrap_err();
@@ -469,7 +451,7 @@ mod tests {
             .0
             .insert(0x4000 + 8 * 12, 0xfed0_0000 | CACHE_DISABLE | 1);
         words.0.insert(0x5000, 0x6000 | 1);
-        let memory = KernelMemory::new(&words, IMAGE_BASE + 0x1000);
+        let memory = KernelMemory::new(&words, 0x1000);
         let area = virt..virt + (1 << 30);
         assert_eq!(special(&memory, area), [0x4000, 0x3000, 0x2000, 0x1000]);
         // Next to the page: its tables belong to the other area.
@@ -485,7 +467,7 @@ mod tests {
         for index in 0..512 {
             words.0.insert(0x1000 + index * 8, 0x1000 | 1);
         }
-        let memory = KernelMemory::new(&words, IMAGE_BASE + 0x1000);
+        let memory = KernelMemory::new(&words, 0x1000);
         let error = memory
             .special_tables(&(0xffff_8000_0000_0000..u64::MAX), |_, _| Ok(()))
             .unwrap_err();

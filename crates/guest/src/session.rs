@@ -378,12 +378,14 @@ impl Session {
         if self.conditions.bare {
             return Ok(());
         }
-        let ram = Ram::open(vm.pid(), &self.conditions.shape)?;
         let table = known.symbols.address_of("init_top_pgt").ok_or_else(|| {
             GuestError::Symbols(
                 "init_top_pgt is not among them: the kernel's memory cannot be read".into(),
             )
         })?;
+        // The image's mapping needs no table.
+        let table = table.wrapping_sub(ram::IMAGE_BASE);
+        let ram = Ram::open(vm.pid(), &self.conditions.shape, table)?;
         let memory = KernelMemory::new(&ram, table);
         let kernel = images::ImageSearch {
             types: known.types.as_ref().map(|types| &types.model),

@@ -376,8 +376,7 @@ fn memory_arguments(shape: &GuestShape) -> Vec<String> {
     let backend = |id: String, bytes: u64| {
         [
             "-object".to_owned(),
-            // Shared: with a private mapping the file would not have what the guest writes.
-            format!("memory-backend-memfd,id={id},size={bytes},share=on"),
+            format!("memory-backend-ram,id={id},size={bytes}"),
         ]
     };
     if shape.numa_nodes <= 1 {
@@ -556,8 +555,8 @@ mod tests {
         assert_eq!(
             after(&arguments, "-object"),
             [
-                "memory-backend-memfd,id=ram0,size=536870912,share=on",
-                "memory-backend-memfd,id=ram1,size=536870912,share=on"
+                "memory-backend-ram,id=ram0,size=536870912",
+                "memory-backend-ram,id=ram1,size=536870912"
             ]
         );
         assert!(after(&arguments, "-append")[0].ends_with(" panic=-1 debug"));

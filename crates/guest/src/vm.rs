@@ -24,7 +24,6 @@ use crate::process::{Awaited, Process};
 use crate::processors::CpuSlot;
 use crate::qemu::{self, GuestFiles, Inherited, Plugin, Qemu, Start};
 use crate::qmp::{Qmp, QmpError};
-use crate::ram::Ram;
 use crate::shape::GuestShape;
 use crate::space;
 use crate::text::{
@@ -260,10 +259,9 @@ impl Vm {
         match said.as_str().map(str::trim) {
             Some("") => Ok(()),
             said => {
-                // Pages that the guest never used are not saved.
-                let needed = Ram::open(self.pid(), shape).and_then(|ram| ram.used());
-                let full = |needed| space::full("the booted guest", &self.files.disk(), needed);
-                if let Some(full) = needed.ok().and_then(full) {
+                if let Some(full) =
+                    space::full("the booted guest", &self.files.disk(), shape.state_bytes())
+                {
                     return Err(full);
                 }
                 let source = io::Error::other(said.unwrap_or("no answer").to_owned());
