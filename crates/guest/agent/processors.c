@@ -108,13 +108,15 @@ static int set_aside(int cpus)
 	       put(ASIDE "/cpuset.cpus", list) && put(ASIDE "/cpuset.cpus.partition", "isolated");
 }
 
-/* Builds the domains of all CPUs, and leaves no group behind. */
-static void give_back(void)
+/* Has the domains of all CPUs built, and leaves no group behind. */
+static void give_back(int aside)
 {
-	if (!put(ASIDE "/cpuset.cpus.partition", "member"))
+	if (aside && !put(ASIDE "/cpuset.cpus.partition", "member"))
 		die_errno(ASIDE);
 	rmdir(ASIDE);
 	put(CGROUPS "/cgroup.subtree_control", "-cpuset");
+	umount(CGROUPS);
+	rmdir(CGROUPS);
 }
 
 int main(void)
@@ -134,10 +136,7 @@ int main(void)
 	do {
 		online += take_some(cpus);
 	} while (online < cpus);
-	if (aside)
-		give_back();
-	umount(CGROUPS);
-	rmdir(CGROUPS);
+	give_back(aside);
 	umount("/sys");
 	execv("/init", argv);
 	die_errno("/init");
