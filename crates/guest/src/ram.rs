@@ -366,6 +366,22 @@ mod tests {
     }
 
     #[test]
+    fn only_writable_memory_without_a_file_can_be_the_guests() {
+        let address = anonymous("7f0000000000-7f0040000000 rw-p 00000000 00:00 0");
+        assert_eq!(address, Some(0x7f00_0000_0000..0x7f00_4000_0000));
+        for other in [
+            "7f0000000000-7f0040000000 ---p 00000000 00:00 0",
+            "7f0000000000-7f0040000000 rw-s 00000000 00:01 1042 /memfd:ram (deleted)",
+            "7f0000000000-7f0040000000 rw-p 00000000 00:00 0 [heap]",
+            "7f0000000000-7f0040000000 rw-p 00000000 fe:00 1042",
+            "7f0000000000 rw-p 00000000 00:00 0",
+            "",
+        ] {
+            assert_eq!(anonymous(other), None, "{other}");
+        }
+    }
+
+    #[test]
     fn memory_is_found_across_parts_and_the_hole() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("memory");
