@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::processors::{PROCESSORS_PATH, Processors, Topology};
 
-/// 260 were recorded, and 280 of 480 were started. The machine type has room for 4,096.
+/// 480 were recorded. The machine type has room for 4,096.
 pub const MAX_CPUS: u16 = 512;
 
 /// From this many CPUs on, a guest boots with one, and with [`BIG_GUEST`] on its command line.
