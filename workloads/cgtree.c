@@ -15,6 +15,10 @@
  * of the scheduler. Like the three matrices of a worker of schbench: two thirds are
  * read, the rest is written.
  *
+ * With -m a leaf's workers are threads of one process, and wake each other as those
+ * of schbench do: after its work a worker puts itself on the list of a thread that
+ * only hands out work, wakes that thread, and waits until it is woken by it.
+ *
  * Starting and ending a thousand processes is more work for the kernel than what
  * is looked at. -p starts the workers and leaves them running, for a set-up script:
  * what is recorded then is their steady state, for as long as any command waits.
@@ -26,7 +30,11 @@
 #include <ftw.h>
 #include <getopt.h>
 #include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -51,6 +59,22 @@ struct options {
 	long footprint;		/* KiB */
 	long spins;		/* between two looks at the clock */
 	bool leave;		/* the workers running */
+	bool messenger;		/* in each leaf, which wakes the workers */
+};
+
+/* A thread that hands out work; the futex is 1 once there is some. */
+struct messenger {
+	struct worker *_Atomic waiting;
+	atomic_int called;
+	atomic_long done;	/* workers that have had all their rounds */
+};
+
+struct worker {
+	const struct options *options;
+	char *memory;
+	struct messenger *messenger;	/* NULL: nobody wakes it */
+	struct worker *next;		/* of those that wait */
+	atomic_int called;
 };
 
 /* nftw() passes no context to its callback. */
@@ -115,16 +139,55 @@ static void compute(long times)
 }
 
 /* By CPU time, not by the clock: time spent throttled is not work done. */
-static void spin(long microseconds, long spins)
+static void spin(const struct options *options)
 {
+	/* Without threads the two agree; the process's clock stays, because the kernel reads it by other functions. */
+	clockid_t clock = options->messenger ? CLOCK_THREAD_CPUTIME_ID : CLOCK_PROCESS_CPUTIME_ID;
 	struct timespec start, now;
 
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &start);
+	clock_gettime(clock, &start);
 	do {
-		compute(spins);
-		clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+		compute(options->spins);
+		clock_gettime(clock, &now);
 	} while ((now.tv_sec - start.tv_sec) * 1000000L +
-		 (now.tv_nsec - start.tv_nsec) / 1000 < microseconds);
+		 (now.tv_nsec - start.tv_nsec) / 1000 < options->spin_us);
+}
+
+static void wake(atomic_int *called)
+{
+	if (!atomic_exchange(called, 1))
+		syscall(SYS_futex, called, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+static void wait_for_call(atomic_int *called)
+{
+	while (!atomic_exchange(called, 0))
+		syscall(SYS_futex, called, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+}
+
+static void ask_for_work(struct worker *worker)
+{
+	struct messenger *messenger = worker->messenger;
+
+	worker->next = atomic_load(&messenger->waiting);
+	while (!atomic_compare_exchange_weak(&messenger->waiting, &worker->next, worker))
+		;
+	wake(&messenger->called);
+	wait_for_call(&worker->called);
+}
+
+static void hand_out_work(struct messenger *messenger, long workers)
+{
+	while (atomic_load(&messenger->done) < workers) {
+		struct worker *worker, *next;
+
+		wait_for_call(&messenger->called);
+		for (worker = atomic_exchange(&messenger->waiting, NULL); worker; worker = next) {
+			/* Once woken, it may be on the list again. */
+			next = worker->next;
+			wake(&worker->called);
+		}
+	}
 }
 
 /* A load from each line of two thirds, a store to each line of the rest. */
@@ -151,8 +214,10 @@ static char *make_footprint(size_t bytes)
 	return memory;
 }
 
-static void rounds(const struct options *options, char *memory, size_t bytes)
+static void rounds(struct worker *worker)
 {
+	const struct options *options = worker->options;
+	size_t bytes = (size_t)options->footprint * 1024;
 	const struct timespec pause = {
 		.tv_sec = options->sleep_us / 1000000,
 		.tv_nsec = options->sleep_us % 1000000 * 1000,
@@ -160,27 +225,69 @@ static void rounds(const struct options *options, char *memory, size_t bytes)
 	long i;
 
 	for (i = 0; options->leave || i < options->rounds; i++) {
-		touch(memory, bytes, (char)i);
-		spin(options->spin_us, options->spins);
+		touch(worker->memory, bytes, (char)i);
+		spin(options);
+		if (worker->messenger)
+			ask_for_work(worker);
 		nanosleep(&pause, NULL);
 	}
 }
 
+static void *work_as_thread(void *data)
+{
+	struct worker *worker = data;
+
+	rounds(worker);
+	atomic_fetch_add(&worker->messenger->done, 1);
+	wake(&worker->messenger->called);
+	return NULL;
+}
+
+static void work_as_threads(struct worker *workers, long count)
+{
+	struct messenger messenger = { 0 };
+	pthread_t *threads = calloc(count, sizeof(*threads));
+	long i;
+
+	if (!threads)
+		die("no memory for %ld threads", count);
+	for (i = 0; i < count; i++) {
+		workers[i].messenger = &messenger;
+		check(pthread_create(&threads[i], NULL, work_as_thread, &workers[i]), "thread");
+	}
+	hand_out_work(&messenger, count);
+	for (i = 0; i < count; i++)
+		check(pthread_join(threads[i], NULL), "join");
+	free(threads);
+}
+
+/* One process: one worker, or with a messenger all of the leaf. */
 static void work(const struct options *options, const char *leaf, int gate)
 {
-	size_t bytes = (size_t)options->footprint * 1024;
-	char *memory = make_footprint(bytes);
+	long count = options->messenger ? options->workers : 1;
+	struct worker *workers = calloc(count, sizeof(*workers));
 	char unused;
+	long i;
+
+	if (!workers)
+		die("no memory for %ld workers", count);
+	for (i = 0; i < count; i++) {
+		workers[i].options = options;
+		workers[i].memory = make_footprint((size_t)options->footprint * 1024);
+	}
 
 	enter(leaf);
 	/* Ends when the parent closes its end: all start together. */
 	while (read(gate, &unused, 1) < 0 && errno == EINTR)
 		;
-	rounds(options, memory, bytes);
+	if (options->messenger)
+		work_as_threads(workers, count);
+	else
+		rounds(workers);
 }
 
 static const char usage[] =
-	"usage: cgtree [-p] [-w WORKERS] [-i ROUNDS] [-b MICROSECONDS] [-s MICROSECONDS]\n"
+	"usage: cgtree [-pm] [-w WORKERS] [-i ROUNDS] [-b MICROSECONDS] [-s MICROSECONDS]\n"
 	"              [-n TIMES] [-f KIB] CGROUP\n"
 	"  -w WORKERS       processes per leaf (default 2)\n"
 	"  -i ROUNDS        times that each worker spins and sleeps (default 20)\n"
@@ -189,6 +296,7 @@ static const char usage[] =
 	"                   (default 0)\n"
 	"  -s MICROSECONDS  length of each sleep (default 200)\n"
 	"  -f KIB           memory that each worker goes through in each round (default 0)\n"
+	"  -m               the workers of a leaf are threads, woken by one thread more\n"
 	"  -p               start the workers, leave them running without a last round, and end\n"
 	"  CGROUP           folder of the tree's root, made by cgtree.sh\n";
 
@@ -197,7 +305,7 @@ static struct options parse(int argc, char **argv)
 	struct options options = { .workers = 2, .rounds = 20, .spin_us = 300, .sleep_us = 200 };
 	int option;
 
-	while ((option = getopt(argc, argv, "w:i:b:n:s:f:ph")) != -1) {
+	while ((option = getopt(argc, argv, "w:i:b:n:s:f:pmh")) != -1) {
 		switch (option) {
 		case 'w':
 			options.workers = parse_number("-w", optarg, 1, WORKERS_MAX);
@@ -220,6 +328,9 @@ static struct options parse(int argc, char **argv)
 		case 'p':
 			options.leave = true;
 			break;
+		case 'm':
+			options.messenger = true;
+			break;
 		case 'h':
 			fputs(usage, stdout);
 			exit(EXIT_SUCCESS);
@@ -238,11 +349,12 @@ static struct options parse(int argc, char **argv)
 
 static void start_workers(const struct options *options, const int gate[2])
 {
+	long processes = options->messenger ? 1 : options->workers;
 	size_t leaf;
-	long worker;
+	long process;
 
 	for (leaf = 0; leaf < leaf_count; leaf++) {
-		for (worker = 0; worker < options->workers; worker++) {
+		for (process = 0; process < processes; process++) {
 			pid_t pid = fork();
 
 			if (pid < 0)

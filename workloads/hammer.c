@@ -40,7 +40,8 @@
  *   signal       sends itself a signal (signal1)
  *
  * With -c each worker of zero, pread, pages, stat and named computes between two operations, for
- * that many turns of a loop.
+ * that many turns of a loop. With -d all workers sleep for that many milliseconds before they begin,
+ * so that what the kernel does because they started is over.
  *
  * Where it is weak: without -c nobody computes between two operations, so the object is busier than
  * in any program.
@@ -475,6 +476,10 @@ static void *work(void *number)
 	CPU_SET(worker % sysconf(_SC_NPROCESSORS_ONLN), &cpus);
 	must(!sched_setaffinity(0, sizeof(cpus), &cpus), "sched_setaffinity");
 	pthread_barrier_wait(&shared->start);
+	if (delay_ms) {
+		usleep(delay_ms * 1000);
+		pthread_barrier_wait(&shared->start);
+	}
 	operation->work(worker);
 	return NULL;
 }
@@ -527,7 +532,7 @@ int main(int argc, char **argv)
 	bool processes = false;
 	int option;
 
-	while ((option = getopt(argc, argv, "o:w:l:c:p")) != -1) {
+	while ((option = getopt(argc, argv, "o:w:l:c:d:p")) != -1) {
 		switch (option) {
 		case 'o':
 			operation = named(optarg);
@@ -541,15 +546,18 @@ int main(int argc, char **argv)
 		case 'c':
 			turns = parse_number("-c", optarg, 0, 100000000);
 			break;
+		case 'd':
+			delay_ms = parse_number("-d", optarg, 0, 10000);
+			break;
 		case 'p':
 			processes = true;
 			break;
 		default:
-			die("usage: hammer -o OPERATION [-w WORKERS] [-l ROUNDS] [-c TURNS] [-p]");
+			die("usage: hammer -o OPERATION [-w WORKERS] [-l ROUNDS] [-c TURNS] [-d MS] [-p]");
 		}
 	}
 	if (!operation || optind != argc)
-		die("usage: hammer -o OPERATION [-w WORKERS] [-l ROUNDS] [-c TURNS] [-p]");
+		die("usage: hammer -o OPERATION [-w WORKERS] [-l ROUNDS] [-c TURNS] [-d MS] [-p]");
 	prepare();
 	if (processes)
 		run_processes();

@@ -22,7 +22,7 @@ struct shared {
 };
 
 static struct shared *shared;
-static long workers = 8, rounds = 100, turns;
+static long workers = 8, rounds = 100, turns, delay_ms;
 static char *area;
 static int file;
 

@@ -12,7 +12,7 @@
  * root_domain and its cpupri from every CPU. Leaders rest for different times,
  * so the groups drift against each other.
  *
- * Newer kernels ask only after rtpush.sh, a set-up script, has told them to.
+ * Newer kernels ask only if the set-up script rtpush.sh has switched that on.
  *
  * The work is bounded: per group rounds * (threads - 1) * hops * spin, or less
  * where -s ends it.

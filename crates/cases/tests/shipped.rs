@@ -77,6 +77,8 @@ fn every_shipped_case_is_in_order() {
             "cfs-tg-state-depth5-width4",
             "cfs-tg-state-depth5-width4-amd",
             "cfs-tg-state-no-quota",
+            "cfs-tg-state-schbench",
+            "cfs-tg-state-schbench-amd",
             "cfs-tg-state-servers-16",
             "cfs-tg-state-servers-256",
             "next-cred",

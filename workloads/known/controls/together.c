@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * together - what a lock guards is on the lock's line, and whoever takes the lock uses all of it.
+ * together - what a lock guards is on the lock's line, and each taker uses all of it.
  * A control: padding makes two lines travel where one did.
  *
  * Where it is weak: the work between two deposits is always the same, and long. With a short one
