@@ -144,7 +144,7 @@ pub struct Advice {
     pub grown: Option<Grown>,
     /// The gain of objects that start lines, if the recorded ones do not and it is confirmed.
     pub aligned: Option<Aligned>,
-    /// The request.
+    /// What was asked for.
     pub choice: Choice,
 }
 

@@ -41,7 +41,7 @@ pub struct StructShape {
     pub id: TypeId,
     /// All ids that refer to it.
     pub ids: Vec<TypeId>,
-    /// The type's declaration.
+    /// Where the type and its members are declared.
     pub origin: Arc<Origin>,
     /// By unit: its name in edits; `None` if it has none.
     pub names: Vec<Option<String>>,

@@ -86,7 +86,7 @@ impl Act {
         Act(cpu.0 << KIND_BITS | kind as u16)
     }
 
-    /// The CPU.
+    /// The CPU that does it.
     #[inline]
     pub fn cpu(self) -> CpuId {
         CpuId(self.0 >> KIND_BITS)
@@ -117,7 +117,7 @@ pub struct ObjectTrace {
 pub struct Use {
     /// How many accesses it makes.
     pub count: Accesses,
-    /// By which CPUs.
+    /// The CPUs that do so.
     pub cpus: CpuSet,
 }
 

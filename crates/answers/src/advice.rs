@@ -21,13 +21,13 @@ pub struct AdviceDocument {
     pub tool: String,
     /// The recordings that the advice is based on.
     pub recordings: Vec<AdvisedRecording>,
-    /// The machines' names.
+    /// The machines' names, as `--machine` takes them.
     pub machines: Vec<String>,
     /// The function of `--under`; absent without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "String"))]
     pub under: Option<String>,
-    /// The type's name.
+    /// The type's name, as `--type` takes it.
     #[serde(rename = "type")]
     pub type_name: String,
     /// Only for a type of a program: its language, and where it is declared.
@@ -125,7 +125,7 @@ pub struct FrontPoint {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct AdvisedLayout {
-    /// The edit (docs/reference/edits.md).
+    /// The edit, one operation a line (docs/reference/edits.md).
     pub edits: String,
     /// Members that leave their position, and groups.
     pub moves: usize,
@@ -180,7 +180,7 @@ pub struct FootprintChange {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Footprint {
-    /// The type's `sizeof`.
+    /// The type's size in bytes, as `sizeof` gives it.
     pub bytes: u64,
     /// Lines of an object that starts one.
     pub lines: u64,
@@ -240,7 +240,7 @@ pub struct MemberUse {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct KeptApart {
-    /// The member's name.
+    /// The member's name, as the type declares it.
     pub name: String,
     /// The cost of sharing one line with it, as a share of the type's cost, by the fast model.
     pub share: f64,
@@ -252,7 +252,7 @@ pub struct KeptApart {
 pub struct GrownLayout {
     /// The `--max-growth` that allows it, in bytes.
     pub max_growth: u64,
-    /// The layout itself.
+    /// The advised layout of the larger type.
     pub layout: AdvisedLayout,
 }
 
@@ -260,7 +260,7 @@ pub struct GrownLayout {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct AlignedObjects {
-    /// The edit (docs/reference/edits.md).
+    /// The edit, one operation a line (docs/reference/edits.md).
     pub edits: String,
     /// How to align them, in one line.
     pub advice: String,

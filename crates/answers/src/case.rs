@@ -17,7 +17,7 @@ pub struct CaseResults {
     pub schema: Cow<'static, str>,
     /// The version of linemate.
     pub tool: String,
-    /// The case's name.
+    /// The case's name in case.toml.
     pub case: String,
     /// A summary of the case.
     pub summary: String,
@@ -78,7 +78,7 @@ impl Default for ReplayedAs {
 pub struct CaseInputs {
     /// The recording's description: kernel, command, CPUs, seed, …
     pub recording: BTreeMap<String, String>,
-    /// The recording's checksum.
+    /// The checksum of the examined recording.
     pub checksum: String,
     /// Accesses in the recording.
     pub accesses: u64,
@@ -88,9 +88,9 @@ pub struct CaseInputs {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FoundType {
-    /// The type's name.
+    /// The type's name, as `--type` takes it.
     pub name: String,
-    /// The type's bytes.
+    /// The type's size in bytes.
     pub bytes: u64,
     /// Accesses to its objects.
     pub accesses: u64,
@@ -143,7 +143,7 @@ pub struct Contended {
     pub cycles: u64,
     /// The number of loads.
     pub loads: u64,
-    /// Stores and atomics.
+    /// Stores, and atomic accesses that also write.
     pub stores: u64,
     /// Modified lines fetched from other cores.
     pub hitm: u64,
@@ -155,9 +155,9 @@ pub struct Contended {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Predicted {
-    /// The edit's name.
+    /// The edit's name in case.toml.
     pub edit: String,
-    /// The machine's name.
+    /// The machine's name, as `--machine` takes it.
     pub machine: String,
     /// The number of CPUs replayed.
     pub cpus: u64,
@@ -167,7 +167,7 @@ pub struct Predicted {
     pub sizes: Vec<(String, u64, u64)>,
     /// Cycles of the edited types.
     pub types: Measured,
-    /// Cycles of everything.
+    /// Cycles of all accesses, of this type or not.
     pub whole: Measured,
     /// Accesses of kernel code that missed the last-level cache.
     pub llc_misses: Measured,
@@ -187,9 +187,9 @@ pub struct Predicted {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Measured {
-    /// Without the edit.
+    /// The figure without the edit.
     pub without: f64,
-    /// With the edit.
+    /// The figure with the edit.
     pub with: f64,
     /// The mean of the paired differences.
     pub difference: f64,
@@ -233,9 +233,9 @@ impl Measured {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Checked {
-    /// The edit's name.
+    /// The edit's name in case.toml.
     pub edit: String,
-    /// The check's name.
+    /// The check's name in case.toml.
     pub check: String,
     /// Fragments added to the configuration for it.
     pub config: Vec<String>,
@@ -247,9 +247,9 @@ pub struct Checked {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PublishedRow {
-    /// What was measured.
+    /// What was measured, in words.
     pub key: String,
-    /// The published figure.
+    /// The published figure, as the source has it.
     pub published: String,
     /// Where it is from.
     pub source: String,

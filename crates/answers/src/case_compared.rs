@@ -16,9 +16,9 @@ const RENAMED: f64 = 2.0;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Rebuilt {
-    /// The edit's name.
+    /// The edit's name in case.toml.
     pub edit: String,
-    /// The machine's name.
+    /// The machine's name, as `--machine` takes it.
     pub machine: String,
     /// The types whose cost is compared.
     pub types: Vec<String>,
@@ -31,7 +31,7 @@ pub struct Rebuilt {
     /// Recorded accesses to the types: if one kernel has far more, costs are not compared.
     #[serde(default)]
     pub accesses: Figure,
-    /// Cycles of everything.
+    /// Cycles of all accesses, of this type or not.
     pub whole: Figure,
     /// Accesses of kernel code that missed the last-level cache.
     pub llc_misses: Figure,
@@ -47,7 +47,7 @@ pub struct Rebuilt {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Figure {
-    /// Of whole recordings.
+    /// The comparison of whole recordings, not of each event.
     pub sum: Compared,
     /// Per event; null without `[event]`.
     pub per_event: Option<Compared>,
@@ -113,10 +113,10 @@ impl Compared {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum Verdict {
-    /// Both intervals overlap.
+    /// The predicted and the recorded interval overlap.
     #[serde(rename = "agrees")]
     Agrees,
-    /// They do not.
+    /// The two intervals do not overlap.
     #[serde(rename = "differs")]
     Differs,
     /// They do, but no change at all would fit as well; or there are no intervals.
@@ -170,7 +170,7 @@ impl Spread {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct EventRuns {
-    /// The event's name.
+    /// The event's name in case.toml.
     pub name: String,
     /// The function whose calls are counted.
     pub function: String,

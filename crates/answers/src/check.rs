@@ -77,7 +77,7 @@ pub struct BrokenRule {
     pub rule: String,
     /// What is wrong, as a sentence; lines and bytes are counted from 0.
     pub message: String,
-    /// The rule's `because`.
+    /// The reason that the rule gives with `because`.
     pub reason: Option<String>,
     /// How bad: `group` lines too many, `apart` lines that are shared, `size` the size in its unit,
     /// `hole` bytes of the largest, else 1.
@@ -106,7 +106,7 @@ impl BrokenRule {
 pub struct DeclaredPlace {
     /// As passed to the compiler, with its folder if that is known.
     pub file: String,
-    /// From 1.
+    /// The line's number in the file, counted from 1.
     pub line: u32,
 }
 
@@ -164,7 +164,7 @@ impl BaselineDocument {
     pub const SCHEMA: &str = "linemate.check-baseline/1";
 }
 
-/// An accepted finding.
+/// A finding that the baseline accepts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -180,6 +180,6 @@ pub struct BaselineEntry {
     pub rule: String,
     /// How bad it is, as in a finding.
     pub measure: u64,
-    /// The members involved.
+    /// The members that the finding is about.
     pub members: Vec<String>,
 }

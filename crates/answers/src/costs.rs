@@ -35,7 +35,7 @@ pub struct CostsDocument {
     /// Where each replayed CPU is, in the order of the recorded CPUs and then their copies.
     #[serde(default)]
     pub cpus: Vec<CpuPlace>,
-    /// The answer.
+    /// What accesses cost on the machine.
     pub costs: Costs,
     /// With several `--machine`: the answers for those after the first; absent without any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -52,7 +52,7 @@ pub struct CostsDocument {
 pub struct MachineCosts {
     /// Where each replayed CPU is, in the order of the recorded CPUs and then their copies.
     pub cpus: Vec<CpuPlace>,
-    /// The answer.
+    /// What accesses cost on the machine.
     pub costs: Costs,
 }
 
@@ -101,11 +101,11 @@ pub struct CpuPlace {
     pub socket: u16,
 }
 
-/// The costs.
+/// What a recording's accesses cost on one machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Costs {
-    /// The machine's name.
+    /// The machine's name, as `--machine` takes it.
     pub machine: String,
     /// Bytes of a line, 64 or 128.
     pub line_bytes: u64,
@@ -113,7 +113,7 @@ pub struct Costs {
     pub cpus: usize,
     /// The number of CPUs recorded.
     pub recorded_cpus: usize,
-    /// The interleaving's seed.
+    /// The seed that interleavings are made from.
     pub seed: u64,
     /// The number of interleavings averaged over: 1.
     pub interleavings: usize,
@@ -132,7 +132,7 @@ pub struct Costs {
     pub duration: u64,
     /// The causes of the type's cost, or of all cost without `--type`.
     pub potential: Potential,
-    /// The total cost.
+    /// The cost of all accesses together.
     pub whole: Cost,
     /// Where the first of `types`, or the type given with `--type`, costs most; absent without
     /// lines that moved between cores, and with `under`.
@@ -349,7 +349,7 @@ pub struct CycleSum {
 }
 
 impl CycleSum {
-    /// All of them.
+    /// Instructions and stalls together.
     #[must_use]
     pub fn sum(self) -> u64 {
         self.instructions + self.stalls

@@ -40,7 +40,7 @@ impl CoverageDocument {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CoveredRecording {
-    /// Its file.
+    /// The recording's file, as given.
     pub path: String,
     /// Its description: kernel, command, CPUs, seed, …
     pub recording: BTreeMap<String, String>,
@@ -61,9 +61,9 @@ pub struct CoveredRecording {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CoveredChange {
-    /// The machine's name.
+    /// The machine's name, as `--machine` takes it.
     pub machine: String,
-    /// CPUs replayed.
+    /// The number of CPUs replayed.
     pub cpus: usize,
     /// Cycles of the edited types' accesses that left their core.
     pub types: Measure,
@@ -75,15 +75,15 @@ pub struct CoveredChange {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CoveredField {
-    /// The type's name.
+    /// The type's name, as `--type` takes it.
     #[serde(rename = "type")]
     pub type_name: String,
-    /// Its path.
+    /// The field's path from the type on.
     pub field: String,
     /// Whether it gets other lines, or accesses to it change; else others come to its line or leave
     /// it.
     pub changed: bool,
-    /// Its lines before.
+    /// The lines that it is on without the edit.
     pub from: LineSpan,
     /// Its lines after; null if it is removed.
     pub to: Option<LineSpan>,
@@ -104,7 +104,7 @@ pub struct CoveredField {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LineSpan {
-    /// From 0.
+    /// The first line's number, counted from 0.
     pub first: u64,
     /// The same for a field of one line.
     pub last: u64,
@@ -114,18 +114,18 @@ pub struct LineSpan {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FieldFunction {
-    /// The function's name.
+    /// The function's name in the symbol table.
     pub name: String,
     /// Accesses that only read.
     pub loads: u64,
     /// Accesses that only write.
     pub stores: u64,
-    /// Atomic read-modify-writes.
+    /// Accesses that read and write in one atomic step.
     pub rmws: u64,
 }
 
 impl FieldFunction {
-    /// Of all kinds.
+    /// Loads, stores and atomics together.
     #[must_use]
     pub fn accesses(&self) -> u64 {
         let parts = [self.loads, self.stores, self.rmws];
@@ -133,16 +133,16 @@ impl FieldFunction {
     }
 }
 
-/// New neighbours.
+/// Two fields that share a line only because of the edit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NewPair {
-    /// The type's name.
+    /// The type's name, as `--type` takes it.
     #[serde(rename = "type")]
     pub type_name: String,
     /// The field that comes first in the declaration.
     pub first: String,
-    /// The other.
+    /// The path of the other field.
     pub second: String,
     /// In how many recordings the pair is exercised: at least one of 100 accesses is contended.
     pub exercised: usize,
@@ -158,9 +158,9 @@ pub struct NewPair {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PairUses {
-    /// To the first field.
+    /// Accesses to the first field.
     pub first: u64,
-    /// To the second.
+    /// Accesses to the second field.
     pub second: u64,
     /// Of both: accesses that the neighbour alone makes a miss. Another CPU has written the other
     /// field since this CPU's last access to the pair in the object, and none has written this
@@ -174,13 +174,13 @@ pub struct PairUses {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PairFunction {
-    /// The function's name.
+    /// The function's name in the symbol table.
     pub name: String,
-    /// To the first field.
+    /// Accesses to the first field.
     pub first: u64,
-    /// To the second.
+    /// Accesses to the second field.
     pub second: u64,
-    /// Of both: contended.
+    /// Accesses to either field that are contended.
     pub contended: u64,
     /// Contended accesses of other CPUs after a write by this function.
     pub caused: u64,
@@ -195,7 +195,7 @@ fn is_much(part: u64, accesses: u64) -> bool {
 }
 
 impl PairUses {
-    /// To either field.
+    /// Accesses to either of the two fields.
     #[must_use]
     pub fn accesses(&self) -> u64 {
         self.first.saturating_add(self.second)
@@ -215,7 +215,7 @@ impl PairUses {
 }
 
 impl PairFunction {
-    /// To either field.
+    /// Accesses to either of the two fields.
     #[must_use]
     pub fn accesses(&self) -> u64 {
         self.first.saturating_add(self.second)

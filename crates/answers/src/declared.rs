@@ -21,7 +21,7 @@ pub struct DeclaredDocument {
     pub recording: BTreeMap<String, String>,
     /// Of the recording; null if it is truncated.
     pub checksum: Option<String>,
-    /// The machine's name.
+    /// The machine's name, as `--machine` takes it.
     pub machine: String,
     /// Bytes of a line, 64 or 128.
     pub line_bytes: u64,
@@ -48,10 +48,10 @@ impl DeclaredDocument {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DeclaredType {
-    /// Its name.
+    /// The name, as the kernel declares it.
     #[serde(rename = "type")]
     pub type_name: String,
-    /// Its bytes.
+    /// The type's size in bytes.
     pub size: u64,
     /// Its cycles, wherever its objects are.
     pub cycles: u64,
@@ -66,9 +66,9 @@ pub struct DeclaredType {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct GroupUse {
-    /// Its name.
+    /// The name, as the kernel declares it.
     pub name: String,
-    /// The first byte.
+    /// The group's first byte, from the type's start.
     pub offset: u64,
     /// The number of bytes.
     pub bytes: u64,
@@ -76,9 +76,9 @@ pub struct GroupUse {
     pub members: usize,
     /// Accesses that only read.
     pub loads: u64,
-    /// Accesses that write.
+    /// Accesses that write, atomic ones included.
     pub writes: u64,
-    /// Cycles.
+    /// Cycles of the accesses that leave their core.
     pub cycles: u64,
     /// The functions with most accesses.
     pub functions: Vec<Share>,
@@ -114,16 +114,16 @@ impl Misplacement {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MisplacedMember {
-    /// The type's name.
+    /// The type's name, as `--type` takes it.
     #[serde(rename = "type")]
     pub type_name: String,
-    /// The member.
+    /// The member's path from the type on.
     pub member: String,
     /// Its first accessed byte.
     pub offset: u64,
     /// Its group; null for none.
     pub group: Option<String>,
-    /// What is wrong.
+    /// What is wrong with its place.
     pub kind: Misplacement,
     /// Accesses that only read.
     pub loads: u64,
@@ -135,7 +135,7 @@ pub struct MisplacedMember {
     pub readers: u32,
     /// CPUs that write one of its fields, the most.
     pub writers: u32,
-    /// Its own cycles.
+    /// Cycles of the accesses to this member.
     pub cycles: u64,
     /// For a member that is written: cycles of false sharing of the other members of its lines, in
     /// the proportion that its writes have of all writes there.

@@ -22,13 +22,13 @@ pub struct DiffDocument {
     pub type_name: Option<String>,
     /// The machine; null: no costs, `misses` to `sharing_cycles` are 0.
     pub machine: Option<String>,
-    /// The interleaving's seed.
+    /// The seed that interleavings are made from.
     pub seed: u64,
     /// The number of interleavings averaged over: 1.
     pub interleavings: usize,
-    /// The first recording.
+    /// The first of the two recordings.
     pub a: DiffSide,
-    /// The second recording.
+    /// The second of the two recordings.
     pub b: DiffSide,
     /// With several `--machine`: the same for those after the first; absent without any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -44,11 +44,11 @@ pub struct DiffDocument {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MachineDiff {
-    /// The machine's name.
+    /// The machine's name, as `--machine` takes it.
     pub machine: String,
-    /// The first recording.
+    /// The first of the two recordings.
     pub a: DiffSide,
-    /// The second recording.
+    /// The second of the two recordings.
     pub b: DiffSide,
 }
 
@@ -99,7 +99,7 @@ pub struct DiffSide {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DiffFigures {
-    /// Loads as recorded.
+    /// Loads in the recording, replayed or not.
     pub loads: u64,
     /// Stores and atomics as recorded.
     pub stores: u64,

@@ -32,7 +32,7 @@ pub struct DoctorCheck {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "Cow<'static, str>"))]
     pub verb: Option<Cow<'static, str>>,
-    /// Whether it passed.
+    /// Whether nothing is wrong.
     pub ok: bool,
     /// What was found, or what is wrong and what to do.
     pub detail: String,

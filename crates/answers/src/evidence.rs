@@ -13,11 +13,11 @@ pub struct PatchEvidence {
     pub problem: Option<String>,
     /// The recorded kernel's release.
     pub kernel: Option<String>,
-    /// The recorded command.
+    /// The command that was recorded.
     pub workload: Option<String>,
     /// The machine of the replay.
     pub machine: Option<String>,
-    /// The recording's seed.
+    /// The seed that the recording was made with.
     pub seed: Option<String>,
     /// Why members are on one line.
     pub groups: Vec<GroupEvidence>,
@@ -38,9 +38,9 @@ pub struct GroupEvidence {
     pub name: String,
     /// The sentence for the comment in the source.
     pub intent: Option<String>,
-    /// Who reads it.
+    /// The accesses that read it, and their functions.
     pub read: Option<AccessSummary>,
-    /// Who writes it.
+    /// The accesses that write it, and their functions.
     pub written: Option<AccessSummary>,
     /// Further reasons, one line each.
     pub reasons: Vec<String>,
@@ -51,7 +51,7 @@ pub struct GroupEvidence {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct AccessSummary {
-    /// Recorded accesses.
+    /// The number of recorded accesses.
     pub accesses: u64,
     /// The functions with most of them, most first.
     pub by: Vec<String>,
@@ -62,7 +62,7 @@ pub struct AccessSummary {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FigureChange {
-    /// What is counted.
+    /// What is counted, in words.
     pub metric: String,
     /// Under the old layout.
     pub before: String,
@@ -78,7 +78,7 @@ pub struct FigureChange {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct EditEvidence {
-    /// The part.
+    /// What this part of the edits does, in words.
     pub part: String,
     /// The change with its confidence interval when only it is made.
     pub alone: String,

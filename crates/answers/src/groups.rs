@@ -33,7 +33,7 @@ pub struct GroupCosts {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LockCost {
-    /// The lock's field.
+    /// The path of the lock's field.
     pub name: String,
     /// The function that acquires it.
     pub function: String,

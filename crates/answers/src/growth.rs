@@ -78,7 +78,7 @@ pub struct GrowthRow {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct HeldOutCheck {
-    /// That recording.
+    /// The recording that was held out.
     pub recording: GrowthRecording,
     /// The kind of rows.
     pub by: GrowthBy,
@@ -158,6 +158,6 @@ pub struct Prediction {
     pub mean: f64,
     /// The lower end, 0 or more.
     pub low: f64,
-    /// The upper end.
+    /// The upper end of the 95 % interval.
     pub high: f64,
 }

@@ -43,7 +43,7 @@ pub struct KernelLayout {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TypeLayout {
-    /// The type's `sizeof`.
+    /// The type's size in bytes, as `sizeof` gives it.
     pub size: u64,
     /// Lines that it touches if it starts at the start of one.
     pub lines: u64,
@@ -51,7 +51,7 @@ pub struct TypeLayout {
     pub holes: u32,
     /// The unused bytes in those.
     pub hole_bytes: u64,
-    /// Gaps between bit-fields.
+    /// The number of gaps between bit-fields.
     pub bit_holes: u32,
     /// Unused bytes at the end.
     pub padding: u64,
@@ -71,14 +71,14 @@ pub struct TypeLayout {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MemberEntry {
-    /// The member's name.
+    /// The member's name, as the type declares it.
     pub name: String,
-    /// Its C type.
+    /// The member's type, as C declares it.
     #[serde(rename = "type")]
     pub type_name: String,
     /// Its first byte; for a bit-field, its storage unit's.
     pub offset: u64,
-    /// Its bytes, likewise.
+    /// The member's size in bytes, likewise.
     pub size: u64,
     /// The bits of a bit-field, in its storage unit.
     pub bits: Option<BitRange>,
@@ -105,7 +105,7 @@ pub struct Heat {
     pub loads: u64,
     /// Accesses that only write.
     pub stores: u64,
-    /// Atomic read-modify-writes.
+    /// Accesses that read and write in one atomic step.
     pub rmws: u64,
 }
 
@@ -183,12 +183,12 @@ pub struct ArrayExtent {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LayoutChange {
-    /// The type's name.
+    /// The type's name, as `--type` takes it.
     #[serde(rename = "type")]
     pub type_name: String,
     /// Bytes of a line.
     pub line_bytes: u64,
-    /// Without the edits.
+    /// The type's fields without the edits.
     pub before: FieldMap,
     /// With them, without removed fields.
     pub after: FieldMap,
@@ -202,7 +202,7 @@ pub struct LayoutChange {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct KeptLineStart {
-    /// The member's name.
+    /// The member's name, as the type declares it.
     pub member: String,
     /// Whether it does so in the new layout, too; false if an edit moved it off.
     pub kept: bool,

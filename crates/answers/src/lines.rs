@@ -67,7 +67,7 @@ pub struct CellCost {
     pub hitm: u64,
     /// Loads that left their core.
     pub loads: u64,
-    /// Their average cycles.
+    /// Cycles that each of these loads takes on average.
     pub cycles_per_load: f64,
     /// Stores and atomics that left their core.
     pub stores: u64,

@@ -23,11 +23,11 @@ impl MachinesDocument {
     pub const SCHEMA: &str = "linemate.machines/1";
 }
 
-/// A machine.
+/// A machine that can be replayed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MachineEntry {
-    /// The machine's name.
+    /// The machine's name, as `--machine` takes it.
     pub name: String,
     /// What it is, in words.
     pub title: String,
@@ -63,11 +63,11 @@ pub struct MachineEntry {
     pub overlap: Option<OverlapEntry>,
 }
 
-/// A cache.
+/// The size of one cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CacheSize {
-    /// The whole size.
+    /// The cache's whole size in bytes.
     pub bytes: u64,
     /// The ways of a set.
     pub ways: u32,
@@ -89,9 +89,9 @@ pub struct LatencyCycles {
     pub hitm_same_socket: u32,
     /// Likewise, of another socket.
     pub hitm_other_socket: u32,
-    /// The socket's memory.
+    /// Memory of the CPU's own socket.
     pub dram_local: u32,
-    /// Another socket's memory.
+    /// Memory of another socket.
     pub dram_remote: u32,
     /// The additional cost of an atomic read-modify-write.
     pub atomic: u32,
@@ -123,7 +123,7 @@ pub struct StrideEntry {
     pub entries: u32,
     /// Loads at one stride before it fetches.
     pub train: u32,
-    /// The longest stride.
+    /// The longest stride that is followed, in bytes.
     pub reach_bytes: u32,
     /// Fetches in flight at most.
     pub outstanding: u32,

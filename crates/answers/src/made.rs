@@ -21,13 +21,13 @@ use crate::{
     MachinesDocument, Page, PatchEvidence, Report, SurveyDocument, VerifyDocument, WhatIfDocument,
 };
 
-/// A document.
+/// A document that a verb writes as JSON.
 struct Root {
     /// Its page of docs/reference/json.
     page: &'static str,
     /// The command that writes it.
     command: &'static str,
-    /// Its type.
+    /// The name of the document's type.
     name: String,
     schema: &'static str,
 }

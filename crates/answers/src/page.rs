@@ -23,7 +23,7 @@ pub struct Page {
     pub schema: Cow<'static, str>,
     /// The version of linemate.
     pub tool: String,
-    /// The page's title.
+    /// The title that the page shows first.
     pub title: String,
     /// The answer in one sentence.
     pub headline: String,
@@ -47,11 +47,11 @@ pub struct Page {
     /// `linemate report --machine M --json` for everything; `fields` (with cycles) and `lines` only
     /// those of `types`, no `functions`, `neighbours` from a hundredth of their line's cycles on.
     pub costs: Option<CostsDocument>,
-    /// `linemate whatif --json`.
+    /// What `linemate whatif --json` writes.
     pub whatif: Option<WhatIfDocument>,
     /// `linemate advise --json`, with or without a type.
     pub advise: Option<Advised>,
-    /// `linemate diff --json`.
+    /// What `linemate diff --json` writes.
     pub diff: Option<DiffDocument>,
     /// Two layouts of a type: before and after the edits; for `diff`, those of both kernels.
     pub layouts: Vec<LayoutChange>,
@@ -103,7 +103,7 @@ pub struct FieldColumns {
     pub loads: Vec<u64>,
     /// Accesses that only write.
     pub stores: Vec<u64>,
-    /// Atomic read-modify-writes.
+    /// Accesses that read and write in one atomic step.
     pub rmws: Vec<u64>,
     /// Stores and RMWs known to have left memory unchanged.
     pub silent: Vec<u64>,
@@ -125,7 +125,7 @@ pub struct LineColumns {
     pub loads: Vec<u64>,
     /// Accesses that only write.
     pub stores: Vec<u64>,
-    /// Atomic read-modify-writes.
+    /// Accesses that read and write in one atomic step.
     pub rmws: Vec<u64>,
 }
 
@@ -134,8 +134,8 @@ pub struct LineColumns {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Advised {
-    /// With a type.
+    /// The advice for the type given.
     Advice(Box<AdviceDocument>),
-    /// Without one.
+    /// The ranking of types, where none was given.
     Survey(Box<SurveyDocument>),
 }

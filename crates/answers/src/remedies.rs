@@ -8,7 +8,7 @@ use crate::measure::Measure;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RemedyList {
-    /// The machine's name.
+    /// The machine's name, as `--machine` takes it.
     pub machine: String,
     /// Bytes of a line.
     pub line_bytes: u64,
@@ -41,7 +41,7 @@ pub struct RemedyList {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Remedy {
-    /// Its kind.
+    /// What is to be done.
     pub kind: RemedyKind,
     /// What it is about: `TYPE.FIELD`, or types.
     pub subject: String,
@@ -51,7 +51,7 @@ pub struct Remedy {
     pub concerns: Vec<String>,
     /// What it is about in cycles.
     pub stake: Stake,
-    /// The rule's evidence.
+    /// What was recorded that speaks for it.
     pub reasons: Reasons,
     /// Edits with the same effect, and their predicted gain; none if no edit can.
     pub trials: Vec<Trial>,
@@ -94,7 +94,7 @@ pub enum RemedyKind {
 }
 
 impl RemedyKind {
-    /// All kinds.
+    /// All kinds, in the order of the document.
     pub const ALL: [RemedyKind; 10] = [
         RemedyKind::SkipSilentStores,
         RemedyKind::ReuseResult,
@@ -137,7 +137,7 @@ pub struct Stake {
     pub cycles: u64,
 }
 
-/// The rule's evidence.
+/// What was recorded that speaks for a remedy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Reasons {
@@ -147,7 +147,7 @@ pub struct Reasons {
     pub stores: u64,
     /// Of those, the ones that left memory unchanged.
     pub silent_stores: u64,
-    /// Atomic read-modify-writes.
+    /// Accesses that read and write in one atomic step.
     pub rmws: u64,
     /// The number of CPUs that read.
     pub readers: u32,
@@ -155,7 +155,7 @@ pub struct Reasons {
     pub writers: u32,
     /// The functions that pay most.
     pub functions: Vec<FunctionUse>,
-    /// Further evidence.
+    /// Further evidence, a sentence each.
     pub notes: Vec<String>,
 }
 
@@ -177,7 +177,7 @@ pub struct FunctionUse {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Trial {
-    /// The edits (docs/reference/edits.md).
+    /// The edits, one operation a line (docs/reference/edits.md).
     pub edits: String,
     /// The result of the replay.
     pub effect: RemedyEffect,
@@ -200,10 +200,10 @@ pub enum RemedyEffect {
     NotTried,
     /// The edits cannot be applied to this recording.
     Refused {
-        /// The reason.
+        /// Why the remedy was not tried.
         why: String,
     },
-    /// A prediction.
+    /// What a replay of the remedy gains.
     Tried(Gain),
 }
 

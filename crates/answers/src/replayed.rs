@@ -34,9 +34,9 @@ pub enum MachinePlaces {
     /// Replayed CPUs, by their numbers.
     #[default]
     Cpu,
-    /// Last-level caches' domains.
+    /// Domains of last-level caches.
     Domain,
-    /// Sockets.
+    /// Sockets of the machine.
     Socket,
 }
 

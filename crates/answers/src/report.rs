@@ -40,17 +40,17 @@ impl Report {
 /// What the rows of a report are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
-    /// Types, variables, caches.
+    /// A row for each type, variable and cache.
     Type,
     /// Fields of all types.
     Field,
     /// Lines of all types.
     Line,
-    /// Functions.
+    /// A row for each function.
     Function,
     /// Lines of programs' source; functions where there are none.
     Source,
-    /// CPUs.
+    /// A row for each CPU.
     Cpu,
 }
 
@@ -106,13 +106,13 @@ pub struct ProgramsShare {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LedgerGroup {
-    /// Its name.
+    /// The name, as the ledger prints it.
     pub name: Cow<'static, str>,
     /// The number of accesses.
     pub accesses: u64,
     /// Their share of the total.
     pub share: f64,
-    /// Its parts.
+    /// The parts that the group consists of.
     pub buckets: Vec<LedgerBucket>,
 }
 
@@ -133,7 +133,7 @@ impl LedgerGroup {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LedgerBucket {
-    /// Its name.
+    /// The name, as the ledger prints it.
     pub name: Cow<'static, str>,
     /// The number of accesses.
     pub accesses: u64,
@@ -146,19 +146,19 @@ pub struct LedgerBucket {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum View {
-    /// `--by type`
+    /// The rows of `--by type`.
     Types(Vec<TypeRow>),
-    /// `--by field`
+    /// The rows of `--by field`.
     Fields(Vec<FieldRow>),
-    /// `--by line`
+    /// The rows of `--by line`.
     Lines(Vec<LineRow>),
-    /// `--by function`
+    /// The rows of `--by function`.
     Functions(Vec<FunctionRow>),
-    /// `--by source`
+    /// The rows of `--by source`.
     Sources(Vec<SourceRow>),
-    /// `--by cpu`
+    /// The rows of `--by cpu`.
     Cpus(Vec<CpuRow>),
-    /// `--type T`
+    /// The one type of `--type T`.
     Type(Box<TypeView>),
 }
 
@@ -166,13 +166,13 @@ pub enum View {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Figures {
-    /// All accesses.
+    /// Accesses of all kinds.
     pub accesses: u64,
     /// Accesses that only read.
     pub loads: u64,
     /// Accesses that only write.
     pub stores: u64,
-    /// Atomic read-modify-writes.
+    /// Accesses that read and write in one atomic step.
     pub rmws: u64,
     /// Stores and RMWs known to have left memory unchanged.
     pub silent: u64,
@@ -221,7 +221,7 @@ pub struct TypeRow {
     /// stacks, page tables and contents of pages.
     #[serde(default)]
     pub shared: Option<u64>,
-    /// Counts.
+    /// Counts of the accesses in this row.
     #[serde(flatten)]
     pub figures: Figures,
     /// The functions with most accesses.
@@ -232,7 +232,7 @@ pub struct TypeRow {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TypePlace {
-    /// The bucket.
+    /// The ledger's bucket of these objects.
     pub kind: Cow<'static, str>,
     /// The variable; empty for other objects.
     pub place: String,
@@ -240,7 +240,7 @@ pub struct TypePlace {
     pub accesses: u64,
 }
 
-/// A field's accesses.
+/// A row of `--by field`: accesses to a field.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FieldRow {
@@ -256,22 +256,22 @@ pub struct FieldRow {
     pub size: u64,
     /// The line, if the type starts at a line's start.
     pub line: u64,
-    /// Counts.
+    /// Counts of the accesses in this row.
     #[serde(flatten)]
     pub figures: Figures,
     /// The functions with most accesses.
     pub functions: Vec<Share>,
 }
 
-/// A line's accesses.
+/// A row of `--by line`: accesses to a line of a type.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LineRow {
-    /// The type.
+    /// The type's name, as `--type` takes it.
     pub type_name: String,
     /// The line's number, from 0.
     pub line: u64,
-    /// Counts.
+    /// Counts of the accesses in this row.
     #[serde(flatten)]
     pub figures: Figures,
     /// The fields with most accesses.
@@ -299,13 +299,13 @@ pub struct LineMember {
     pub writers: u32,
 }
 
-/// A function's accesses.
+/// A row of `--by function`: accesses by a function.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FunctionRow {
-    /// The function's symbol.
+    /// The function's name in the symbol table.
     pub name: String,
-    /// Counts.
+    /// Counts of the accesses in this row.
     #[serde(flatten)]
     pub figures: Figures,
     /// The types with most accesses.
@@ -325,30 +325,30 @@ pub struct SourceRow {
     /// The function of the line first, then those it is inlined into, without standard libraries'
     /// at either end; without a line, the function of `--by function`.
     pub functions: Vec<String>,
-    /// Counts.
+    /// Counts of the accesses in this row.
     #[serde(flatten)]
     pub figures: Figures,
     /// The types with most accesses.
     pub types: Vec<Share>,
 }
 
-/// A CPU's accesses.
+/// A row of `--by cpu`: accesses by a CPU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CpuRow {
-    /// The CPU's number.
+    /// The CPU's number in the guest.
     pub cpu: u32,
     /// The last CPU of the row: different only for a single type, in recordings of more than 16
     /// CPUs.
     #[serde(default)]
     pub last: u32,
-    /// All accesses.
+    /// Accesses of all kinds.
     pub accesses: u64,
     /// Accesses that only read.
     pub loads: u64,
     /// Accesses that only write.
     pub stores: u64,
-    /// Atomic read-modify-writes.
+    /// Accesses that read and write in one atomic step.
     pub rmws: u64,
     /// Share of its accesses to objects owned by another CPU; null for a single type.
     pub remote_share: Option<f64>,

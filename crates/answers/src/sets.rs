@@ -11,9 +11,9 @@ pub struct TypeSets {
     pub cpu: usize,
     /// How many recorded CPUs access any.
     pub cpus: usize,
-    /// The core's L1.
+    /// The sets of the core's L1.
     pub l1: CacheSets,
-    /// The core's L2.
+    /// The sets of the core's L2.
     pub l2: CacheSets,
     /// The last-level cache of the core's domain, by the replay's hash.
     pub llc: CacheSets,
@@ -37,7 +37,7 @@ pub struct CacheSets {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SetsChange {
-    /// The type's name.
+    /// The type's name, as `--type` takes it.
     pub name: String,
     /// Without the edits; null if nothing of it is accessed.
     pub without: Option<TypeSets>,

@@ -18,7 +18,7 @@ pub const SCHEMA: &str = "linemate.export/2";
 
 /// A row of a table.
 pub trait TableRow {
-    /// The table.
+    /// The table's name and columns.
     fn schema() -> Schema;
 
     /// The row's values, in the order of the columns after `run`.

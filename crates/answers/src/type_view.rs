@@ -12,9 +12,9 @@ use crate::report::{FieldRow, Figures, LineRow};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TypeView {
-    /// The type's name.
+    /// The type's name, as `--type` takes it.
     pub name: String,
-    /// The type's bytes.
+    /// The type's size in bytes.
     pub size: u64,
     /// Bytes of a line.
     pub line_size: u64,
@@ -63,7 +63,7 @@ pub struct Place {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "String"))]
     pub inside: Option<String>,
-    /// Counts.
+    /// Counts of the accesses in this row.
     #[serde(flatten)]
     pub figures: Figures,
     /// The fields there, by offset.
@@ -86,7 +86,7 @@ pub struct GroupRow {
     pub loads_per_store: Option<f64>,
     /// Lines of the type that they are on.
     pub lines: Vec<u64>,
-    /// Counts.
+    /// Counts of the accesses in this row.
     #[serde(flatten)]
     pub figures: Figures,
 }

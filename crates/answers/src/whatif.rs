@@ -47,7 +47,7 @@ impl WhatIfDocument {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WhatIf {
-    /// The machine's name.
+    /// The machine's name, as `--machine` takes it.
     pub machine: String,
     /// Bytes of a line, 64 or 128; both sides are laid out as a kernel built for that.
     pub line_bytes: u64,
@@ -159,7 +159,7 @@ pub struct WorkTime {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TypeSize {
-    /// Its name.
+    /// The type's name, as `--type` takes it.
     pub name: String,
     /// Bytes in the recorded kernel or program.
     pub recorded_bytes: u64,
@@ -191,9 +191,9 @@ pub struct LlcMisses {
     pub kernel: Measure,
     /// Its loads: what processors' counters of load misses count.
     pub kernel_loads: Measure,
-    /// Its plain stores.
+    /// The kernel's stores that are not atomic.
     pub kernel_stores: Measure,
-    /// Its atomic read-modify-writes.
+    /// The kernel's atomic read-modify-writes.
     pub kernel_rmws: Measure,
     /// Loads of programs; none without `record --user`.
     pub user_loads: Measure,
@@ -241,7 +241,7 @@ pub struct Paired {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Followed {
-    /// The pointer: `TYPE.FIELD`.
+    /// The pointer's field, as `TYPE.FIELD`.
     pub pointer: String,
     /// Objects whose pointer was loaded.
     pub owners: usize,

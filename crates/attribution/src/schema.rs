@@ -23,7 +23,7 @@ pub const MAX_DEPTH: usize = 24;
 )]
 pub struct TypeIndex(pub u32);
 
-/// A member's shape.
+/// What kind of thing a member is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemberShape {
     /// A number, pointer, enum or anything else without members.

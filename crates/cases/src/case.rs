@@ -51,7 +51,7 @@ pub struct Guest {
     pub seed: u32,
     /// How often each kernel that is built is recorded, with seeds counting up.
     pub runs: RunCount,
-    /// NUMA nodes.
+    /// The number of NUMA nodes.
     pub numa: u16,
     /// More words for the kernel's command line.
     pub append: String,
@@ -210,7 +210,7 @@ pub enum FoundFigure {
 pub struct PredictedOf {
     pub edit: String,
     pub machine: String,
-    /// Of what.
+    /// The figure that is predicted.
     pub of: PredictedFigure,
 }
 

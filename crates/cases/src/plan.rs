@@ -166,7 +166,7 @@ pub struct GuestRun<'c> {
     pub memory: &'c str,
     /// The seed of the guest's randomness.
     pub seed: u32,
-    /// NUMA nodes.
+    /// The number of NUMA nodes.
     pub numa: u16,
     /// More words for the kernel's command line.
     pub append: &'c str,

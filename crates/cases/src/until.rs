@@ -39,9 +39,9 @@ pub struct MoreRuns {
 /// The interval of a recorded change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Interval {
-    /// The edit's name.
+    /// The edit's name in case.toml.
     pub edit: String,
-    /// The machine's name.
+    /// The machine's name in case.toml.
     pub machine: String,
     /// Half the width in per cent; `None` of fewer than three runs.
     pub ci95: Option<f64>,

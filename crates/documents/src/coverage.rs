@@ -47,7 +47,7 @@ pub struct CoverageFacts<'f> {
     pub edits: String,
     /// Lines of this size.
     pub line: LineSize,
-    /// The edited types.
+    /// The types that the edit changes.
     pub types: &'f [CoveredType],
     /// By a member's name, the functions that use it in the source.
     pub source: &'f BTreeMap<String, BTreeSet<String>>,

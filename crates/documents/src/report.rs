@@ -32,7 +32,7 @@ pub(crate) use self::sums::{Sum, largest};
 use crate::error::UnknownType;
 use crate::replayed::checksum;
 
-/// The requested figures.
+/// Which figures a report has, and how many rows.
 #[derive(Clone, Debug)]
 pub struct ReportOptions {
     /// What rows are, if no type is chosen.
@@ -41,7 +41,7 @@ pub struct ReportOptions {
     pub type_name: Option<String>,
     /// Whether rows are also of what cannot be laid out: stacks, pages, memory without a type.
     pub all: bool,
-    /// The most rows.
+    /// The most rows of a table.
     pub top: usize,
     /// The size of a line.
     pub line: LineSize,

@@ -28,7 +28,7 @@ impl UsersByPc {
         }
     }
 
-    /// All accesses.
+    /// The number of all accesses.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.0.values().map(|(times, _)| *times).sum()

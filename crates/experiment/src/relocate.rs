@@ -102,7 +102,7 @@ fn mix(mut x: u32) -> u32 {
 }
 
 impl Area {
-    /// All of it.
+    /// The whole area, with nothing taken.
     pub fn new(line: LineSize) -> Area {
         Area {
             line,

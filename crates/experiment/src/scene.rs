@@ -84,7 +84,7 @@ impl Site {
 /// What a recording holds.
 #[derive(Debug)]
 pub struct Scene<'a> {
-    /// The recording.
+    /// The recording that is replayed.
     pub session: &'a Session<'a>,
     pub(crate) ownership: &'a Ownership,
     /// How many CPUs were recorded.

@@ -53,7 +53,7 @@ pub enum UnderError {
 /// When a function is on a stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Under {
-    /// The requested function.
+    /// The function that was asked for.
     pub function: String,
     /// How often it came onto a stack that it was not on.
     pub entered: u64,

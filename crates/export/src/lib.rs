@@ -46,9 +46,9 @@ pub enum WithLines {
 pub struct Accesses {
     /// By type, including what cannot be laid out.
     pub types: Report,
-    /// By field.
+    /// The report of all fields.
     pub fields: Report,
-    /// By function.
+    /// The report of all functions.
     pub functions: Report,
     /// By line, if these are wanted.
     pub lines: Option<Report>,

@@ -24,11 +24,11 @@ impl fmt::Display for RunKey {
 /// What was run, which determines the place of its files.
 #[derive(Clone, Debug, Serialize)]
 pub struct Run<'a> {
-    /// The kernel's release.
+    /// The kernel's release, as `uname -r` gives it.
     pub kernel: String,
-    /// The workload's name.
+    /// The workload's name in the sweep.
     pub workload: String,
-    /// The recording's seed.
+    /// The seed that the recording was made with.
     pub seed: String,
     /// The machine, for a replay.
     pub machine: Option<&'a MachinesDocument>,

@@ -27,7 +27,7 @@ pub struct Qemu {
     pub program: String,
     /// Its version line, part of every snapshot's key.
     pub version: String,
-    /// Its confinement.
+    /// What QEMU may do on the host.
     pub confinement: Confinement,
 }
 

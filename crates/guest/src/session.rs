@@ -55,7 +55,7 @@ pub struct Session {
     pub timeout: Option<Duration>,
 }
 
-/// A successful run.
+/// What a run that succeeded leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded {
     /// How the command ended.
@@ -123,7 +123,7 @@ struct Starting<'a> {
     plugin: Option<(&'a Path, &'a Plugin)>,
 }
 
-/// The guest's reports.
+/// What the guest reported of its run.
 struct Ran {
     status: ExitStatus,
     duration: Duration,

@@ -72,7 +72,7 @@ pub struct GuestShape {
     pub timing: Timing,
 }
 
-/// An impossible shape.
+/// Why a guest of this shape cannot exist.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum ShapeError {
     /// No CPU, or more than the machine type has interrupts for.

@@ -103,7 +103,7 @@ impl Instruction {
         ElfAddr(self.0.next_ip())
     }
 
-    /// Bytes.
+    /// The instruction's length in bytes.
     #[inline]
     pub fn len(&self) -> usize {
         self.0.len()

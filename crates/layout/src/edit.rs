@@ -155,7 +155,7 @@ impl Edit {
 /// An [`Edit`] at its place in the text. Two are equal if they say the same, wherever they are.
 #[derive(Clone, Debug)]
 pub struct Statement {
-    /// The requested change.
+    /// What the statement changes.
     pub edit: Edit,
     /// Where the statement starts, for messages.
     pub at: Position,

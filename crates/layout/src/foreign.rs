@@ -16,7 +16,7 @@ use crate::origin::Origins;
 /// How two versions of a type match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Match {
-    /// Paths in both.
+    /// The number of paths that both layouts have.
     pub common: usize,
     /// Paths only in ours.
     pub ours: Vec<String>,

@@ -25,7 +25,7 @@ pub enum NeighboursError {
 pub struct FieldPair {
     /// The first of them.
     pub first: LeafId,
-    /// The second.
+    /// The second field of the pair.
     pub second: LeafId,
 }
 
@@ -50,7 +50,7 @@ impl FieldLines {
 /// the first ones of those with the same bytes; bit-fields of a storage unit are one.
 #[derive(Debug)]
 pub struct NewNeighbours {
-    /// The type's fields.
+    /// The type unfolded to its fields.
     pub flat: FlatType,
     /// Its lines without the edits, by field.
     pub before: BTreeMap<LeafId, FieldLines>,

@@ -185,7 +185,7 @@ fn one_line(text: &str, error: &toml::de::Error) -> String {
     format!("{line}:{column}: {message}")
 }
 
-/// 64 or 128.
+/// The size of a line, if it is 64 or 128.
 pub(crate) fn line_size(bytes: u64) -> Result<LineSize, MachineError> {
     LineSize::new(bytes).map_err(|_| MachineError::LineBytes(bytes))
 }

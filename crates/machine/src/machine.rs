@@ -373,7 +373,7 @@ pub struct Machine {
     pub adjacent_line_pairs: bool,
     /// Each core's L1 data cache.
     pub l1: CacheShape,
-    /// Each core's L2.
+    /// The second-level cache of each core.
     pub l2: CacheShape,
     /// Each domain's last-level cache.
     pub llc: LlcShape,

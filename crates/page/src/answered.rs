@@ -16,7 +16,7 @@ pub struct Frame {
     pub title: String,
     /// The settings in effect, by their options' names.
     pub settings: BTreeMap<String, String>,
-    /// The requested type.
+    /// The type given with `--type`.
     pub type_name: Option<String>,
 }
 
@@ -38,7 +38,7 @@ pub struct About {
     pub types: Vec<PageType>,
 }
 
-/// What was answered.
+/// The answer that the page shows.
 #[derive(Clone, Debug)]
 pub enum Answered {
     /// How often everything is accessed.
@@ -50,20 +50,20 @@ pub enum Answered {
         /// For the requested type; for all types without one.
         asked: Box<CostsDocument>,
     },
-    /// What edits change.
+    /// What the edits change, by `whatif`.
     WhatIf(Box<WhatIfDocument>),
     /// A layout, and the type with and without it.
     Advice {
-        /// The advice.
+        /// The advice for the type given.
         document: Box<AdviceDocument>,
         /// The type before and after.
         layouts: Vec<LayoutChange>,
     },
     /// Where a layout can win most.
     Survey(Box<SurveyDocument>),
-    /// Two recordings.
+    /// Two recordings compared, by `diff`.
     Diff {
-        /// Their fields.
+        /// The comparison of their fields.
         document: Box<DiffDocument>,
         /// The types of the second recording.
         others: Vec<PageType>,

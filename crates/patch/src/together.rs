@@ -23,7 +23,7 @@ pub struct OtherConfig {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the field group of `{member}` {fault}")]
 pub struct Parted {
-    /// Its first member.
+    /// The first member of the part.
     pub member: String,
     pub fault: Fault,
 }

@@ -185,7 +185,7 @@ impl Recorder {
         })
     }
 
-    /// The options given.
+    /// The options that the recorder was given.
     pub(crate) fn options(&self) -> &RecorderOptions {
         &self.options
     }

@@ -43,7 +43,7 @@ pub struct ProgramFile {
     /// The file whose debug information it has, if it is not a program or library itself.
     pub debug_of: Option<u32>,
     pub length: u64,
-    /// Its executable ranges.
+    /// The file's ranges that are mapped executable.
     pub code: Vec<CodeRange>,
 }
 

@@ -16,7 +16,7 @@ use super::elements::own_ranges;
 use super::fields::FieldId;
 use super::writers::{MemberUse, SETS_MAX, STAKE_SHARE, Sharers, by};
 
-/// A variable's use.
+/// How a variable is used.
 #[derive(Default)]
 struct VariableUse {
     used: MemberUse,

@@ -24,7 +24,7 @@ use crate::{Table, Text};
 /// What of the costs is shown.
 #[derive(Clone, Copy, Debug)]
 pub struct CostsTables<'a> {
-    /// The recording's file.
+    /// The recording's file, as given.
     pub path: &'a str,
     /// What rows are, if no type is chosen.
     pub by: By,

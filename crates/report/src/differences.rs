@@ -209,11 +209,11 @@ fn in_per_cent(a: f64, b: f64) -> String {
 /// A field in both recordings; `None` where the type has no such field or nothing touched it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Row {
-    /// Its path.
+    /// The field's path from the type on.
     path: String,
     /// In the first recording.
     a: Option<DiffFigures>,
-    /// In the second.
+    /// Its figures in the second recording.
     b: Option<DiffFigures>,
 }
 

@@ -19,7 +19,7 @@ const SCALE_MAX: usize = 4;
 /// Columns for a byte where there is no terminal.
 const SCALE_PIPED: usize = 2;
 
-/// A line.
+/// A cache line as a strip of characters.
 #[derive(Clone, Debug)]
 pub(crate) struct Strip {
     /// What it is called, in at most 7 columns.
@@ -43,7 +43,7 @@ pub(crate) struct StripPart {
     pub(crate) notes: Vec<String>,
 }
 
-/// Where columns are.
+/// Where the strip's columns are.
 #[derive(Clone, Copy)]
 enum Scale {
     /// That many columns for a byte.

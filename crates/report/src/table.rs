@@ -68,7 +68,7 @@ enum Align {
 }
 
 impl Table {
-    /// An empty table.
+    /// A table that has its header alone.
     #[must_use]
     pub fn new(header: &[&str]) -> Table {
         Table {
@@ -87,7 +87,7 @@ impl Table {
         }
     }
 
-    /// Adds a row.
+    /// Adds a row of as many cells as the header has.
     pub fn add_row(&mut self, cells: Vec<String>) {
         let cells = cells.iter().map(|cell| shown(cell).to_string());
         self.rows.push(cells.collect());
@@ -103,7 +103,7 @@ impl Table {
         self.align = Align::NumbersFrom(from);
     }
 
-    /// The columns' titles.
+    /// The titles of the columns, in order.
     pub(crate) fn header(&self) -> impl Iterator<Item = &str> {
         self.header.iter().map(String::as_str)
     }

@@ -11,17 +11,17 @@ use crate::rules::Limit;
 /// The kinds of rules, by the words that they start with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RuleKind {
-    /// `group`
+    /// A `group` rule: members that share lines.
     Group,
-    /// `apart`
+    /// An `apart` rule: members on different lines.
     Apart,
-    /// `isolate`
+    /// An `isolate` rule: members with lines of their own.
     Isolate,
-    /// `start`
+    /// A `start` rule: a member that starts a line.
     Start,
-    /// `size`
+    /// A `size` rule: a bound of the type's size.
     Size,
-    /// `hole`
+    /// A `hole` rule: a bound of a hole's size.
     Hole,
 }
 
@@ -63,7 +63,7 @@ impl RuleKind {
 /// The lines of an object from the first to the last, both counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Lines {
-    /// The first.
+    /// The first line's number, from the type's start.
     pub first: u64,
     /// The last; the first again for a single one.
     pub last: u64,

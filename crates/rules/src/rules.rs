@@ -123,7 +123,7 @@ pub enum Statement {
 /// are.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// What it requires.
+    /// What the rule requires of the layout.
     pub statement: Statement,
     pub reason: Option<Reason>,
     /// Where it starts; the default for rules without a text.
@@ -161,7 +161,7 @@ impl TypeRules {
         }
     }
 
-    /// Adds another rule.
+    /// The same rules, and this one after them.
     #[must_use]
     pub fn rule(self, statement: Statement) -> TypeRules {
         self.with(statement, None)

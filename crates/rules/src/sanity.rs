@@ -15,7 +15,7 @@ pub struct SanityError {
     pub what: Contradiction,
 }
 
-/// Why rules conflict.
+/// Why no layout can keep both rules.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Contradiction {
     /// A header without rules.

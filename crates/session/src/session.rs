@@ -232,7 +232,7 @@ impl<'r> Session<'r> {
         self.analysis.recording().time_grid()
     }
 
-    /// Receives the progress.
+    /// What is informed of progress.
     pub fn progress(&self) -> &dyn Progress {
         &*self.progress
     }

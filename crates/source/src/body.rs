@@ -44,7 +44,7 @@ pub struct Arm {
 pub struct ConditionalBlock {
     /// The comments directly before.
     pub lead: String,
-    /// At least one.
+    /// The branches, at least one.
     pub arms: Vec<Arm>,
     /// The `#endif` line with its end.
     pub end: String,

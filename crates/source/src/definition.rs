@@ -96,7 +96,7 @@ impl Sought {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
     pub tag: Option<String>,
-    /// Between the braces.
+    /// The bytes between the braces.
     pub body: Range<usize>,
     /// Words between the closing brace and the `;`: attributes, the variable or the typedef's name.
     pub after: Vec<String>,

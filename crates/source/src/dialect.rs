@@ -26,11 +26,11 @@ pub enum Dialect {
 /// Where a class or struct is defined, in bytes of its file.
 #[derive(Clone, Debug)]
 pub(crate) struct DefinitionPlace {
-    /// After its attributes.
+    /// The first byte after its attributes.
     pub(crate) start: usize,
     /// Its `class` or `struct`.
     pub(crate) keyword: usize,
-    /// Between the braces.
+    /// The bytes between the braces.
     pub(crate) body: Range<usize>,
 }
 

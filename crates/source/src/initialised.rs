@@ -12,7 +12,7 @@ use crate::matching::Refusal;
 use crate::rewrite::{Parts, RewriteError};
 use crate::wanted::Wanted;
 
-/// A member's initialiser.
+/// The text that initialises one member.
 struct Initialiser {
     member: usize,
     /// The other members in it.

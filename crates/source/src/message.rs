@@ -33,9 +33,9 @@ pub struct TypeChange {
 pub struct SizeChange {
     /// Bytes of a line.
     pub line: u64,
-    /// Bytes before.
+    /// The size before, in bytes.
     pub before: u64,
-    /// Bytes after.
+    /// The size after, in bytes.
     pub after: u64,
 }
 

@@ -21,7 +21,7 @@ use crate::wanted::Wanted;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{line}: {reason}")]
 pub struct RewriteError {
-    /// Counted from 1.
+    /// The line in the file, counted from 1.
     pub line: u32,
     pub reason: RewriteReason,
 }

@@ -18,12 +18,12 @@ use rustc_hash::FxHashMap;
 /// The maximum number of (object, field, line, CPU) whose last access is stored: bounds memory.
 const TOUCHES_MAX: usize = 8 << 20;
 
-/// An edited type.
+/// A type that the edit changes.
 #[derive(Debug)]
 pub struct CoveredType {
-    /// Its name.
+    /// The type's name, as the edit has it.
     pub name: String,
-    /// Its ids.
+    /// The ids of the declarations that have this name.
     pub ids: Vec<TypeId>,
     /// What the edits do to its fields' neighbourhoods.
     pub neighbours: NewNeighbours,
@@ -199,7 +199,7 @@ fn hit_at(of: &CoveredType, concerned: &BTreeSet<LeafId>, at: ByteOffset, size: 
     })
 }
 
-/// A write.
+/// The last write to a field.
 #[derive(Clone, Copy)]
 struct Written {
     at: Ordinal,

@@ -143,7 +143,7 @@ impl FlatType {
         })
     }
 
-    /// The unfolded type.
+    /// The type that was unfolded.
     pub fn type_id(&self) -> TypeId {
         self.type_id
     }

@@ -136,7 +136,7 @@ fn start(bytes: &[u8]) -> String {
 /// The contents of a kernel image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelImage {
-    /// The outermost container.
+    /// The container that the file is.
     pub format: Format,
     /// How the kernel inside is compressed.
     pub compression: Compression,
@@ -144,7 +144,7 @@ pub struct KernelImage {
     pub arch: Option<Arch>,
     /// `uname -r`, e.g. `6.12.117+deb12-cloud-amd64`; `None` if the image does not contain it.
     pub release: Option<String>,
-    /// The BTF blob.
+    /// The bytes of the kernel's BTF.
     pub btf: Vec<u8>,
 }
 

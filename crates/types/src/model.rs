@@ -243,7 +243,7 @@ pub struct SectionVariable {
     pub variable: TypeId,
     /// From the start of the section.
     pub offset: u32,
-    /// Bytes.
+    /// The size in bytes.
     pub size: u32,
 }
 
@@ -255,7 +255,7 @@ pub enum Type {
     Int {
         /// `unsigned int`
         name: Name,
-        /// Bytes of storage.
+        /// The size of its storage in bytes.
         size: u32,
         /// Bits used: `size * 8` except for bit-fields in BTF of compilers before kind_flag.
         bits: u8,
@@ -267,7 +267,7 @@ pub enum Type {
     Float {
         /// `double`
         name: Name,
-        /// Bytes.
+        /// The size in bytes.
         size: u32,
     },
     /// `target *`
@@ -288,7 +288,7 @@ pub enum Type {
     Enum {
         /// Its tag; empty when anonymous.
         name: Name,
-        /// Bytes.
+        /// The size in bytes.
         size: u32,
         /// Whether its values are signed.
         signed: bool,
@@ -363,13 +363,13 @@ impl Type {
     }
 }
 
-/// A per-CPU variable.
+/// A variable of which each CPU has a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PercpuVariable {
     pub name: Name,
     /// From the start of the per-CPU section.
     pub offset: ByteOffset,
-    /// Bytes.
+    /// The size in bytes.
     pub size: u32,
     pub type_id: TypeId,
 }

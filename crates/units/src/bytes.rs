@@ -160,7 +160,7 @@ impl ByteAlign {
         }
     }
 
-    /// In bytes.
+    /// The alignment as a number of bytes.
     #[inline]
     pub const fn bytes(self) -> u64 {
         self.0

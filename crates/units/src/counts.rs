@@ -173,7 +173,7 @@ impl Millionths {
 }
 
 impl Accesses {
-    /// One.
+    /// A single access.
     pub const ONE: Accesses = Accesses(1);
 
     /// The cycles of as many accesses that take `each`.

@@ -18,7 +18,7 @@ pub const PAGE: u64 = 4096;
 pub struct GuestAddr(pub u64);
 
 impl GuestAddr {
-    /// The last one.
+    /// The last address of the guest's 64 bits.
     pub const MAX: GuestAddr = GuestAddr(u64::MAX);
 
     /// The address that many bytes on. It wraps around: a recording may have any address.

@@ -79,7 +79,7 @@ struct Chosen {
     lanes: Vec<[LaneSet; 2]>,
     /// By line: the blocks that have atoms on it.
     used: [LaneSet; 2],
-    /// All blocks.
+    /// The union of all blocks' lanes.
     all: LaneSet,
 }
 

@@ -160,7 +160,7 @@ pub(super) fn in_cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
-/// A paragraph.
+/// The text as a paragraph of Markdown, wrapped.
 pub(super) fn wrapped(text: &str) -> String {
     let mut out = String::new();
     let mut column = 0;

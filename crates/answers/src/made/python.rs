@@ -23,7 +23,7 @@ from typing import Any, Final, Literal, NotRequired, TypeAlias, TypedDict
 /// Those of the documents' keys that no class can have as an attribute.
 const KEYWORDS: [&str; 3] = ["class", "from", "with"];
 
-/// `python/src/linemate/documents.py`.
+/// The text of `python/src/linemate/documents.py`.
 pub(super) fn module(model: &Model) -> String {
     let mut names = Vec::new();
     for root in &model.roots {

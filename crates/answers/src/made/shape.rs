@@ -13,7 +13,7 @@ pub(super) enum Shape {
     Boolean,
     Null,
     Any,
-    /// This string.
+    /// A string that is always this one.
     Word(String),
     /// A type that is declared.
     Named(String),

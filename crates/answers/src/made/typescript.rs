@@ -11,7 +11,7 @@ const HEAD: &str = "\
 // docs/reference/json. Long because it has all that a page can hold.
 ";
 
-/// `web/src/documents.ts`.
+/// The text of `web/src/documents.ts`.
 pub(super) fn declarations(model: &Model) -> String {
     let mut names = Vec::new();
     model.reach("Page", &mut names);

@@ -5,13 +5,13 @@ use crate::Figures;
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// UTF-8.
+    /// Text in UTF-8.
     Text,
     /// 64 bits, signed, because not every reader has unsigned ones.
     Integer,
     /// Floating point, 64 bits.
     Number,
-    /// True or false.
+    /// Either true or false.
     Flag,
 }
 
@@ -35,7 +35,7 @@ pub struct Column {
     pub name: &'static str,
     /// What it means, with its unit.
     pub about: &'static str,
-    /// What it holds.
+    /// What the column's cells hold.
     pub kind: Kind,
     /// Whether every row has a value.
     pub required: bool,
@@ -46,15 +46,15 @@ pub struct Column {
 pub enum Value {
     /// Null: in columns that are not required.
     Nothing,
-    /// Of a [`Kind::Text`].
+    /// A cell of a [`Kind::Text`] column.
     Text(String),
-    /// Of a [`Kind::Integer`].
+    /// A cell of a [`Kind::Integer`] column.
     Integer(i64),
     /// Of a [`Kind::Integer`], too, and refused by the writer if it has more than 63 bits.
     Count(u64),
-    /// Of a [`Kind::Number`].
+    /// A cell of a [`Kind::Number`] column.
     Number(f64),
-    /// Of a [`Kind::Flag`].
+    /// A cell of a [`Kind::Flag`] column.
     Flag(bool),
 }
 

@@ -44,7 +44,7 @@ table! {
         "reason" reason: Option<String>,
         /// The recording's checksum, which joins a replay with its recording.
         "recording" recording: Option<String>,
-        /// The recorded command.
+        /// The command that was recorded.
         "command" command: Option<String>,
         /// The number of recorded CPUs.
         "cpus" cpus: Option<u64>,

@@ -30,7 +30,7 @@ pub(crate) struct ProgramNames {
     stacks: FxHashSet<(Space, u64)>,
     on_stacks: StackNames,
     stack_objects: StackObjects,
-    /// Code of allocators.
+    /// Instructions of the allocators' own functions.
     of_allocators: FxHashSet<GuestAddr>,
     /// Code that copies or clears bytes.
     copying: FxHashSet<GuestAddr>,

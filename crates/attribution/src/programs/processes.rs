@@ -47,7 +47,7 @@ enum ProcessEvent {
 #[derive(Debug)]
 pub(crate) struct Processes {
     events: FxHashMap<FunctionId, ProcessEvent>,
-    /// By task.
+    /// Who created a task that has not run yet.
     created: FxHashMap<u64, Creator>,
     /// CPUs whose page tables have changed since their last switch.
     changed: FxHashSet<CpuId>,

@@ -18,9 +18,9 @@ use crate::report::TypeUses;
 /// A type that declares groups, what is accessed of it, and what that costs.
 #[derive(Debug)]
 pub struct DeclaringType {
-    /// Its accesses.
+    /// The accesses to its members.
     pub uses: TypeUses,
-    /// Its costs.
+    /// What these accesses cost.
     pub costs: Costs,
 }
 

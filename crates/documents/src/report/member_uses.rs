@@ -17,14 +17,14 @@ pub(crate) struct UsedMember {
     pub(crate) offset: ByteOffset,
     /// The end of its last accessed field.
     pub(crate) end: ByteOffset,
-    /// By function.
+    /// The accesses of each function.
     pub(crate) by: BTreeMap<String, Sum>,
 }
 
 /// What is accessed of a type.
 #[derive(Debug)]
 pub struct TypeUses {
-    /// The type's name.
+    /// The type's name, as `--type` takes it.
     pub(crate) name: String,
     pub(crate) id: TypeId,
     pub(crate) size: ByteSize,
@@ -32,7 +32,7 @@ pub struct TypeUses {
 }
 
 impl TypeUses {
-    /// The type's name.
+    /// The type's name, as `--type` takes it.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name

@@ -92,7 +92,7 @@ impl<'a> Resolver<'a> {
         self.flat(ty).is_some_and(|flat| flat.leaves().len() > 1)
     }
 
-    /// A type's leaves.
+    /// The type unfolded to its leaves; none for an opaque one.
     pub(crate) fn flat(&mut self, ty: TypeIndex) -> Option<&FlatType> {
         let analysis = self.analysis;
         self.flats

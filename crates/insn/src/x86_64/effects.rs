@@ -67,7 +67,7 @@ impl Default for Effects {
 }
 
 impl Effects {
-    /// Of one instruction.
+    /// What one instruction reads and writes.
     pub fn of(&mut self, instruction: &Instruction) -> InstructionEffects<'_> {
         InstructionEffects {
             reads_flags: instruction.0.rflags_read() != 0,

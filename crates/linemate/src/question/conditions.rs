@@ -23,7 +23,7 @@ use crate::verbs::machines;
 /// Of the options in `--help`; not of those that follow them there.
 const HEADING: &str = "Replay";
 
-/// How to replay.
+/// The options that say how to replay.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Replaying {
     /// Number of CPUs to replay, 1 to 8192: a multiple of the recorded number

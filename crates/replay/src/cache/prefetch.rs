@@ -63,7 +63,7 @@ pub(crate) struct Core {
     pub(crate) flights: Vec<Flight>,
 }
 
-/// A tracked page.
+/// A page whose requests the streamer tracks.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
     page: u64,
@@ -76,7 +76,7 @@ struct Stream {
     sent: Line,
 }
 
-/// A tracked instruction.
+/// A load whose distances the prefetcher tracks.
 #[derive(Clone, Copy, Debug)]
 struct Stride {
     pc: u64,
@@ -91,7 +91,7 @@ struct Stride {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flight {
     pub(crate) line: Line,
-    /// When it arrives.
+    /// The cycle in which it arrives.
     pub(crate) ready: u64,
     pub(crate) source: Source,
     /// The previous fate of the core's copy.

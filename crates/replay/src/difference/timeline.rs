@@ -29,7 +29,7 @@ const WHAT: &str = "timeline";
 /// When a replay reached the followed accesses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timeline {
-    /// Complete rounds each.
+    /// The rounds, encoded; each block has complete ones.
     blocks: Vec<Vec<u8>>,
 }
 
@@ -50,7 +50,7 @@ pub(crate) enum Op {
     Evict { level: Level, gone: Evicted },
 }
 
-/// Builds a timeline.
+/// Builds a timeline while the recorded layout is replayed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TimelineRecorder {
     timeline: Timeline,
@@ -177,7 +177,7 @@ pub struct TimelineReader {
 
 /// A round of a timeline.
 pub(crate) struct TimelineRound<'t> {
-    /// Its cycles.
+    /// The round's length in cycles.
     pub(crate) length: u64,
     /// When the last of the slices without operations ended.
     pub(crate) others_end: u64,
@@ -189,7 +189,7 @@ pub(crate) struct TimelineRound<'t> {
 pub(crate) struct TimelineSlice<'t> {
     /// Its number in the round.
     pub(crate) number: usize,
-    /// When it ended.
+    /// The cycle of the round in which it ended.
     pub(crate) end: u64,
     ops: Cursor<'t>,
     /// When the previous operation was.

@@ -22,7 +22,7 @@ const FRONT_STEP: f64 = 0.01;
 /// What the text says that the document does not hold.
 #[derive(Clone, Copy, Debug)]
 pub struct AdviceText<'a> {
-    /// The recordings' files.
+    /// The recordings' files, as given.
     pub paths: &'a [String],
     /// What the recommendation is chosen by, as a sentence.
     pub chosen_by: &'a str,

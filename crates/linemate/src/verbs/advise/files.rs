@@ -7,7 +7,7 @@ use linemate_recording::Recording;
 use super::{Args, evidence, rules};
 use crate::files::{OutEdit, OutFile};
 
-/// Where they go.
+/// The files that advice is written to.
 pub(super) struct Files {
     edit: Option<Output>,
     evidence: Option<Output>,

@@ -63,7 +63,7 @@ struct Task {
 pub(super) struct Steps<'s> {
     pub(super) case: &'s Case,
     pub(super) plan: &'s Plan<'s>,
-    /// Of each step.
+    /// The key of each step, in their order.
     pub(super) keys: &'s [Key],
     /// The folder of outputs; absolute, because commands run elsewhere.
     pub(super) cache: &'s Path,

@@ -76,7 +76,7 @@ impl FromStr for Profile {
     }
 }
 
-/// The user interrupted.
+/// The user interrupted the workflow.
 #[derive(Debug, thiserror::Error)]
 #[error("interrupted: finished steps are cached, the same command resumes after them")]
 struct Interrupted;
