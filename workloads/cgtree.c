@@ -141,7 +141,7 @@ static void compute(long times)
 /* By CPU time, not by the clock: time spent throttled is not work done. */
 static void spin(const struct options *options)
 {
-	/* Without threads the two agree; the process's clock stays, because the kernel reads it by other functions. */
+	/* They agree without threads, where the process's is kept: it is read by other code. */
 	clockid_t clock = options->messenger ? CLOCK_THREAD_CPUTIME_ID : CLOCK_PROCESS_CPUTIME_ID;
 	struct timespec start, now;
 

@@ -40,8 +40,8 @@
  *   signal       sends itself a signal (signal1)
  *
  * With -c each worker of zero, pread, pages, stat and named computes between two operations, for
- * that many turns of a loop. With -d all workers sleep for that many milliseconds before they begin,
- * so that what the kernel does because they started is over.
+ * that many turns of a loop. With -d all workers sleep for that many milliseconds before they
+ * begin, so that what the kernel does because they started is over.
  *
  * Where it is weak: without -c nobody computes between two operations, so the object is busier than
  * in any program.
@@ -527,6 +527,9 @@ static void prepare(void)
 		operation->prepare();
 }
 
+static const char usage[] =
+	"usage: hammer -o OPERATION [-w WORKERS] [-l ROUNDS] [-c TURNS] [-d MS] [-p]";
+
 int main(int argc, char **argv)
 {
 	bool processes = false;
@@ -553,11 +556,11 @@ int main(int argc, char **argv)
 			processes = true;
 			break;
 		default:
-			die("usage: hammer -o OPERATION [-w WORKERS] [-l ROUNDS] [-c TURNS] [-d MS] [-p]");
+			die("%s", usage);
 		}
 	}
 	if (!operation || optind != argc)
-		die("usage: hammer -o OPERATION [-w WORKERS] [-l ROUNDS] [-c TURNS] [-d MS] [-p]");
+		die("%s", usage);
 	prepare();
 	if (processes)
 		run_processes();
