@@ -17,7 +17,7 @@
  *
  * With -m a leaf's workers are threads of one process, and wake each other as those
  * of schbench do: after its work a worker puts itself on the list of a thread that
- * only hands out work, wakes that thread, and waits until it is woken by it.
+ * only hands out work, wakes that thread, and waits until that one wakes it.
  *
  * Starting and ending a thousand processes is more work for the kernel than what
  * is looked at. -p starts the workers and leaves them running, for a set-up script:
@@ -141,7 +141,7 @@ static void compute(long times)
 /* By CPU time, not by the clock: time spent throttled is not work done. */
 static void spin(const struct options *options)
 {
-	/* They agree without threads, where the process's is kept: it is read by other code. */
+	/* Equal without threads. There the process's stays: the kernel reads it by other code. */
 	clockid_t clock = options->messenger ? CLOCK_THREAD_CPUTIME_ID : CLOCK_PROCESS_CPUTIME_ID;
 	struct timespec start, now;
 

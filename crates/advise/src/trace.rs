@@ -117,7 +117,7 @@ pub struct ObjectTrace {
 pub struct Use {
     /// How many accesses it makes.
     pub count: Accesses,
-    /// The CPUs that do so.
+    /// The CPUs that make them.
     pub cpus: CpuSet,
 }
 

@@ -21,7 +21,7 @@ pub struct AdviceDocument {
     pub tool: String,
     /// The recordings that the advice is based on.
     pub recordings: Vec<AdvisedRecording>,
-    /// The machines' names, as `--machine` takes them.
+    /// The machines' names, as their descriptions have them.
     pub machines: Vec<String>,
     /// The function of `--under`; absent without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -125,7 +125,7 @@ pub struct FrontPoint {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct AdvisedLayout {
-    /// The edit, one operation a line (docs/reference/edits.md).
+    /// The edit as text (docs/reference/edits.md).
     pub edits: String,
     /// Members that leave their position, and groups.
     pub moves: usize,
@@ -260,7 +260,7 @@ pub struct GrownLayout {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct AlignedObjects {
-    /// The edit, one operation a line (docs/reference/edits.md).
+    /// The edit as text (docs/reference/edits.md).
     pub edits: String,
     /// How to align them, in one line.
     pub advice: String,

@@ -143,7 +143,7 @@ pub struct Contended {
     pub cycles: u64,
     /// The number of loads.
     pub loads: u64,
-    /// Stores, and atomic accesses that also write.
+    /// Stores and atomic read-modify-writes.
     pub stores: u64,
     /// Modified lines fetched from other cores.
     pub hitm: u64,
@@ -157,7 +157,7 @@ pub struct Contended {
 pub struct Predicted {
     /// The edit's name in case.toml.
     pub edit: String,
-    /// The machine's name, as `--machine` takes it.
+    /// The machine's name, as its description has it.
     pub machine: String,
     /// The number of CPUs replayed.
     pub cpus: u64,

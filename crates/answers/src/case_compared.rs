@@ -18,7 +18,7 @@ const RENAMED: f64 = 2.0;
 pub struct Rebuilt {
     /// The edit's name in case.toml.
     pub edit: String,
-    /// The machine's name, as `--machine` takes it.
+    /// The machine's name, as its description has it.
     pub machine: String,
     /// The types whose cost is compared.
     pub types: Vec<String>,

@@ -105,7 +105,7 @@ pub struct CpuPlace {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Costs {
-    /// The machine's name, as `--machine` takes it.
+    /// The machine's name, as its description has it.
     pub machine: String,
     /// Bytes of a line, 64 or 128.
     pub line_bytes: u64,
@@ -113,7 +113,7 @@ pub struct Costs {
     pub cpus: usize,
     /// The number of CPUs recorded.
     pub recorded_cpus: usize,
-    /// The seed that interleavings are made from.
+    /// The seed of the replayed interleaving.
     pub seed: u64,
     /// The number of interleavings averaged over: 1.
     pub interleavings: usize,

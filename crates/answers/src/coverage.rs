@@ -61,7 +61,7 @@ pub struct CoveredRecording {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CoveredChange {
-    /// The machine's name, as `--machine` takes it.
+    /// The machine's name, as its description has it.
     pub machine: String,
     /// The number of CPUs replayed.
     pub cpus: usize,
@@ -114,13 +114,13 @@ pub struct LineSpan {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FieldFunction {
-    /// The function's name in the symbol table.
+    /// The function's name, as tables show it.
     pub name: String,
     /// Accesses that only read.
     pub loads: u64,
     /// Accesses that only write.
     pub stores: u64,
-    /// Accesses that read and write in one atomic step.
+    /// The number of atomic read-modify-writes.
     pub rmws: u64,
 }
 
@@ -174,7 +174,7 @@ pub struct PairUses {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PairFunction {
-    /// The function's name in the symbol table.
+    /// The function's name, as tables show it.
     pub name: String,
     /// Accesses to the first field.
     pub first: u64,

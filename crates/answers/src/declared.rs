@@ -21,7 +21,7 @@ pub struct DeclaredDocument {
     pub recording: BTreeMap<String, String>,
     /// Of the recording; null if it is truncated.
     pub checksum: Option<String>,
-    /// The machine's name, as `--machine` takes it.
+    /// The machine's name, as its description has it.
     pub machine: String,
     /// Bytes of a line, 64 or 128.
     pub line_bytes: u64,

@@ -22,7 +22,7 @@ pub struct DiffDocument {
     pub type_name: Option<String>,
     /// The machine; null: no costs, `misses` to `sharing_cycles` are 0.
     pub machine: Option<String>,
-    /// The seed that interleavings are made from.
+    /// The seed of the replayed interleaving.
     pub seed: u64,
     /// The number of interleavings averaged over: 1.
     pub interleavings: usize,
@@ -44,7 +44,7 @@ pub struct DiffDocument {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MachineDiff {
-    /// The machine's name, as `--machine` takes it.
+    /// The machine's name, as its description has it.
     pub machine: String,
     /// The first of the two recordings.
     pub a: DiffSide,
@@ -99,7 +99,7 @@ pub struct DiffSide {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DiffFigures {
-    /// Loads in the recording, replayed or not.
+    /// The number of loads, as recorded.
     pub loads: u64,
     /// Stores and atomics as recorded.
     pub stores: u64,

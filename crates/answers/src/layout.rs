@@ -105,7 +105,7 @@ pub struct Heat {
     pub loads: u64,
     /// Accesses that only write.
     pub stores: u64,
-    /// Accesses that read and write in one atomic step.
+    /// The number of atomic read-modify-writes.
     pub rmws: u64,
 }
 

@@ -27,7 +27,7 @@ impl MachinesDocument {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MachineEntry {
-    /// The machine's name, as `--machine` takes it.
+    /// The machine's name, as its description has it.
     pub name: String,
     /// What it is, in words.
     pub title: String,

@@ -103,7 +103,7 @@ pub struct FieldColumns {
     pub loads: Vec<u64>,
     /// Accesses that only write.
     pub stores: Vec<u64>,
-    /// Accesses that read and write in one atomic step.
+    /// The number of atomic read-modify-writes.
     pub rmws: Vec<u64>,
     /// Stores and RMWs known to have left memory unchanged.
     pub silent: Vec<u64>,
@@ -125,7 +125,7 @@ pub struct LineColumns {
     pub loads: Vec<u64>,
     /// Accesses that only write.
     pub stores: Vec<u64>,
-    /// Accesses that read and write in one atomic step.
+    /// The number of atomic read-modify-writes.
     pub rmws: Vec<u64>,
 }
 

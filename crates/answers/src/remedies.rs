@@ -8,7 +8,7 @@ use crate::measure::Measure;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RemedyList {
-    /// The machine's name, as `--machine` takes it.
+    /// The machine's name, as its description has it.
     pub machine: String,
     /// Bytes of a line.
     pub line_bytes: u64,
@@ -51,7 +51,7 @@ pub struct Remedy {
     pub concerns: Vec<String>,
     /// What it is about in cycles.
     pub stake: Stake,
-    /// What was recorded that speaks for it.
+    /// The evidence in the recording.
     pub reasons: Reasons,
     /// Edits with the same effect, and their predicted gain; none if no edit can.
     pub trials: Vec<Trial>,
@@ -137,7 +137,7 @@ pub struct Stake {
     pub cycles: u64,
 }
 
-/// What was recorded that speaks for a remedy.
+/// The evidence for a remedy in the recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Reasons {
@@ -147,7 +147,7 @@ pub struct Reasons {
     pub stores: u64,
     /// Of those, the ones that left memory unchanged.
     pub silent_stores: u64,
-    /// Accesses that read and write in one atomic step.
+    /// The number of atomic read-modify-writes.
     pub rmws: u64,
     /// The number of CPUs that read.
     pub readers: u32,
@@ -177,7 +177,7 @@ pub struct FunctionUse {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Trial {
-    /// The edits, one operation a line (docs/reference/edits.md).
+    /// The edits as text (docs/reference/edits.md).
     pub edits: String,
     /// The result of the replay.
     pub effect: RemedyEffect,

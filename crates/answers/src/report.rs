@@ -172,7 +172,7 @@ pub struct Figures {
     pub loads: u64,
     /// Accesses that only write.
     pub stores: u64,
-    /// Accesses that read and write in one atomic step.
+    /// The number of atomic read-modify-writes.
     pub rmws: u64,
     /// Stores and RMWs known to have left memory unchanged.
     pub silent: u64,
@@ -303,7 +303,7 @@ pub struct LineMember {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FunctionRow {
-    /// The function's name in the symbol table.
+    /// The function's name, as tables show it.
     pub name: String,
     /// Counts of the accesses in this row.
     #[serde(flatten)]
@@ -348,7 +348,7 @@ pub struct CpuRow {
     pub loads: u64,
     /// Accesses that only write.
     pub stores: u64,
-    /// Accesses that read and write in one atomic step.
+    /// The number of atomic read-modify-writes.
     pub rmws: u64,
     /// Share of its accesses to objects owned by another CPU; null for a single type.
     pub remote_share: Option<f64>,

@@ -17,7 +17,7 @@ pub struct SurveyDocument {
     pub tool: String,
     /// The recordings that the ranking is based on.
     pub recordings: Vec<AdvisedRecording>,
-    /// The machines' names, as `--machine` takes them.
+    /// The machines' names, as their descriptions have them.
     pub machines: Vec<String>,
     /// The first interleaving's seed.
     pub seed: u64,

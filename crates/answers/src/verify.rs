@@ -24,7 +24,7 @@ pub struct VerifyDocument {
     pub loads: u64,
     /// Accesses that only write.
     pub stores: u64,
-    /// Accesses that read and write in one atomic step.
+    /// The number of atomic read-modify-writes.
     pub rmws: u64,
     /// Calls of watched functions.
     pub calls: u64,

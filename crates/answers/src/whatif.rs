@@ -47,7 +47,7 @@ impl WhatIfDocument {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WhatIf {
-    /// The machine's name, as `--machine` takes it.
+    /// The machine's name, as its description has it.
     pub machine: String,
     /// Bytes of a line, 64 or 128; both sides are laid out as a kernel built for that.
     pub line_bytes: u64,

@@ -174,7 +174,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Passes a call on to what follows calls.
+    /// Handles a recorded call of a function.
     pub(crate) fn call(&mut self, call: &Call) {
         self.stack(call.stack.0);
         // Before the function's meaning is used: an allocation that starts here needs its callers.

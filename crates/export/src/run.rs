@@ -26,7 +26,7 @@ impl fmt::Display for RunKey {
 pub struct Run<'a> {
     /// The kernel's release, as `uname -r` gives it.
     pub kernel: String,
-    /// The workload's name in the sweep.
+    /// The workload's name, or its command's program.
     pub workload: String,
     /// The seed that the recording was made with.
     pub seed: String,

@@ -261,8 +261,8 @@ impl GuestShape {
         if self.cpus >= BIG_CPUS {
             line.push_str(BIG_GUEST);
         } else if self.topology()?.sockets > 1 {
-            // Without it the clock is the HPET, whose lock is one line for all CPUs: the kernel
-            // distrusts the TSCs of several sockets of this family that do not say they agree.
+            // The kernel distrusts the TSCs of several sockets of the emulated family. Its clock is
+            // then the HPET, whose lock is one line for all CPUs.
             line.push_str(" tsc=reliable");
         }
         if processors != Processors::AtPowerOn {

@@ -68,7 +68,7 @@ enum Align {
 }
 
 impl Table {
-    /// A table that has its header alone.
+    /// A table with a header and no rows.
     #[must_use]
     pub fn new(header: &[&str]) -> Table {
         Table {

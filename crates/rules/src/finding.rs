@@ -19,9 +19,9 @@ pub enum RuleKind {
     Isolate,
     /// A `start` rule: a member that starts a line.
     Start,
-    /// A `size` rule: a bound of the type's size.
+    /// A `size` rule: the largest size of the type.
     Size,
-    /// A `hole` rule: a bound of a hole's size.
+    /// A `hole` rule: the largest hole.
     Hole,
 }
 

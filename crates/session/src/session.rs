@@ -232,7 +232,7 @@ impl<'r> Session<'r> {
         self.analysis.recording().time_grid()
     }
 
-    /// What is informed of progress.
+    /// Where progress is reported.
     pub fn progress(&self) -> &dyn Progress {
         &*self.progress
     }

@@ -136,7 +136,7 @@ fn start(bytes: &[u8]) -> String {
 /// The contents of a kernel image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelImage {
-    /// The container that the file is.
+    /// The outermost container of the file.
     pub format: Format,
     /// How the kernel inside is compressed.
     pub compression: Compression,

@@ -79,7 +79,7 @@ struct Chosen {
     lanes: Vec<[LaneSet; 2]>,
     /// By line: the blocks that have atoms on it.
     used: [LaneSet; 2],
-    /// The union of all blocks' lanes.
+    /// The set of all blocks.
     all: LaneSet,
 }
 

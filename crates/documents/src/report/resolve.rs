@@ -92,7 +92,7 @@ impl<'a> Resolver<'a> {
         self.flat(ty).is_some_and(|flat| flat.leaves().len() > 1)
     }
 
-    /// The type unfolded to its leaves; none for an opaque one.
+    /// The type unfolded to its leaves; `None` if it cannot be unfolded.
     pub(crate) fn flat(&mut self, ty: TypeIndex) -> Option<&FlatType> {
         let analysis = self.analysis;
         self.flats

@@ -29,7 +29,7 @@ const WHAT: &str = "timeline";
 /// When a replay reached the followed accesses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timeline {
-    /// The rounds, encoded; each block has complete ones.
+    /// The rounds, encoded; a block has only complete ones.
     blocks: Vec<Vec<u8>>,
 }
 
