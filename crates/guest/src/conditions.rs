@@ -14,7 +14,7 @@ use crate::shape::GuestShape;
 
 /// Changes when the same conditions give another recording for a reason that no part of the key
 /// covers.
-const FORMAT: &[u8] = b"linemate recording 1";
+const FORMAT: &[u8] = b"linemate recording 2";
 
 /// What a recording depends on apart from its kernel: equal conditions and kernels give equal
 /// bytes.

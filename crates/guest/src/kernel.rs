@@ -11,6 +11,21 @@ use crate::error::GuestError;
 /// The folder of the cache with kernels fetched by name: booted only if they are named.
 const NAMED_KERNELS: &str = "named-kernels";
 
+/// From this version on, x86 kernels believe the TSCs of one socket of any vendor. Before, they
+/// believe only those of Intel's processors and those that say that they agree, which QEMU's do not
+/// (`unsynchronized_tsc()` of arch/x86/kernel/tsc.c).
+const TRUSTS_ONE_SOCKET: KernelVersion = KernelVersion {
+    major: 6,
+    minor: 12,
+};
+
+/// The first two numbers of a release: `6.1` of `6.1.0-55-cloud-amd64`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct KernelVersion {
+    major: u32,
+    minor: u32,
+}
+
 /// A kernel image, read and found bootable.
 #[derive(Clone, Debug)]
 pub struct BootableKernel {
@@ -35,6 +50,30 @@ impl BootableKernel {
         Ok(BootableKernel {
             path: path.to_owned(),
             bytes,
+        })
+    }
+
+    /// Whether this kernel takes the TSCs of several emulated processors for unsynchronized, also
+    /// of one socket. Without a version in the image: no.
+    #[must_use]
+    pub fn distrusts_clocks(&self) -> bool {
+        self.version()
+            .is_some_and(|version| version < TRUSTS_ONE_SOCKET)
+    }
+
+    /// By the boot header, whose `kernel_version` is the text's offset after the first sector
+    /// (Documentation/arch/x86/boot.rst).
+    fn version(&self) -> Option<KernelVersion> {
+        let offset = usize::from(u16::from_le_bytes([
+            *self.bytes.get(0x20e)?,
+            *self.bytes.get(0x20f)?,
+        ]));
+        let text = self.bytes.get(0x200 + offset..)?;
+        let mut numbers = text.split(|byte| !byte.is_ascii_digit());
+        let mut number = || std::str::from_utf8(numbers.next()?).ok()?.parse().ok();
+        Some(KernelVersion {
+            major: number()?,
+            minor: number()?,
         })
     }
 
@@ -211,6 +250,35 @@ mod tests {
         let missing = [dir.path().join("none")];
         let error = recorded_kernel(&sum(&a), "6.1", &missing, &cache).unwrap_err();
         assert!(error.to_string().contains("none"), "{error}");
+    }
+
+    #[test]
+    fn the_boot_header_has_the_version() {
+        let kernel = |release: &str, pointer: u16| {
+            let mut bytes = vec![0; 0x300];
+            bytes[0x20e..0x210].copy_from_slice(&pointer.to_le_bytes());
+            bytes[0x280..0x280 + release.len()].copy_from_slice(release.as_bytes());
+            BootableKernel {
+                path: PathBuf::new(),
+                bytes,
+            }
+        };
+        for (release, distrusts) in [
+            ("6.1.0-55-cloud-amd64 (x@y)", true),
+            ("6.11.10-amd64", true),
+            ("6.12-rc1", false),
+            ("6.12.117+deb12-cloud-amd64", false),
+            ("7.3.4", false),
+            ("5.10", true),
+            ("no number", false),
+            ("99999999999.1", false),
+        ] {
+            let found = kernel(release, 0x80).distrusts_clocks();
+            assert_eq!(found, distrusts, "{release}");
+        }
+        for pointer in [0, 0x100, u16::MAX] {
+            assert_eq!(kernel("6.1.0", pointer).version(), None);
+        }
     }
 
     #[test]

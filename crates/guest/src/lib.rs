@@ -13,6 +13,7 @@ mod barrier;
 mod boot_console;
 mod booting;
 mod cache;
+mod command_line;
 mod conditions;
 mod confinement;
 mod control;

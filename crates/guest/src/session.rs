@@ -26,7 +26,7 @@ use crate::programs::Programs;
 use crate::qemu::{GuestFiles, Plugin, PluginOptions, Start};
 use crate::ram::{self, KernelMemory, Ram};
 use crate::run_folder::{RUN, RunFolder};
-use crate::shape::Timing;
+use crate::shape::{GuestShape, Timing};
 use crate::snapshot::Boot;
 use crate::space;
 use crate::vm::{GuestWatch, Vm};
@@ -143,7 +143,7 @@ impl Session {
         observer: &mut dyn Observer,
     ) -> Result<Recorded, Failure> {
         let search_path = env::var("PATH").unwrap_or_default();
-        let shape = &self.conditions.shape;
+        let shape = &self.shape();
         shape.topology().map_err(GuestError::from)?;
         if self.conditions.whole_boot {
             shape.check_power_on().map_err(GuestError::from)?;
@@ -206,6 +206,14 @@ impl Session {
         self.finish(draft, ran, images)
     }
 
+    /// The requested shape, with what only the kernel's image says.
+    fn shape(&self) -> GuestShape {
+        GuestShape {
+            distrusts_clocks: self.kernel.distrusts_clocks(),
+            ..self.conditions.shape.clone()
+        }
+    }
+
     /// What is known about the guest before it runs.
     fn known(
         &self,
@@ -258,7 +266,7 @@ impl Session {
         known: &KnownKernel,
         payload: &Payload,
     ) -> Result<(), GuestError> {
-        let shape = &self.conditions.shape;
+        let shape = &self.shape();
         let run = RunFacts {
             shape,
             kernel_command_line: &shape.kernel_command_line(processors)?,
@@ -312,7 +320,7 @@ impl Session {
             Start::WholeBoot => Stage::Booting,
             _ => Stage::Restoring,
         });
-        let (qemu, shape) = (&self.conditions.qemu, &self.conditions.shape);
+        let (qemu, shape) = (&self.conditions.qemu, &self.shape());
         let mut vm = Vm::start(qemu, shape, files, plugin, start)?;
 
         let doing = Stage::SettingUp.name();

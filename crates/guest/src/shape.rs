@@ -4,26 +4,14 @@
 
 use thiserror::Error;
 
-use crate::processors::{PROCESSORS_PATH, Processors, Topology};
+use crate::processors::{Processors, Topology};
 
 /// 480 were recorded. The machine type has room for 4,096.
 pub const MAX_CPUS: u16 = 512;
 
-/// From this many CPUs on, a guest boots with one, and with [`BIG_GUEST`] on its command line.
-/// Smaller ones do not, so that their recordings stay the same.
-const BIG_CPUS: u16 = 64;
-
-/// What makes the boot of many CPUs shorter. Each `pause` in a wait ends a turn, and the next turn
-/// of the waiting CPU comes after those of all others.
-///
-/// * `cpu_init_udelay=0`: the kernel does not wait 10 ms each time it starts a CPU, as it would on
-///   processors of the emulated family. With it the time would grow with the square of the CPUs.
-/// * `tsc=reliable`: started CPUs do not compare their clocks, of which there is one. Nor does a
-///   watchdog later, as on a real machine of up to four sockets.
-/// * `cpuhp.parallel=0`: they are started one after the other. Started at once, all but one wait in
-///   a loop for what follows.
-/// * `loglevel=7`: the console shows each CPU that is started.
-const BIG_GUEST: &str = " cpu_init_udelay=0 tsc=reliable cpuhp.parallel=0 loglevel=7";
+/// From this many CPUs on, a guest boots with one, and its command line makes the boot shorter.
+/// Smaller ones have neither, so that their recordings stay the same.
+pub(crate) const BIG_CPUS: u16 = 64;
 
 /// Makes the kernel believe that it runs on a hypervisor, which it knows by this serial number and
 /// by a port that QEMU has. On what it takes for real hardware it ignores further CPUs of a socket
@@ -70,6 +58,11 @@ pub struct GuestShape {
     pub append: String,
     /// How CPUs take turns: repeatable, or in parallel and fast.
     pub timing: Timing,
+    /// The kernel distrusts the clocks of several emulated processors, also of one socket
+    /// ([`BootableKernel::distrusts_clocks`]).
+    ///
+    /// [`BootableKernel::distrusts_clocks`]: crate::kernel::BootableKernel::distrusts_clocks
+    pub distrusts_clocks: bool,
 }
 
 /// Why a guest of this shape cannot exist.
@@ -138,6 +131,7 @@ impl Default for GuestShape {
             seed: 42,
             append: String::new(),
             timing: Timing::Deterministic,
+            distrusts_clocks: false,
         }
     }
 }
@@ -246,38 +240,6 @@ impl GuestShape {
     /// and each CPU has memory of its own. 8 CPUs with 1 GiB take 110 MiB, 128 with 3 GiB 205 MiB.
     pub(crate) fn state_bytes(&self) -> u64 {
         (128 << 20) + self.memory_bytes / 64 + (u64::from(self.cpus) << 20)
-    }
-
-    /// The kernel's command line.
-    ///
-    /// No address randomisation, so that symbols have the addresses of the image; `panic=-1` turns
-    /// a panic into a reboot, on which QEMU exits.
-    ///
-    /// # Errors
-    /// As [`GuestShape::topology`].
-    pub(crate) fn kernel_command_line(&self, processors: Processors) -> Result<String, ShapeError> {
-        // The user's words last, so that they win if two contradict each other.
-        let mut line = "console=ttyS0 nokaslr norandmaps quiet panic=-1".to_owned();
-        if self.cpus >= BIG_CPUS {
-            line.push_str(BIG_GUEST);
-        } else if self.topology()?.sockets > 1 {
-            // The kernel distrusts the TSCs of several sockets of the emulated family. Its clock is
-            // then the HPET, whose lock is one line for all CPUs.
-            line.push_str(" tsc=reliable");
-        }
-        if processors != Processors::AtPowerOn {
-            line.push_str(" rdinit=");
-            line.push_str(PROCESSORS_PATH);
-            if !self.topology()?.needs_x2apic() {
-                // A kernel that believes in a hypervisor takes it without need.
-                line.push_str(" nox2apic");
-            }
-        }
-        if !self.append.is_empty() {
-            line.push(' ');
-            line.push_str(&self.append);
-        }
-        Ok(line)
     }
 
     /// QEMU's options for this hardware. The announcement of a restored machine on the network, its
@@ -428,23 +390,6 @@ mod tests {
             after(&arguments, "-append"),
             ["console=ttyS0 nokaslr norandmaps quiet panic=-1"]
         );
-    }
-
-    #[test]
-    fn many_cpus_are_started_without_waiting_and_few_as_ever() {
-        let line = |cpus: u16, sockets: u16| {
-            let shape = GuestShape {
-                cpus,
-                sockets: Some(sockets),
-                append: "debug".into(),
-                ..GuestShape::default()
-            };
-            shape.kernel_command_line(Processors::AtPowerOn).unwrap()
-        };
-        assert!(line(63, 1).ends_with(" panic=-1 debug"));
-        assert!(line(62, 2).ends_with(" panic=-1 tsc=reliable debug"));
-        let big = " panic=-1 cpu_init_udelay=0 tsc=reliable cpuhp.parallel=0 loglevel=7 debug";
-        assert!(line(64, 1).ends_with(big), "{}", line(64, 1));
     }
 
     #[test]

@@ -131,7 +131,8 @@ pub(crate) struct Args {
     #[arg(long)]
     whole_boot: bool,
     /// End a CPU's turn after about this many instructions, 100 to 1000000, so that threads of the
-    /// same work advance side by side; or when QEMU does [default: 1000 with --program, else qemu]
+    /// same work advance side by side; qemu: when QEMU does [default: 1000 with --program, else
+    /// qemu]
     #[arg(long, value_name = "N|qemu", conflicts_with_all = ["parallel", "bare"], value_parser = TurnParser)]
     turn: Option<TurnsBy>,
     /// Count the calls of a kernel function, for figures per call (`--event` of `report`, `whatif`,
@@ -339,6 +340,7 @@ fn conditions(args: Args) -> anyhow::Result<Conditions> {
             } else {
                 Timing::Deterministic
             },
+            ..GuestShape::default()
         },
         workload: Workload {
             command: args.command,

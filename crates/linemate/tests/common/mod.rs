@@ -100,3 +100,42 @@ pub(crate) fn items<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
         .and_then(Value::as_array)
         .map_or(&[], Vec::as_slice)
 }
+
+/// Checks that a patch's table of configs has the sizes of the first config that its table of line
+/// sizes has.
+pub(crate) fn sizes_agree(patch: &str) {
+    let words = |line: &str| {
+        line.split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let sized = patch
+        .lines()
+        .find(|line| line.starts_with("  64-byte lines "));
+    let sized = words(sized.unwrap_or_else(|| panic!("{patch}")));
+    let sizes: Vec<&String> = (1..sized.len())
+        .filter(|at| sized[*at].starts_with("bytes,"))
+        .map(|at| &sized[at - 1])
+        .collect();
+    let rows = patch
+        .lines()
+        .skip_while(|line| !line.starts_with("  config "));
+    // A long name takes several lines, and the last one has the figures.
+    let mut first = rows
+        .map(words)
+        .skip_while(|row| !row.contains(&"64".to_owned()));
+    let first = first.next().unwrap_or_else(|| panic!("{patch}"));
+    let line = first.iter().rposition(|word| word == "64").unwrap();
+    let found = &first[line + 1..];
+    match sizes[..] {
+        [before, after] if before == after => assert_eq!(&found[0], before, "{patch}"),
+        [before, after] => {
+            assert_eq!(
+                [&found[0], &found[1], &found[2]],
+                [before, "->", after],
+                "{patch}"
+            );
+        }
+        _ => panic!("{sizes:?}: {patch}"),
+    }
+}
