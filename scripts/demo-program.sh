@@ -23,7 +23,7 @@ run "$linemate" record --program --kernel "$kernel" --smp 8 -o kvserver.data -- 
 run "$linemate" report -i kvserver.data --top 12
 printf '\n$ %s\n' "$linemate advise -i kvserver.data --machine gnr-2s-480 --top 3"
 "$linemate" advise -i kvserver.data --machine gnr-2s-480 --top 3 >target/demo-program/advice.txt
-sed -n '/^Types ranked/,/^2\. /p' target/demo-program/advice.txt | sed '$d'
+sed -n '1,/^2\. /p' target/demo-program/advice.txt | sed '$d'
 echo "(more in target/demo-program/advice.txt)"
 run "$linemate" report -i kvserver.data --type store --machine gnr-2s-480
 # Both mistakes, as the mended server has them mended: each changes how often the other meets.

@@ -554,9 +554,9 @@ expect_image "and a second time nothing" 0 "$image" debian:7.0
 expect_image "a version" 0 "kernel-image: downloading the kernel image 7.0.9+deb13-cloud-amd64 (about 35 MB)
 kernel-image: unpacked to @/cache/named-kernels/7.0.9+deb13-cloud-amd64
 @/cache/named-kernels/7.0.9+deb13-cloud-amd64/boot/vmlinuz-7.0.9+deb13-cloud-amd64" debian:7.0.9+deb13
-expect_image "no suite has it: the nearest" 2 "kernel-image: no suite of this machine's Debian archive has a kernel debian:7.3; the nearest: debian:6.19, debian:7.0, debian:7.10" debian:7.3
+expect_image "no suite has it: the nearest" 2 "kernel-image: no suite of this computer's Debian archive has a kernel debian:7.3; the nearest: debian:6.19, debian:7.0, debian:7.10" debian:7.3
 expect_image "and of an architecture that has none" 2 "kernel-image: reading the package lists of arm64 (all suites; they count for an hour)
-kernel-image: no suite of this machine's Debian archive has a kernel debian:7.3-arm64" debian:7.3-arm64
+kernel-image: no suite of this computer's Debian archive has a kernel debian:7.3-arm64" debian:7.3-arm64
 equal "the lists are read once for each architecture" 2 "$(grep -c again "$work/updates")"
 equal "suites that this machine has no source for" "deb [signed-by=$debian_keyring] http://archive.example/debian sid main" "$(grep sid "$work/asked")"
 without apt-get

@@ -15,7 +15,7 @@ function layoutAdvice(advice: AdviceDocument): HTMLElement {
   const best = advice.recommended;
   const root = section("advise", "Advice", `The search found ${advice.found} layouts of ${advice.type}; replay confirms or rejects them.`);
   if (best) root.append(...recommended(advice, best));
-  else root.append(h("p", { class: "empty" }, `Replay confirmed no gain for any of the ${advice.others.length} candidates.`));
+  else root.append(h("p", { class: "empty" }, noGain(advice.others.length)));
   root.append(...withGrowth(advice), ...aligned(advice));
   return root;
 }
@@ -92,6 +92,12 @@ function groups(layout: AdvisedLayout): HTMLElement {
       group.read_in.length > 0 && h("p", {}, `Read in ${group.read_in.join(", ")}.`),
       group.written_in.length > 0 && h("p", {}, `Written in ${group.written_in.join(", ")}.`),
       group.kept_from.length > 0 && h("p", {}, `Kept apart from ${group.kept_from.map((k) => `${k.name} (one line with it costs ${percent(k.share)})`).join(", ")}.`))));
+}
+
+/** Why no layout is recommended. */
+function noGain(replayed: number): string {
+  if (replayed === 0) return "The search found no layout that is worth a replay.";
+  return `Replay confirmed no gain for ${replayed === 1 ? "1 candidate" : `${replayed} candidates`}.`;
 }
 
 function survey(document: SurveyDocument): HTMLElement {

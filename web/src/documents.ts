@@ -743,6 +743,7 @@ export interface LayoutEffect {
   whole: Measure;
   duration: Measure;
   under?: Measure;
+  in_either_half: number;
 }
 
 export interface FootprintChange {
@@ -862,6 +863,7 @@ export interface Gain {
   misses: Measure;
   whole: Measure;
   skipped: number;
+  in_either_half: number;
 }
 
 export interface SurveyDocument {

@@ -593,6 +593,7 @@ mod tests {
             whole: *whole,
             duration: *whole,
             under: None,
+            in_either_half: 0,
         };
         Tried {
             scored: Scored {

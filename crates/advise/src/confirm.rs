@@ -44,6 +44,7 @@ fn layout_effect(effect: linemate_study::Effect) -> LayoutEffect {
         whole: effect.whole,
         duration: effect.duration,
         under: effect.under,
+        in_either_half: effect.in_either_half,
     }
 }
 

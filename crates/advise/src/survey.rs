@@ -26,6 +26,9 @@ use crate::search::Search;
 use crate::shape::StructShape;
 use crate::trace::{EVENTS_MAX, Trace};
 
+/// Why a row that is called after a variable is not searched.
+const UNNAMED: &str = "its struct has no name";
+
 /// Why a type is not searched over several recordings.
 const ELSEWHERE: &str = "it is not in all recordings, or differs between them";
 
@@ -200,8 +203,8 @@ impl Recordings<'_> {
         for row in rows {
             match self.shape(&row.name) {
                 Ok(shape) => waiting.push((row, shape)),
-                // The row has the name.
-                Err(AdviseError::NoType { reason, .. }) => row.why_not = Some(reason.to_string()),
+                // A variable's: edits have no name for its struct.
+                Err(AdviseError::NoType { .. }) => row.why_not = Some(UNNAMED.to_owned()),
                 Err(AdviseError::Type { why, .. }) => row.why_not = Some(why),
                 Err(AdviseError::Kernels { .. }) => row.why_not = Some(ELSEWHERE.to_owned()),
                 Err(error) => return Err(error),

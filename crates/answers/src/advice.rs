@@ -162,6 +162,10 @@ pub struct LayoutEffect {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "Measure"))]
     pub under: Option<Measure>,
+    /// Objects that start a line only because of the layout, where lines are fetched in pairs:
+    /// every second interleaving has them in the other half of a pair.
+    #[serde(default)]
+    pub in_either_half: usize,
 }
 
 /// The size of a layout, before and after.

@@ -67,6 +67,7 @@ impl Figure {
     pub fn is_renamed(&self) -> bool {
         let compared = self.best();
         let (without, rerecorded) = (compared.without.mean, compared.rerecorded.mean);
+        // Zero is twice zero, which is not a difference.
         without.max(rerecorded) >= RENAMED * without.min(rerecorded) && without != rerecorded
     }
 

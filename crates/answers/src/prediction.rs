@@ -84,6 +84,7 @@ impl PredictionError {
             let made = COMPARISONS.iter();
             made.filter(move |one| one.with_series == with_series)
         };
+        // The error grows with the copies: a comparison with fewer would promise too much.
         let next = made().map(Comparison::copies).filter(|c| *c >= copies);
         let compared_copies = next.min().or(made().map(Comparison::copies).max())?;
         let with = || made().filter(|one| one.copies() == compared_copies);

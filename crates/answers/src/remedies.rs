@@ -238,4 +238,8 @@ pub struct Gain {
     pub whole: Measure,
     /// Recorded accesses that did not happen.
     pub skipped: u64,
+    /// Objects that start a line only because of the edits, where lines are fetched in pairs: every
+    /// second interleaving has them in the other half of a pair.
+    #[serde(default)]
+    pub in_either_half: usize,
 }

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::couse::{CoUseCollector, CoUses, FieldTables};
 use crate::handover::Handovers;
 use crate::ledger::{Bucket, Group};
-use crate::names::Names;
+use crate::names::{Located, Names};
 use crate::subjects::Subject;
 use crate::tally::Tally;
 use crate::times::{TimeCounter, Times};
@@ -70,7 +70,13 @@ pub(crate) struct Counter<'n> {
     followed: Vec<bool>,
     /// By subject: whether its objects are counted.
     placed: Vec<bool>,
+    /// Named accesses that are not counted yet, in order.
+    waiting: Vec<(Access, Located)>,
 }
+
+/// How many accesses are counted together. Each needs entries of tables of some MB: read in a loop
+/// of their own those reads overlap, one access after the other each waits for the one before.
+const TOGETHER: usize = 32;
 
 /// No layout changes the hand-overs of unnamed stacks and page contents, which would be most of the
 /// work; no cache holds devices.
@@ -114,15 +120,18 @@ impl<'n> Counter<'n> {
             handovers: Handovers::default(),
             followed: names.subjects().iter().map(is_followed).collect(),
             placed: names.subjects().iter().map(is_placed).collect(),
+            waiting: Vec::with_capacity(TOGETHER),
         }
     }
 
     pub(crate) fn start_chunk(&mut self) {
+        self.count_waiting();
         self.co_uses.start_chunk();
         self.handovers.start_chunk();
     }
 
-    pub(crate) fn finish(self) -> Counted {
+    pub(crate) fn finish(mut self) -> Counted {
+        self.count_waiting();
         Counted {
             tally: self.tally,
             co_uses: self.co_uses.finish(),
@@ -130,6 +139,40 @@ impl<'n> Counter<'n> {
             objects: self.objects.into_iter().map(finished).collect(),
             calls: self.calls,
         }
+    }
+
+    fn count_waiting(&mut self) {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        let mut read = 0;
+        for (access, at) in &waiting {
+            read ^= self.tally.read_ahead(access, at);
+            if self.followed[at.subject.index()] {
+                read ^= self.handovers.read_ahead(access);
+            }
+        }
+        // Nobody needs the values, so the compiler would leave the reads out.
+        std::hint::black_box(read);
+        for (access, at) in waiting.drain(..) {
+            self.count(&access, &at);
+        }
+        self.waiting = waiting;
+    }
+
+    #[inline]
+    fn count(&mut self, access: &Access, at: &Located) {
+        let subject = at.subject.index();
+        let handed = self.followed[subject] && self.handovers.access(access, at.subject);
+        let (key, row) = self.tally.count(self.names, access, at, handed);
+        if !self.placed[subject] {
+            return;
+        }
+        if self.names.subjects()[subject].ty.is_some() {
+            self.co_uses.access(access, at);
+            self.times.access(access, &key, row);
+        }
+        let base = access.addr.wrapping_sub(at.offset);
+        let users = self.objects[subject].entry(base).or_default();
+        users.add(access.cpu);
     }
 }
 
@@ -144,19 +187,10 @@ impl Visitor for Counter<'_> {
     #[inline]
     fn access(&mut self, access: &Access) {
         let at = self.names.locate(access);
-        let subject = at.subject.index();
-        let handed = self.followed[subject] && self.handovers.access(access, at.subject);
-        let (key, row) = self.tally.count(self.names, access, &at, handed);
-        if !self.placed[subject] {
-            return;
+        self.waiting.push((*access, at));
+        if self.waiting.len() == TOGETHER {
+            self.count_waiting();
         }
-        if self.names.subjects()[subject].ty.is_some() {
-            self.co_uses.access(access, &at);
-            self.times.access(access, &key, row);
-        }
-        let base = access.addr.wrapping_sub(at.offset);
-        let users = self.objects[subject].entry(base).or_default();
-        users.add(access.cpu);
     }
     fn call(&mut self, call: &Call) {
         if let Some(calls) = self.calls.get_mut(call.function.0 as usize) {

@@ -153,11 +153,27 @@ struct Ring {
     next: usize,
 }
 
+/// Two fields of a type, in order of use: one word, because a table of them is read at each access
+/// for each access shortly before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct UsedPair(u64);
+
+impl UsedPair {
+    fn new(ty: u32, before: u16, field: u16) -> UsedPair {
+        UsedPair(u64::from(ty) << 32 | u64::from(before) << 16 | u64::from(field))
+    }
+
+    /// The type and both fields.
+    fn parts(self) -> (u32, u16, u16) {
+        ((self.0 >> 32) as u32, (self.0 >> 16) as u16, self.0 as u16)
+    }
+}
+
 /// Counts pairs in a stream of accesses.
 #[derive(Debug)]
 pub(crate) struct CoUseCollector<'t> {
     tables: &'t FieldTables,
-    pairs: FxHashMap<(u32, u16, u16), [u32; 2]>,
+    pairs: FxHashMap<UsedPair, [u32; 2]>,
     /// By CPU, then type.
     rings: Vec<Vec<Ring>>,
 }
@@ -204,7 +220,8 @@ impl<'t> CoUseCollector<'t> {
         let near = |o: &&RecentUse| o.object == at.object && time.saturating_sub(o.time) <= WINDOW;
         for other in ring.latest.iter().filter(near) {
             // In order of use, which is free here; readers add both orders.
-            let counts = self.pairs.entry((ty, other.field, field)).or_default();
+            let pair = UsedPair::new(ty, other.field, field);
+            let counts = self.pairs.entry(pair).or_default();
             counts[by as usize] = counts[by as usize].saturating_add(1);
         }
         let now = RecentUse {
@@ -221,7 +238,8 @@ impl<'t> CoUseCollector<'t> {
 
     pub(crate) fn finish(self) -> CoUses {
         let mut all = CoUses::default();
-        for ((ty, a, b), counts) in self.pairs {
+        for (pair, counts) in self.pairs {
+            let (ty, a, b) = pair.parts();
             all.add((self.tables.types[ty as usize].0, a, b), counts);
         }
         all

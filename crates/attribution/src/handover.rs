@@ -97,6 +97,14 @@ impl Handovers {
         self.aside.clear();
     }
 
+    /// Some of what is known about an access's bytes, so that it is in the cache for
+    /// [`Handovers::access`].
+    #[inline]
+    pub(crate) fn read_ahead(&self, access: &Access) -> u64 {
+        let place = &self.recent[slot(access.addr.0, RECENT_BITS)];
+        place.as_ref().map_or(0, |recent| recent.addr)
+    }
+
     /// Whether an access to a subject, the next one in the chunk, is handed over.
     #[inline]
     pub(crate) fn access(&mut self, access: &Access, subject: SubjectId) -> bool {

@@ -36,6 +36,27 @@ pub struct Key {
 
 impl Key {
     #[inline]
+    fn of(access: &Access, at: &Located) -> Key {
+        Key {
+            subject: at.subject,
+            offset: at.offset,
+            pc: access.pc,
+            kind: access.kind,
+            size: access.size,
+        }
+    }
+
+    /// The place of its row among the recent ones.
+    #[inline]
+    fn slot(&self) -> usize {
+        let mut hasher = FxHasher::default();
+        // With the kind: an instruction that copies loads and stores at one offset in turn.
+        (self.pc.0, self.offset, self.kind as u8).hash(&mut hasher);
+        // The low bits: FxHash rotates its product, whose high bits depend on most, into them.
+        hasher.finish() as usize % RECENT
+    }
+
+    #[inline]
     pub fn field(&self) -> FieldRef {
         FieldRef {
             subject: self.subject,
@@ -149,7 +170,9 @@ pub struct CpuCount {
     pub remote: u64,
 }
 
-const RECENT: usize = 1 << 14;
+/// 2 MB per thread. With a quarter of the places the look-ups in the table of all rows are 2.4
+/// times as many: 20 instead of 8 % of the accesses of the sleep workload.
+const RECENT: usize = 1 << 16;
 const NO_KEY: Key = Key {
     subject: SubjectId(u32::MAX),
     offset: u32::MAX,
@@ -176,13 +199,7 @@ impl Tally {
         at: &Located,
         handed: bool,
     ) -> (Key, TallyRow) {
-        let key = Key {
-            subject: at.subject,
-            offset: at.offset,
-            pc: access.pc,
-            kind: access.kind,
-            size: access.size,
-        };
+        let key = Key::of(access, at);
         let row = self.row(key);
         let remote = at.owner.is_some_and(|owner| owner != access.cpu);
         let count = &mut self.counts[row as usize];
@@ -207,11 +224,16 @@ impl Tally {
         (key, TallyRow(row))
     }
 
+    /// Some of what is known about an access's row, so that it is in the cache for
+    /// [`Tally::count`].
+    #[inline]
+    pub(crate) fn read_ahead(&self, access: &Access, at: &Located) -> u64 {
+        let known = self.recent.get(Key::of(access, at).slot());
+        known.map_or(0, |(key, _)| key.pc.0)
+    }
+
     fn row(&mut self, key: Key) -> u32 {
-        let mut hasher = FxHasher::default();
-        (key.pc.0, key.offset).hash(&mut hasher);
-        // The upper bits: FxHash multiplies last, so its low bits depend on little.
-        let slot = (hasher.finish() >> 48) as usize % RECENT;
+        let slot = key.slot();
         if let Some((known, row)) = self.recent.get(slot) {
             if *known == key {
                 return *row;

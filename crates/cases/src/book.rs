@@ -169,6 +169,7 @@ impl<'b> Book<'b> {
     /// an edit's.
     pub(crate) fn rebuilt_shares(&self, of: &PredictedOf, function: &str) -> Option<[Vec<f64>; 2]> {
         let share = |recorded: &StepId| self.share_of(*recorded, function, &of.machine);
+        // A step for a share does not say which edit its recording has; measurements do.
         let mut patched = BTreeSet::new();
         for (work, _) in &self.steps {
             match work {

@@ -338,6 +338,7 @@ impl<'c> Plan<'c> {
                 continue;
             }
             for (run, of) in self.bases.clone().into_iter().enumerate() {
+                // Where the examined kernel is the built one, its predictions are steps already.
                 if of != self.examined {
                     let seed = self.seed_named(run);
                     self.predict(of, edit, &format!(", kernel built without patches{seed}"));
@@ -490,6 +491,7 @@ impl<'c> Plan<'c> {
                         recipe.word("whatif under");
                         recipe.word(function);
                     }
+                    // A measurement is the same command as a prediction: equal inputs, equal bytes.
                     _ => recipe.word("whatif"),
                 }
                 uses(&mut recipe, of);
@@ -613,6 +615,7 @@ impl<'c> Plan<'c> {
             for fragment in self.config(check) {
                 recipe.word(&digests.digest(&Ingredient::File(fragment.clone()))?);
             }
+            // Ends the list of fragments: the same digests divided otherwise are another kernel.
             recipe.word("patches");
             for patch in patches {
                 recipe.word(&digests.digest(&Ingredient::Patch(patch.clone()))?);

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -27,7 +28,7 @@ fn every_shipped_case_is_in_order() {
     let cases = root.join("cases");
     let mut found = Vec::new();
     folders(&cases, &mut found);
-    let mut names = Vec::new();
+    let mut listed = BTreeSet::new();
     for folder in found {
         let text = fs::read_to_string(folder.join("case.toml")).unwrap();
         let case = parse(&text).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
@@ -58,61 +59,31 @@ fn every_shipped_case_is_in_order() {
             assert!(there, "{}: there is no {script}", case.name);
         }
         if let KernelSource::Series(kernel) = &case.kernel {
-            let listed = |line: &str| line.split_whitespace().next() == Some(kernel);
-            assert!(series.lines().any(listed), "{}: {kernel}", case.name);
+            let of_kernel = |line: &str| line.split_whitespace().next() == Some(kernel);
+            assert!(series.lines().any(of_kernel), "{}: {kernel}", case.name);
         }
         // What is in `next` is compared with nobody's figures.
         let is_finding = place.starts_with("next/");
         assert_eq!(case.published.is_empty(), is_finding, "{}", case.name);
-        names.push(case.name);
+        listed.insert(place.to_owned());
     }
-    names.sort();
-    assert_eq!(
-        names,
-        [
-            "cfs-tg-state",
-            "cfs-tg-state-depth3-width10",
-            "cfs-tg-state-depth3-width10-amd",
-            "cfs-tg-state-depth3-width10-random",
-            "cfs-tg-state-depth5-width4",
-            "cfs-tg-state-depth5-width4-amd",
-            "cfs-tg-state-no-quota",
-            "cfs-tg-state-schbench",
-            "cfs-tg-state-schbench-amd",
-            "cfs-tg-state-servers-16",
-            "cfs-tg-state-servers-256",
-            "next-cred",
-            "next-cred-apart",
-            "next-css-set",
-            "next-dst-entry",
-            "next-io-worker",
-            "next-mm",
-            "next-mm-sockets",
-            "next-sighand",
-            "next-super-block",
-            "next-task",
-            "next-tcp-sock",
-            "next-together",
-            "next-together-exec",
-            "next-together-fork",
-            "next-together-map",
-            "next-together-procs",
-            "next-together-switch",
-            "next-together-threads-30",
-            "next-together-threads-4",
-            "next-together-threads-8",
-            "next-together-unlink",
-            "next-vm-area",
-            "next-vm-area-halves",
-            "nohz",
-            "nohz-nr-cpus-256",
-            "root-domain",
-            "root-domain-pi_stress",
-            "root-domain-stress-ng",
-            "root-domain-transcode",
-            "rq",
-            "rq-hackbench",
-            "tg-load-avg",
-        ]
-    );
+    // Each table links the cases of its folder, and no other.
+    for table in ["", "next/"] {
+        let readme = fs::read_to_string(cases.join(table).join("README.md")).unwrap();
+        let linked: BTreeSet<String> = readme
+            .split("](")
+            .filter_map(|rest| {
+                let (folder, file) = rest.split_once(')')?.0.split_once('/')?;
+                let is_case = matches!(file, "README.md" | "case.toml") && folder != "next";
+                is_case.then(|| format!("{table}{folder}"))
+            })
+            .collect();
+        let is_here = |place: &&String| {
+            let name = place.strip_prefix(table);
+            name.is_some_and(|name| !name.contains('/'))
+        };
+        let here: BTreeSet<String> = listed.iter().filter(is_here).cloned().collect();
+        assert!(here.len() > 4, "cases/{table}: {here:?}");
+        assert_eq!(linked, here, "cases/{table}README.md");
+    }
 }

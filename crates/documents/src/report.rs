@@ -269,6 +269,8 @@ impl<'a> Builder<'a> {
                 if changeable {
                     rows.push(row);
                 } else {
+                    // No figure, so that no headline calls it the most shared: neither a layout nor
+                    // an allocation changes it.
                     row.shared = None;
                     rest.push(row);
                 }

@@ -16,7 +16,7 @@ use std::process::Command;
 
 use linemate_dwarf::{Companions, ProgramCode, ProgramFiles, ProgramTypes};
 use linemate_types::{
-    Composite, FlatType, Layout, LineSize, MemberRole, Type, TypeId, TypeModel, pahole,
+    Composite, FlatType, Layout, LineSize, MemberRole, Type, TypeId, TypeModel, TypeQuery, pahole,
 };
 
 /// The offsets of all members of a type by name, including those of bases and anonymous members.
@@ -116,6 +116,19 @@ fn classes_are_laid_out_as_the_compiler_has_them() {
         let checked = check(&program.path, types.model());
         let count = check_consistency(types.model());
         println!("{flags:?}: {checked} sizes and places of {count} types, all the compiler's");
+        let parts = types.model().iter().filter_map(|(id, ty)| match ty {
+            Type::Composite(class) if class.is_part && !class.members.is_empty() => Some(id),
+            _ => None,
+        });
+        let mut shorter = 0;
+        for part in parts {
+            let name = types.model().composite_name(part);
+            let class = types.model().find(TypeQuery::Named(name)).unwrap();
+            assert!(class.variants.contains(&part), "{name}: {class:?}");
+            assert!(types.model().size_of(part) < types.model().size_of(class.id));
+            shorter += 1;
+        }
+        assert!(shorter > 0, "no base class whose last bytes are used");
         assert!(checked >= 35, "{checked}");
         assert!(count > 50, "{count}");
     }

@@ -86,5 +86,5 @@ impl Interleavings {
 /// The seeds of that many interleavings.
 pub fn seeds(first: Seed, count: usize) -> Vec<Seed> {
     let seed = |i| Seed(first.0.wrapping_add(i));
-    (0..count as u64).map(seed).collect()
+    (0..).map(seed).take(count).collect()
 }

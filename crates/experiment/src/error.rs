@@ -9,7 +9,7 @@ use linemate_session::SessionError;
 pub enum VariantError {
     /// A function without code of its own.
     #[error(
-        "there is no function `{name}` in this kernel (is it inlined everywhere?){}",
+        "there is no function `{name}` with code of its own: if it is inlined, name a caller{}",
         linemate_text::suggestion(nearest)
     )]
     NoFunction {

@@ -1,7 +1,7 @@
 //! The order of a round's accesses before any stalls.
 
 use linemate_recording::{CpuId, Cycles};
-use linemate_replay::Interleaving;
+use linemate_replay::{Interleaving, RoundNumber};
 use linemate_session::step::{Slice, Step};
 
 use crate::conditions::Seed;
@@ -11,7 +11,7 @@ use crate::conditions::Seed;
 #[derive(Debug)]
 pub struct RoundOrder<T> {
     interleaving: Interleaving,
-    rounds: u64,
+    round: RoundNumber,
     wanted: Vec<T>,
     order: Vec<Turn>,
 }
@@ -41,7 +41,7 @@ impl<T> RoundOrder<T> {
     pub fn new(seed: Seed) -> RoundOrder<T> {
         RoundOrder {
             interleaving: Interleaving::Seeded(seed.0),
-            rounds: 0,
+            round: RoundNumber::default(),
             wanted: Vec::new(),
             order: Vec::new(),
         }
@@ -56,10 +56,10 @@ impl<T> RoundOrder<T> {
         // As numbered by the replay's interleaver: slices without a part in the round take no
         // number, or the starts would differ from the replay's.
         let running = slices.iter().filter(|(head, _)| head.last.is_some());
-        for (runner, (head, steps)) in (0u64..).zip(running) {
+        for (runner, (head, steps)) in (0..).zip(running) {
             let start = self
                 .interleaving
-                .start(self.rounds, runner, longest, head.span);
+                .start(self.round, runner, longest, head.span);
             for step in *steps {
                 if let Some(wanted) = want(step) {
                     self.order.push(Turn {
@@ -72,7 +72,7 @@ impl<T> RoundOrder<T> {
             }
         }
         self.order.sort_unstable();
-        self.rounds += 1;
+        self.round = self.round.next();
     }
 
     /// The accesses of the round that was taken last: by time, then CPU, then as recorded.

@@ -554,6 +554,25 @@ mod tests {
     }
 
     #[test]
+    fn an_object_with_copies_for_each_cpu_is_in_no_half() {
+        let mut variant = variant(Vec::new(), &[]);
+        let resize = Resize {
+            old: ByteSize(48),
+            new: ByteSize(64),
+            align: ByteAlign::new(64).unwrap(),
+        };
+        for (base, expected) in [(OBJECT, 0), (OBJECT + 16, 1)] {
+            let bases = [GuestAddr(base)];
+            let moved = relocate(&bases, resize, &mut Area::new(LineSize::B64));
+            variant.subjects[1].as_mut().unwrap().moved = moved.into_iter().collect();
+            assert_eq!(variant.in_either_half(), expected, "{base:#x}");
+        }
+        let copies = &mut variant.subjects[1].as_mut().unwrap().copies;
+        copies.insert((GuestAddr(OBJECT + 16), CpuId(0)), GuestAddr(OBJECT));
+        assert_eq!(variant.in_either_half(), 0);
+    }
+
+    #[test]
     fn accesses_go_where_their_fields_went() {
         use AccessKind::{Load, Store};
         let variant = variant(Vec::new(), &[]);

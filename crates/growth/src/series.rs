@@ -14,7 +14,9 @@ pub const RECORDINGS_MIN: usize = 3;
 #[derive(Debug, thiserror::Error)]
 pub enum SeriesError {
     /// Too few, or too many.
-    #[error("a series has {RECORDINGS_MIN} to {RECORDINGS_MAX} recordings, not {0}")]
+    #[error(
+        "a series has {RECORDINGS_MIN} to {RECORDINGS_MAX} recordings, not {0} (record --series makes one)"
+    )]
     Number(usize),
     /// A recording that was cut.
     #[error("{}: this recording is truncated; a series needs complete ones", shown(.0))]

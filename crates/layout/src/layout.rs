@@ -317,9 +317,17 @@ impl<'m> Layouts<'m> {
             cursor = start + value.size.max(slot.least) + slot.after;
         }
         // The unnamed tail follows the padding, as it was found there.
-        let size = (cursor.align_up(align) + origin.tail).align_up(align) - ByteOffset::ZERO;
         let stays = |p: &MovedBytes| p.new == Some(p.old) && p.inner == Inner::Whole;
-        let same = size == origin.size && pieces.iter().all(stays);
+        let all_stay = pieces.iter().all(stays);
+        let end = match origin.is_part {
+            // What follows is not on the lines of an isolated member or a group.
+            true if group.is_some() => cursor.align_up(line.into()),
+            true if all_stay => origin.size.end().max(cursor),
+            true => cursor,
+            false => (cursor.align_up(align) + origin.tail).align_up(align),
+        };
+        let size = end - ByteOffset::ZERO;
+        let same = size == origin.size && all_stay;
         // No map if nothing moves: most types then cost a replay nothing.
         let map = (!same).then(|| Arc::new(OffsetMap::new(pieces)));
         Layout {

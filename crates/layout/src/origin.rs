@@ -101,6 +101,9 @@ pub struct Origin {
     pub units: Vec<Unit>,
     /// Whether natural alignments are ignored.
     pub packed: bool,
+    /// It is a base class that ends where a derived class's next member starts: in the last bytes
+    /// of the whole base class, whose size is rounded up.
+    pub is_part: bool,
     /// An alignment requested for the type as a whole.
     pub forced: Option<Forced>,
     /// Bytes at the end that no alignment explains.
@@ -264,8 +267,12 @@ impl<'m> Origins<'m> {
         let misplaced = |(unit, natural): (&Unit, &ByteAlign)| {
             unit.kind != UnitKind::BitFields && !unit.start.is_aligned(*natural)
         };
-        let packed = !size.is_aligned(widest) || units.iter().zip(&naturals).any(misplaced);
+        let is_part = composite.is_part;
+        let is_cut = !is_part && !size.is_aligned(widest);
+        let packed = is_cut || units.iter().zip(&naturals).any(misplaced);
         let mut align = if packed { ByteAlign::ONE } else { widest };
+        // An alignment makes the whole class's size a multiple, not a part's.
+        let whole = if is_part { ByteSize::ZERO } else { size };
         let mut end = ByteOffset::ZERO;
         if composite.kind == CompositeKind::Struct {
             for (i, natural) in naturals.into_iter().enumerate() {
@@ -275,10 +282,10 @@ impl<'m> Origins<'m> {
                 let natural = if packed { ByteAlign::ONE } else { natural };
                 // What is stated comes before what is inferred, which then has only the rest to
                 // explain.
-                units[i].forced = declared(composite, &units[i], natural, size);
+                units[i].forced = declared(composite, &units[i], natural, whole);
                 let floor = end.align_up(on_built_line(units[i].forced));
                 let expected = self.natural_start(composite, &units[i], floor, natural);
-                explain(&mut units, i, end, expected, size);
+                explain(&mut units, i, end, expected, whole);
                 align = align.max(on_built_line(units[i].forced));
                 end = units[i].end();
             }
@@ -287,9 +294,12 @@ impl<'m> Origins<'m> {
             end = units.iter().map(Unit::end).max().unwrap_or_default();
         }
         let own = self.own.get(&id).copied();
-        let own = own.or_else(|| requested(composite.alignment, align, size));
+        let own = own.or_else(|| requested(composite.alignment, align, whole));
         align = align.max(on_built_line(own));
-        let (forced, tail) = explain_end(end, align, size);
+        let (forced, tail) = match is_part {
+            true => (None, ByteSize::ZERO),
+            false => explain_end(end, align, size),
+        };
         // Only an end that nothing else explains: an alignment of its own, or of a member, settles
         // it.
         if forced == Some(Forced::Line) && composite.kind == CompositeKind::Struct {
@@ -301,6 +311,7 @@ impl<'m> Origins<'m> {
             kind: composite.kind,
             units,
             packed,
+            is_part,
             forced,
             tail,
             size,

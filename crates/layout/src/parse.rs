@@ -17,7 +17,7 @@ pub enum ParseError {
     /// A statement that does not exist.
     #[error(
         "{at}: unknown statement `{word}`; known are type, order, move, align, isolate, group, pad, remove, reuse, \
-         skip, colocate, percpu, base-align, layout-from"
+         skip, colocate, percpu, allocate-percpu, base-align, layout-from"
     )]
     UnknownStatement {
         /// Where the statement starts in its text.
@@ -26,7 +26,7 @@ pub enum ParseError {
         word: String,
     },
     /// A statement about fields without a type.
-    #[error("{at}: `{word}` names fields, but there is no `type` line above it")]
+    #[error("{at}: `{word}` names fields of no type: write `type T` before it, or give --type T")]
     NoType {
         /// Where the statement starts in its text.
         at: Position,

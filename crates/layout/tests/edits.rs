@@ -165,11 +165,11 @@ fn every_refusal_tells_place_and_reason() {
         ),
         (
             "order a b",
-            "1:1: `order` names fields, but there is no `type` line above it",
+            "1:1: `order` names fields of no type: write `type T` before it, or give --type T",
         ),
         (
             "type rq\n  shuffle a",
-            "2:3: unknown statement `shuffle`; known are type, order, move, align, isolate, group, pad, remove, reuse, skip, colocate, percpu, base-align, layout-from",
+            "2:3: unknown statement `shuffle`; known are type, order, move, align, isolate, group, pad, remove, reuse, skip, colocate, percpu, allocate-percpu, base-align, layout-from",
         ),
         (
             "type rq\nalign f",

@@ -69,3 +69,59 @@ fn an_empty_base_class_takes_no_room() {
     let plan = Plan::new(&model, LineSize::B64, &file, &BTreeMap::new());
     assert!(plan.is_ok(), "{:?}", plan.err());
 }
+
+/// A derived class has members in the last bytes of its base, which is there as a shorter type of
+/// the same name and members.
+#[test]
+fn an_edit_of_a_base_is_one_of_its_shorter_copies() {
+    let mut t = TypeList::default();
+    let (u64_, u32_) = (
+        t.unsigned("unsigned long", 8),
+        t.unsigned("unsigned int", 4),
+    );
+    let members = [member("vptr", u64_, 0), member("refs", u32_, 8)];
+    t.structure("Material", 16, &members);
+    let part = t.structure("Material", 12, &members);
+    let members = [member("", part, 0), member("ior", u32_, 12)];
+    let glass = t.structure("Glass", 16, &members);
+    for (index, ty) in t.types.iter_mut().enumerate() {
+        if let Type::Composite(class) = ty {
+            class.language = Some(Language::Cpp);
+            class.is_part = index == part.0 as usize;
+        }
+    }
+    let model = TypeModel::new(t.types, 8).unwrap();
+    let places = |text: &str| {
+        let file = parse(&format!("type Material\n{text}")).unwrap();
+        let mut plan = Plan::new(&model, LineSize::B64, &file, &BTreeMap::new()).unwrap();
+        let layout = plan.layouts.of(glass).unwrap();
+        let offsets: Vec<u64> = layout.offsets.iter().flatten().map(|at| at.0 / 8).collect();
+        (offsets, layout.size.0)
+    };
+    assert_eq!(places("move refs last"), (vec![0, 12], 16));
+    assert_eq!(places("move refs first"), (vec![0, 16], 24));
+    // As g++ 12 has it, and with a last member in the base that fills its line.
+    assert_eq!(places("align refs 16"), (vec![0, 20], 32));
+    assert_eq!(places("isolate refs"), (vec![0, 128], 192));
+    // Nothing in the base moves, what follows does.
+    assert_eq!(places("pad refs to 16"), (vec![0, 24], 32));
+}
+
+#[test]
+fn a_class_of_the_same_name_with_other_members_is_not_a_copy() {
+    let mut t = TypeList::default();
+    let u64_ = t.unsigned("unsigned long", 8);
+    t.structure("Tag", 8, &[member("id", u64_, 0)]);
+    // Of another file: a base without members, and without room in the derived class.
+    let empty = t.structure("Tag", 0, &[]);
+    for (index, ty) in t.types.iter_mut().enumerate() {
+        if let Type::Composite(class) = ty {
+            class.language = Some(Language::Cpp);
+            class.is_part = index == empty.0 as usize;
+        }
+    }
+    let model = TypeModel::new(t.types, 8).unwrap();
+    let file = parse("type Tag\npad after id 8").unwrap();
+    let plan = Plan::new(&model, LineSize::B64, &file, &BTreeMap::new()).unwrap();
+    assert_eq!(plan.types[0].1.len(), 1);
+}

@@ -49,6 +49,8 @@ impl Keeping {
             None => false,
         };
         if !known {
+            // Taken first: a file that changes while it is checked is in another state afterwards,
+            // and is not noted as sound.
             let before = recording.file_state()?;
             progress.begin(Step::Checking, StepParts(recording.chunk_count()));
             recording.check(&|chunks| progress.advance(StepParts(chunks)))?;

@@ -13,6 +13,7 @@ use thiserror::Error;
 pub(crate) const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/selftest"));
 
 /// Where the kernel maps all physical memory: accesses through user mappings are recorded there.
+// The guest has `nokaslr` and four levels of page tables (`la57=off`), so it does not move.
 const DIRECT_MAP: u64 = 0xffff_8880_0000_0000;
 
 /// An access of a test.

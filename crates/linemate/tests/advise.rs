@@ -113,7 +113,14 @@ fn schema_is_as_described(json: &Value) {
     let chosen = front.iter().filter(|point| point["recommended"] == true);
     assert_eq!(chosen.count(), 1);
     let effect = &layout["effects"][0][0];
-    has_exactly(effect, &["interleavings", "types", "whole", "duration"]);
+    let keys = [
+        "interleavings",
+        "types",
+        "whole",
+        "duration",
+        "in_either_half",
+    ];
+    has_exactly(effect, &keys);
     has_exactly(&layout["footprints"][0], &["line_bytes", "before", "after"]);
     let side = ["bytes", "lines", "holes", "hole_bytes", "touched", "alone"];
     has_exactly(&layout["footprints"][1]["after"], &side);

@@ -1,6 +1,7 @@
 //! Unusual programs: code in no file, static linking at any address, another user's privileges, a
 //! library's function that the loader looks up late, workers that a server forks, what
-//! they share, objects with owners, vectors that grow, classes of the standard library, 32 bits.
+//! they share, objects with owners, vectors that grow, classes of the standard library, shapes that
+//! types do not show, 32 bits.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -44,7 +45,16 @@ fn accesses(data: &str, by: &str, name: &str) -> u64 {
 
 /// The remedies that `advise` lists.
 fn remedies(data: &str) -> Vec<Value> {
-    let question = ["advise", "-i", data, "--machine", "gnr-2s-480", "--json"];
+    let question = [
+        "advise",
+        "-i",
+        data,
+        "--machine",
+        "gnr-2s-480",
+        "--trials",
+        "6",
+        "--json",
+    ];
     let output = linemate(&question);
     assert!(output.status.success(), "{}", story(&output));
     let advice: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -53,6 +63,13 @@ fn remedies(data: &str) -> Vec<Value> {
 
 /// What the trial with those edits changes of the concerned types' cost.
 fn gain(remedies: &[Value], edits: &[&str]) -> f64 {
+    let types = &tried(remedies, edits)["types"];
+    let cycles = |name: &str| types[name].as_f64().unwrap();
+    cycles("difference") / cycles("without")
+}
+
+/// What the trial of these edits gave.
+fn tried<'r>(remedies: &'r [Value], edits: &[&str]) -> &'r Value {
     let trials = remedies.iter().flat_map(|r| items(r, "/trials"));
     let same = |trial: &&Value| {
         let text = trial["edits"].as_str().unwrap();
@@ -60,9 +77,7 @@ fn gain(remedies: &[Value], edits: &[&str]) -> f64 {
     };
     let trial = trials.into_iter().find(same);
     let trial = trial.unwrap_or_else(|| panic!("{edits:?} in {remedies:#?}"));
-    let types = &trial["effect"]["tried"]["types"];
-    let cycles = |name: &str| types[name].as_f64().unwrap();
-    cycles("difference") / cycles("without")
+    &trial["effect"]["tried"]
 }
 
 #[test]
@@ -230,8 +245,8 @@ fn what_an_owner_uses_and_what_others_use_get_lines_of_their_own() {
     }
     let notes = serde_json::to_string(&remedies).unwrap();
     for note in [
-        "the CPU that uses an object most writes done, seen",
-        "CPUs other than the one that uses an object most write inbox, which that one reads",
+        "one CPU of each object, its owner, writes done, seen",
+        "CPUs other than an object's owner write inbox, which the owner reads",
     ] {
         assert!(notes.contains(note), "{note}: {notes}");
     }
@@ -257,10 +272,82 @@ fn what_an_owner_uses_and_what_others_use_get_lines_of_their_own() {
         let width = figure("ci95") / figure("difference");
         (result["in_either_half"].as_u64().unwrap(), width)
     };
-    let (progress, wide) = effect(&progress);
-    let (workers, narrow) = effect(&worker);
-    assert_eq!((progress, workers), (1, 0));
+    let (shown, wide) = effect(&progress);
+    let (inboxes, narrow) = effect(&worker);
+    assert_eq!((shown, inboxes), (1, 0));
     assert!(wide > 0.08 && narrow < 0.02, "{wide} {narrow}");
+
+    // `advise` says of its trials what `whatif` says, as JSON and as text.
+    let halves = |edits: &[&str]| tried(&remedies, edits)["in_either_half"].as_u64();
+    assert_eq!((halves(&progress), halves(&worker)), (Some(1), Some(0)));
+    let output = linemate(&["advise", "-i", &data, "--machine", "gnr-2s-480"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let in_halves = remedies
+        .iter()
+        .flat_map(|remedy| items(remedy, "/trials"))
+        .filter_map(|trial| trial["effect"]["tried"]["in_either_half"].as_u64())
+        .filter(|objects| *objects > 0);
+    let said = text.matches("; ± includes both halves of a pair of lines that ");
+    assert_eq!(said.count(), in_halves.count(), "{text}");
+
+    // So it says of a layout, in the words of `whatif`.
+    let layout = ["--type", "progress", "--max-growth", "112"];
+    let question = ["advise", "-i", &data, "--machine", "gnr-2s-480"];
+    let words = [&question[..], &layout].concat();
+    let text = String::from_utf8(linemate(&words).stdout).unwrap();
+    let said = "1 object can be in either half of a pair of lines that are fetched together: ";
+    assert!(text.contains(said), "{text}");
+    let output = linemate(&[&words[..], &["--json"]].concat());
+    let advice: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(advice["recommended"]["effects"][0][0]["in_either_half"], 1);
+}
+
+#[test]
+fn who_waits_for_a_lock_needs_its_latest_value() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = root().join("crates/linemate/tests/programs/locks.c");
+    compile(&folder.path().join("locks"), &source, &["-pthread"]);
+    let options = ["--program", "--kernel-types", "no", "--smp", "4"];
+    let data = record(folder.path(), "6.12", &options, &["./locks"]);
+    let remedies = remedies(&data);
+    let found = |kind: &str| -> Vec<&str> {
+        let of_kind = remedies.iter().filter(|remedy| remedy["kind"] == kind);
+        of_kind
+            .map(|remedy| remedy["subject"].as_str().unwrap())
+            .collect()
+    };
+    assert_eq!(found("reuse_result"), [""; 0], "{remedies:#?}");
+    // Both locks, what they guard, and nothing that was written once.
+    let exchanged = found("write_less");
+    let is_there = |name: &str| exchanged.contains(&name);
+    assert!(is_there("ledger.lock.__data.__lock") && is_there("account.lock"));
+    assert!(is_there("account.balance"), "{exchanged:?}");
+    let once = ["ledger.lock.__data.__kind", "account.limit"];
+    assert!(!once.into_iter().any(is_there), "{exchanged:?}");
+    let lock = remedies
+        .iter()
+        .find(|remedy| remedy["subject"] == "ledger.lock.__data.__lock");
+    let advice = lock.unwrap()["advice"].as_str().unwrap();
+    assert!(advice.contains("take the lock less often"), "{advice}");
+}
+
+/// In two of four queues the consumer polls, in the others the producer does.
+#[test]
+fn the_owner_of_a_queue_is_who_writes_and_not_who_polls() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = root().join("crates/linemate/tests/programs/stages.c");
+    compile(&folder.path().join("stages"), &source, &["-pthread"]);
+    let options = ["--program", "--kernel-types", "no", "--smp", "4"];
+    let data = record(folder.path(), "6.12", &options, &["./stages"]);
+    let remedies = remedies(&data);
+    let split = [
+        "type stage",
+        "isolate put\n",
+        "isolate taken\n",
+        "isolate seen_put\n",
+    ];
+    let gain = gain(&remedies, &split);
+    assert!(gain < -0.6, "{gain}");
 }
 
 /// The standard library's functions that let a vector grow are not inlined, and all vectors share
@@ -343,6 +430,65 @@ fn what_is_inside_a_librarys_classes_has_its_name_and_a_fix() {
         let gain = gain(&remedies, edits);
         assert!(gain < -0.9, "{edits:?}: {gain}");
     }
+}
+
+/// What the programs themselves say: a phase for each.
+#[test]
+fn problems_in_shapes_that_types_do_not_show_have_a_fix() {
+    let folder = tempfile::tempdir().unwrap();
+    let advised = |compiler: &str, source: &str, options: &[&str]| {
+        let source = root().join("crates/linemate/tests/programs").join(source);
+        let mut compiler = Command::new(compiler);
+        let output = compiler
+            .args(options)
+            .args(["-g", "-o"])
+            .args([&folder.path().join("shapes"), &source])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", story(&output));
+        let options = ["--program", "--kernel-types", "no", "--smp", "4"];
+        remedies(&record(folder.path(), "6.12", &options, &["./shapes"]))
+    };
+    let gains = |remedies: &[Value], all: &[&[&str]]| {
+        for edits in all {
+            let gain = gain(remedies, edits);
+            assert!(gain < -0.9, "{edits:?}: {gain}");
+        }
+    };
+    let found = advised("c++", "shapes.cpp", &["-std=c++17", "-O2", "-pthread"]);
+    gains(
+        &found,
+        &[
+            &["type Shape\nisolate refs\n"],
+            &["type Reader\nisolate lookups nested\n"],
+            &["base-align \"std::variant<Feed, Replay>\" line\n"],
+            &["pad ranges of \"pool (shapes)\" to line\n"],
+        ],
+    );
+    let subjects: Vec<&str> = found
+        .iter()
+        .map(|r| r["subject"].as_str().unwrap())
+        .collect();
+    assert!(subjects.contains(&"Circle.refs"), "{subjects:?}");
+    assert!(subjects.contains(&"Reader: lookups nested"), "{subjects:?}");
+
+    let found = advised("rustc", "shapes.rs", &["--edition", "2024", "-O"]);
+    let router = "type shapes::Router\nisolate now\nmove now first\n";
+    let leases = "Option<shapes::Lease>>\nalign value line\n";
+    gains(
+        &found,
+        &[&[router], &[leases], &["pad ranges of", "shapes::main"]],
+    );
+    let subjects: Vec<&str> = found
+        .iter()
+        .map(|r| r["subject"].as_str().unwrap())
+        .collect();
+    assert!(subjects.contains(&"shapes::Router.now"), "{subjects:?}");
+    let collected = subjects
+        .iter()
+        .find(|name| name.starts_with("core::sync::atomic::AtomicU64[]"));
+    let collected = collected.unwrap_or_else(|| panic!("{subjects:?}"));
+    assert!(!collected.contains("inlined into"), "{collected}");
 }
 
 #[test]

@@ -68,7 +68,7 @@ fn text_and_json_show_the_same_share() {
     assert!(cycles.instructions > 0 && cycles.stalls > 0);
     let share = 100.0 * cycles.sum() as f64 / all.sum() as f64;
     let head = format!(
-        "gnr-2s-480: {} and its callees take {share:.2} % of all cycles: {} instructions and {} cycles of waiting, of {} and {}. \
+        "gnr-2s-480: {} and its callees take {share:.2} % of all cycles: {} instructions and {} stall cycles, of {} and {}. \
          It was entered 100 times.",
         NAMES[1], cycles.instructions, cycles.stalls, all.instructions, all.stalls
     );
@@ -132,7 +132,7 @@ fn what_cannot_be_asked_is_refused_in_a_line() {
         (
             &[&machine[..], &["--under", "kfrea", "--kernel", image]].concat(),
             &[
-                "there is no function `kfrea` in this kernel",
+                "there is no function `kfrea` with code of its own",
                 "; the nearest: kfree",
             ],
         ),

@@ -1,11 +1,12 @@
 //! The answer in one sentence, at the top of the page.
 
 use linemate_answers::{
-    AdviceDocument, AdvisedLayout, AdvisedRecording, CaseResults, DiffDocument, DiffSide,
-    SurveyDocument, SurveyRow, WhatIf, WhatIfDocument,
+    AdviceDocument, AdvisedLayout, AdvisedRecording, CaseResults, DiffDocument, DiffSide, WhatIf,
+    WhatIfDocument,
 };
 use linemate_report::{
-    costs_headline, prediction_errors, relative, report_headline, type_headline, verdict,
+    costs_headline, no_gain, prediction_errors, relative, report_headline, survey_headline,
+    type_headline, verdict,
 };
 use linemate_text::{short, shown};
 
@@ -25,7 +26,7 @@ pub(crate) fn headline(answered: &Answered, about: Option<&About>, of_type: bool
         Answered::Costs { asked, .. } => costs_headline(asked).unwrap_or_else(counts),
         Answered::WhatIf(document) => of_whatif(document),
         Answered::Advice { document, .. } => of_advice(document),
-        Answered::Survey(document) => of_survey(document),
+        Answered::Survey(document) => survey_headline(document),
         Answered::Diff { document, .. } => of_diff(document),
         Answered::Cases(cases) => cases.first().map(of_case).unwrap_or_default(),
     }
@@ -72,10 +73,7 @@ fn of_whatif(document: &WhatIfDocument) -> String {
 /// What the recommended layout gains.
 fn of_advice(document: &AdviceDocument) -> String {
     match &document.recommended {
-        None => format!(
-            "Replay confirmed no gain for any of the {} candidates.",
-            document.others.len()
-        ),
+        None => no_gain(document),
         Some(best) => of_layout(best, &document.machines),
     }
 }
@@ -98,20 +96,6 @@ fn of_layout(best: &AdvisedLayout, machines: &[String]) -> String {
         best.moves,
         effects.join("; ")
     )
-}
-
-/// Where a layout can win most.
-fn of_survey(document: &SurveyDocument) -> String {
-    let not_true = |row: &SurveyRow| row.cost * (row.false_sharing + row.other_misses);
-    match document.types.first() {
-        None => "No type of the recording can be laid out.".to_owned(),
-        Some(row) => format!(
-            "A layout can gain most in {}: {:.0} of its {:.0} cycles are not true sharing",
-            shown(&row.name),
-            not_true(row),
-            row.cost
-        ),
-    }
 }
 
 /// How both recordings use the type.

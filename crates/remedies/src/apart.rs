@@ -14,14 +14,14 @@ use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::{Bucket, FieldRef, Subject, SubjectId};
 use linemate_layout::edit::Alignment;
 use linemate_layout::{Edit, EditSubject};
-use linemate_types::{Language, MemberRole, TypeId, TypeModel};
+use linemate_types::{CompositeKind, Language, Member, MemberRole, TypeId, TypeModel};
 
 use self::neighbours::{Meetings, What};
 use super::context::{Context, is_named, trial};
 use super::costs::Cost;
 use super::elements;
 use super::fields::{FieldId, first_member, subject_of};
-use super::holders::{InHolder, held};
+use super::holders::{self, InHolder, held, is_library};
 
 /// Arrays whose elements should be padded.
 pub(super) fn elements(context: &Context<'_>) -> Vec<Remedy> {
@@ -44,7 +44,7 @@ fn one_array(context: &Context<'_>, ty: TypeIndex, meetings: Meetings) -> Option
     ));
     Some(Remedy {
         kind: RemedyKind::PadElements,
-        subject: name.clone(),
+        subject: holders::called(model, id, &name),
         advice: match schema.size(ty) % line {
             0 => format!(
                 "start the array at a line, so that each element has lines of its own: {}{}",
@@ -150,9 +150,8 @@ fn family(context: &Context<'_>, base: TypeId) -> Option<Remedy> {
     let mut reasons = context.reasons(&all, |_| true);
     let derived: Vec<&str> = names.iter().map(String::as_str).collect();
     reasons.notes.push(format!(
-        "{} derive from it; {} one is on a line with another CPU's next object",
+        "{} derive from it; {pairs} of their objects share a line with the next, which another CPU uses",
         derived.join(", "),
-        times(pairs)
     ));
     let how = allocated_apart(language(model, base), line);
     let trial = own_lines(model, base, line)?;
@@ -180,39 +179,38 @@ fn one_kind(
     };
     let name = context.fields.get(*ids.first()?).owner.clone();
     let line = context.options.machine.line.bytes();
-    let (how, trial) = match what {
+    let (how, trial, subject) = match what {
         What::Type(ty) => {
             let id = schema.get(ty)?.id;
             let how = of_held(model, id, allocated_apart(language(model, id), line));
-            (how, own_lines(model, id, line))
+            let subject = holders::called(model, id, &name);
+            (how, own_lines(model, id, line), subject)
         }
-        What::Block(_) => (block_apart(line), Some(elements::own_ranges(&[&name]))),
+        What::Block(_) => {
+            let trial = elements::own_ranges(&[&name]);
+            (block_apart(line), Some(trial), name.clone())
+        }
     };
     let mut reasons = context.reasons(&ids, |_| true);
     let others: Vec<&str> = others.iter().map(|other| called(context, *other)).collect();
+    let (objects, share) = match meetings.pairs {
+        1 => ("1 object".to_owned(), "shares"),
+        pairs => (format!("{pairs} objects"), "share"),
+    };
     reasons.notes.push(format!(
-        "{} one is on a line with another CPU's next object, the first time {} bytes away; those are {}",
-        times(meetings.pairs),
+        "{objects} {share} a line with the next object, which another CPU uses ({}; {} bytes apart)",
+        others.join(", "),
         meetings.bytes,
-        others.join(", ")
     ));
     Some(Remedy {
         kind: RemedyKind::AllocateApart,
-        subject: name.clone(),
+        subject,
         advice: format!("allocate each on lines of its own: {how}"),
         concerns: vec![name],
         stake: stake(&cost),
         reasons,
         trials: trial.into_iter().collect(),
     })
-}
-
-/// How often, in a note.
-fn times(pairs: usize) -> String {
-    match pairs {
-        1 => "once".to_owned(),
-        _ => format!("{pairs} times"),
-    }
 }
 
 /// What an object is called in a note.
@@ -237,8 +235,16 @@ fn own_lines(model: &TypeModel, id: TypeId, line: u64) -> Option<Trial> {
         return Some(trial(Some(&subject), edits));
     }
     let (alignment, subject) = (Alignment::Line, subject_of(model, id)?);
-    // An alignment of a type that fills lines changes no layout, only where objects start.
-    if model.size_of(id)? % line == 0 {
+    // An alignment of a type that fills lines changes no layout, only where objects start. A union
+    // (an enum of Rust with values, what `std::variant` holds) and what is inherited have no member
+    // that an edit could align.
+    let composite = model.composite(id)?;
+    let inherits = |m: &Member| m.role != MemberRole::Field && m.offset.0 == 0;
+    let fills_lines = model.size_of(id)? % line == 0;
+    if fills_lines
+        || composite.kind == CompositeKind::Union
+        || composite.members.iter().any(inherits)
+    {
         let EditSubject::Named(type_name) = subject else {
             return None;
         };
@@ -288,11 +294,15 @@ pub(super) fn heap_in_c(context: &Context<'_>, ty: TypeIndex, line: u64) -> Stri
     let model = context.analysis.model();
     let id = context.analysis.schema().get(ty).map(|about| about.id);
     let is_c = id.and_then(|id| language(model, id)) == Some(Language::C);
-    let mut subjects = context.analysis.subjects().iter();
-    let is_on_heap = |s: &Subject| s.ty == Some(ty) && s.program && s.bucket == Bucket::Field;
-    match is_c && subjects.any(is_on_heap) {
+    let mut subjects = context
+        .analysis
+        .subjects()
+        .iter()
+        .zip(context.scene.objects);
+    let is_of_heap = |s: &Subject| s.ty == Some(ty) && s.program && s.bucket == Bucket::Field;
+    match is_c && subjects.any(|(subject, objects)| is_of_heap(subject) && !objects.is_empty()) {
         // Not of what is mapped: processes may share that.
-        true => format!("; aligned_alloc({line}, …) in place of malloc"),
+        true => format!("; on the heap by aligned_alloc({line}, …), which clears nothing"),
         false => String::new(),
     }
 }
@@ -301,6 +311,7 @@ pub(super) fn heap_in_c(context: &Context<'_>, ty: TypeIndex, line: u64) -> Stri
 fn of_held(model: &TypeModel, id: TypeId, how: String) -> String {
     match held(model, id) {
         Some(InHolder { name, .. }) => format!("{how}: {name}"),
+        None if is_library(model, id) => format!("{how}, of a struct around it"),
         None => how,
     }
 }

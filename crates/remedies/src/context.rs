@@ -6,6 +6,7 @@ use linemate_answers::{FunctionUse, Reasons, RemedyEffect, Stake, Trial};
 use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::tally::CpuSet;
 use linemate_attribution::{Analysis, Tally};
+use linemate_experiment::Cpus;
 use linemate_experiment::scene::Scene;
 use linemate_layout::{Edit, EditFile, EditSubject, Section, Statement};
 
@@ -32,7 +33,7 @@ pub(crate) struct Context<'a> {
     pub(crate) answers: &'a [Answer],
     pub(crate) collisions: &'a Collisions,
     pub(crate) neighbours: &'a Neighbours,
-    pub(crate) recorded: usize,
+    pub(crate) cpus: Cpus,
     pub(crate) focus: Option<&'a Focus>,
 }
 
@@ -42,7 +43,7 @@ impl Context<'_> {
         let fields = self.fields.iter();
         let ids: Vec<FieldId> = fields
             // Per-CPU objects are apart by design.
-            .filter(|(_, field)| field.outer == Some(ty) && !field.owned && is_named(field))
+            .filter(|(_, field)| field.outer == Some(ty) && !field.percpu && is_named(field))
             .map(|(id, _)| id)
             .collect();
         let mut cost = Cost::default();

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::apart::neighbours::Neighbours;
 use super::fields::{FieldId, Fields};
 use super::links::{ByCode, Follower, Question};
-use super::owners::{Owners, Role, RoleUse};
+use super::owners::{Owners, RoleUse};
 
 /// How long after its own atomic a CPU's load of the same field still counts as *shortly after*, in
 /// instructions of the whole guest: as far as a value can be passed on as a result or an argument.
@@ -46,12 +46,8 @@ pub(crate) enum Act {
 }
 
 impl Act {
-    fn kind(self) -> AccessKind {
-        match self {
-            Act::Load | Act::LoadBehindRmw => AccessKind::Load,
-            Act::Store | Act::SilentStore => AccessKind::Store,
-            Act::Rmw => AccessKind::Rmw,
-        }
+    pub(crate) fn writes(self) -> bool {
+        matches!(self, Act::Store | Act::SilentStore | Act::Rmw)
     }
 }
 
@@ -195,6 +191,7 @@ impl MeasuredCosts {
         // and what a pointer leads to, are often hits.
         let outcome = experiment.placed(seed, |step| classes.place(step))?;
         let mut costs = MeasuredCosts {
+            roles: classes.owners.finish(classes.fields),
             exchanges: classes.exchanges.into_iter().collect(),
             meetings: classes.follower.finish(),
             ..MeasuredCosts::default()
@@ -214,12 +211,7 @@ impl MeasuredCosts {
                 act,
                 function,
                 meets,
-                role,
             } = row;
-            if let Some(role) = role {
-                let used = costs.roles.entry(field).or_default();
-                used.count(role, act.kind(), accesses);
-            }
             if meets {
                 costs.met.entry(field).or_default().add(&cost);
             }
@@ -256,7 +248,7 @@ impl MeasuredCosts {
 
 /// An atomic that no load has followed yet.
 #[derive(Clone, Copy, Debug)]
-struct Pending {
+struct PendingAtomic {
     addr: u64,
     time: u64,
     /// The load that followed: its field, function and time.
@@ -274,8 +266,6 @@ struct SiteKey {
     function: u32,
     /// Whether its line is one where objects of different CPUs meet.
     meets: bool,
-    /// Whose it is, of an object that has an owner.
-    role: Option<Role>,
 }
 
 /// Classifies accesses by what they do, in the order of the recording.
@@ -283,13 +273,13 @@ pub(crate) struct Classes<'f> {
     fields: &'f Fields,
     follower: Follower<'f>,
     neighbours: &'f Neighbours,
-    owners: &'f Owners<'f>,
+    owners: Owners<'f>,
     numbers: FxHashMap<SiteKey, u32>,
     /// By site number minus 1.
     accesses: Vec<u64>,
     sites: Vec<(SiteKey, u32)>,
     exchanges: FxHashMap<(FieldId, u32), u64>,
-    pending: Vec<Vec<Pending>>,
+    pending: Vec<Vec<PendingAtomic>>,
 }
 
 impl<'f> Classes<'f> {
@@ -297,7 +287,7 @@ impl<'f> Classes<'f> {
         fields: &'f Fields,
         follower: Follower<'f>,
         neighbours: &'f Neighbours,
-        owners: &'f Owners<'f>,
+        owners: Owners<'f>,
     ) -> Classes<'f> {
         Classes {
             fields,
@@ -317,13 +307,13 @@ impl<'f> Classes<'f> {
         let site = match self.fields.at(step.field()) {
             Some(field) => {
                 self.follower.step(step, field);
+                self.owners.count(step, field);
                 let act = self.act(step, field);
                 self.site(SiteKey {
                     field,
                     act,
                     function: step.site.0,
                     meets: self.neighbours.meet_at(step.access.addr),
-                    role: self.owners.role(step),
                 })
             }
             None => 0,
@@ -354,6 +344,8 @@ impl<'f> Classes<'f> {
         if cpu >= self.pending.len() {
             self.pending.resize_with(cpu + 1, Vec::new);
         }
+        // Time is that of the whole guest, and who spins leaves a turn to each other CPU.
+        let turns = REUSE_WINDOW.saturating_mul(self.pending.len() as u64);
         let pending = &mut self.pending[cpu];
         let known = pending.iter().position(|p| p.addr == access.addr.0);
         match access.kind {
@@ -370,7 +362,7 @@ impl<'f> Classes<'f> {
                 } else if pending.len() == PENDING {
                     pending.remove(0);
                 }
-                pending.push(Pending {
+                pending.push(PendingAtomic {
                     addr: access.addr.0,
                     time: access.time.0,
                     load: None,
@@ -394,6 +386,14 @@ impl<'f> Classes<'f> {
                 {
                     p.load = Some((field, step.site.0, access.time.0));
                     Act::LoadBehindRmw
+                }
+                Some(PendingAtomic {
+                    load: Some((_, function, time)),
+                    ..
+                }) if *function == step.site.0 && access.time.0.saturating_sub(*time) <= turns => {
+                    // It spins: the last of its loads decides what they are for.
+                    *time = access.time.0;
+                    Act::Load
                 }
                 _ => Act::Load,
             },

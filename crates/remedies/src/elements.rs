@@ -4,22 +4,25 @@
 //! Counts are by offset in a type, over all its objects: an offset is an element only if one object
 //! is accessed, or if no CPU that writes it in any block writes the next in any.
 
+mod cut;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use linemate_answers::{Remedy, RemedyKind, Trial};
 use linemate_attribution::schema::TypeIndex;
-use linemate_attribution::tally::{CpuSet, Key};
+use linemate_attribution::tally::{CpuSet, Key, RARE_PART};
 use linemate_attribution::{Bucket, Subject, SubjectId};
 use linemate_experiment::ranges::{self, CpuParts, UsersByPc, are_apart, own_writers, owners};
 use linemate_layout::Edit;
 use linemate_layout::edit::Alignment;
 use linemate_recording::AccessKind;
-use linemate_types::ByteSize;
+use linemate_types::{ByteSize, TypeId};
 
 use super::apart;
 use super::context::{Context, is_named, trial};
 use super::costs::Cost;
 use super::fields::{Field, FieldId, Home, home};
+use super::writers::SET_UP_PART;
 
 /// An array: the type around it and the path to it, or a variable; and bytes from element to
 /// element.
@@ -28,6 +31,14 @@ struct ArrayId<'a> {
     outer: Option<TypeIndex>,
     name: &'a str,
     stride: u64,
+}
+
+impl<'a> ArrayId<'a> {
+    /// The type, and the path in it to the struct that declares the array.
+    fn struct_around(self) -> (Option<TypeIndex>, Option<&'a str>) {
+        let path = self.name.rsplit_once('.').map(|(path, _)| path);
+        (self.outer, path)
+    }
 }
 
 /// What is known of an array.
@@ -39,11 +50,22 @@ struct ArrayUse {
     subjects: BTreeSet<SubjectId>,
 }
 
-pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
-    let mut arrays: BTreeMap<ArrayId<'_>, ArrayUse> = BTreeMap::new();
+/// What is known of all arrays.
+#[derive(Default)]
+struct ArrayUses<'a> {
+    by_id: BTreeMap<ArrayId<'a>, ArrayUse>,
+    /// What has no struct, by name: its bytes are the elements.
+    bytes: BTreeMap<&'a str, ArrayUse>,
+}
+
+/// Edits do not move what is on stacks, so no trial could show the gain of padding there.
+fn moves(subject: &Subject) -> bool {
+    subject.bucket != Bucket::StackTyped
+}
+
+fn arrays<'a>(context: &'a Context<'_>) -> ArrayUses<'a> {
+    let mut arrays = ArrayUses::default();
     let subjects = context.analysis.subjects();
-    // Edits do not move what is on stacks, so no trial could show the gain of padding there.
-    let moves = |subject: &Subject| subject.bucket != Bucket::StackTyped;
     for (key, count) in context.tally.rows() {
         if !moves(&subjects[key.subject.index()]) {
             continue;
@@ -54,14 +76,31 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
         let Some((array_id, number)) = element(context.fields.get(id), &key) else {
             continue;
         };
-        let array = arrays.entry(array_id).or_default();
-        array.fields.insert(id);
-        array.subjects.insert(key.subject);
-        if key.kind != AccessKind::Load {
-            let writers = array.writers.entry(number).or_default();
-            writers.add(key.pc, count.count, &count.cpus);
+        // The kernel clears variables of programs when it loads them, on any CPU.
+        let is_kernel = key.pc.0 >> 63 == 1;
+        let is_own = !is_kernel || !subjects[key.subject.index()].program;
+        let of_bytes = array_id.outer.is_none();
+        let block = of_bytes.then(|| arrays.bytes.entry(array_id.name).or_default());
+        let array = arrays.by_id.entry(array_id).or_default();
+        for (array, number) in [(Some(array), number), (block, key.offset.into())] {
+            let Some(array) = array else { continue };
+            array.fields.insert(id);
+            array.subjects.insert(key.subject);
+            if key.kind != AccessKind::Load && is_own {
+                let writers = array.writers.entry(number).or_default();
+                writers.add(key.pc, count.count, &count.cpus);
+            }
         }
     }
+    arrays
+}
+
+pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
+    let subjects = context.analysis.subjects();
+    let ArrayUses {
+        by_id: arrays,
+        bytes,
+    } = arrays(context);
     let mut objects: BTreeMap<TypeIndex, usize> = BTreeMap::new();
     for (subject, bases) in subjects.iter().zip(context.scene.objects) {
         if let Some(ty) = subject.ty.filter(|_| moves(subject)) {
@@ -85,15 +124,26 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
             None if blocks(array) <= 1 => CpuParts::OfOne,
             None => CpuParts::OfEach,
         };
-        one(context, *id, array, parts)
+        shared(context, *id, array, parts)
     });
-    found.collect()
+    let found: Vec<SharedArray<'_>> = found.collect();
+    let known = found.iter().filter(|array| array.id.outer.is_none());
+    let known: BTreeSet<&str> = known.map(|array| array.id.name).collect();
+    let cut = bytes
+        .iter()
+        .filter(|(name, block)| !known.contains(*name) && blocks(block) <= 1)
+        .filter_map(|(name, block)| cut::one(context, name, block))
+        .collect::<Vec<_>>();
+    let groups = grouped(found);
+    let padded = groups.iter();
+    let padded = padded.filter_map(|arrays| remedy(context, arrays));
+    padded.chain(cut).collect()
 }
 
 /// The array that an access goes to, and the element's number.
 fn element<'f>(field: &'f Field, key: &Key) -> Option<(ArrayId<'f>, u64)> {
     // Thread-local data is not an array: an offset in it exists once per thread.
-    if field.owned || !is_named(field) {
+    if field.is_owned() || !is_named(field) {
         return None;
     }
     let offset = u64::from(key.offset);
@@ -121,74 +171,147 @@ fn element<'f>(field: &'f Field, key: &Key) -> Option<(ArrayId<'f>, u64)> {
     Some((array, number))
 }
 
-fn one(
+/// An array with elements of different CPUs on a line.
+struct SharedArray<'a> {
+    id: ArrayId<'a>,
+    parts: CpuParts,
+    /// How many elements share a line with the next, which others write.
+    pairs: usize,
+    fields: Vec<FieldId>,
+    cost: Cost,
+    /// Who writes which elements; none in several objects.
+    ranges: Vec<Range>,
+}
+
+fn shared<'a>(
     context: &Context<'_>,
-    id: ArrayId<'_>,
+    id: ArrayId<'a>,
     array: &ArrayUse,
     parts: CpuParts,
-) -> Option<Remedy> {
-    let ArrayId {
-        outer: ty,
-        name: path,
-        stride,
-    } = id;
+) -> Option<SharedArray<'a>> {
     let line = context.options.machine.line.bytes();
-    let writers = array.writers.iter().map(|(n, all)| (*n, all.often()));
-    let writers: BTreeMap<u64, CpuSet> = writers.collect();
-    let pairs = apart_on_a_line(stride, &writers, line, parts);
-    let ids: Vec<FieldId> = array.fields.iter().copied().collect();
+    let writers = written(&array.writers);
+    let pairs = apart_on_a_line(id.stride, &writers, line, parts);
+    let fields: Vec<FieldId> = array.fields.iter().copied().collect();
     let mut cost = Cost::default();
-    for id in &ids {
+    for id in &fields {
         cost.add(&context.costs.sum(*id, |_| true));
     }
-    if pairs == 0 || cost.false_sharing_misses == 0 {
-        return None;
-    }
-    let owner = context.fields.get(*ids.first()?).owner.clone();
-    let mut reasons = context.reasons(&ids, |_| true);
-    let by_one = "written by one CPU and share a line with the next, which another one writes";
-    let in_each = "in each block on a line with the next, and no CPU writes both";
-    let how = match parts {
-        CpuParts::OfOne => by_one,
-        CpuParts::OfEach => in_each,
-    };
-    let note = format!("elements are {stride} bytes apart: {pairs} are {how}");
-    reasons.notes.push(note);
     let ranges = match parts {
         CpuParts::OfOne => ranges_of(&owners(&writers)),
         CpuParts::OfEach => Vec::new(),
     };
-    reasons.notes.extend(ranges_note(&ranges));
-    let (model, schema) = (context.analysis.model(), context.analysis.schema());
-    let outer = ty.and_then(|ty| schema.get(ty)).map(|about| about.id);
-    let how = match outer {
-        Some(outer) => apart::aligned(apart::language(model, outer), line),
-        None => format!("an alignment of {line} bytes (_Alignas, alignas, CachePadded)"),
-    };
-    let place = outer.and_then(|outer| home(model, outer, path, 0));
+    (pairs > 0 && cost.false_sharing_misses > 0).then_some(SharedArray {
+        id,
+        parts,
+        pairs,
+        fields,
+        cost,
+        ranges,
+    })
+}
+
+/// Arrays of one struct whose elements the same CPUs write: each thread has an element in each, as
+/// in an array of structs whose members are arrays instead. One alone gains little, because a
+/// thread then still meets others in the next.
+fn grouped(found: Vec<SharedArray<'_>>) -> Vec<Vec<SharedArray<'_>>> {
+    let mut groups: Vec<Vec<SharedArray<'_>>> = Vec::new();
+    for array in found {
+        let alike = |group: &&mut Vec<SharedArray<'_>>| {
+            let first = &group[0];
+            let of_one_struct =
+                first.id.outer.is_some() && first.id.struct_around() == array.id.struct_around();
+            of_one_struct && first.ranges == array.ranges
+        };
+        match groups.iter_mut().find(alike) {
+            Some(group) => group.push(array),
+            None => groups.push(vec![array]),
+        }
+    }
+    groups
+}
+
+fn remedy(context: &Context<'_>, arrays: &[SharedArray<'_>]) -> Option<Remedy> {
+    let first = arrays.first()?;
+    let ty = first.id.outer;
+    let ids: Vec<FieldId> = arrays.iter().flat_map(|a| a.fields.clone()).collect();
+    let owner = context.fields.get(*ids.first()?).owner.clone();
+    let mut reasons = context.reasons(&ids, |_| true);
+    let mut cost = Cost::default();
+    for array in arrays {
+        cost.add(&array.cost);
+        let name = (arrays.len() > 1).then_some(array.id.name);
+        reasons.notes.push(distances(array, name));
+    }
+    reasons.notes.extend(ranges_note("elements", &first.ranges));
+    let model = context.analysis.model();
+    let about = ty.and_then(|ty| context.analysis.schema().get(ty));
+    let outer = about.map(|about| about.id);
+    let places = arrays
+        .iter()
+        .map(|array| home(model, outer?, array.id.name, 0));
+    let homes: Option<Vec<Home>> = places.collect();
     Some(Remedy {
         kind: RemedyKind::PadElements,
         subject: match ty {
-            Some(_) => format!("{owner}.{path}[]"),
+            Some(_) => {
+                let names = arrays.iter().map(|a| format!("{owner}.{}[]", a.id.name));
+                names.collect::<Vec<_>>().join(", ")
+            }
             None => owner.clone(),
         },
-        advice: match ranges.iter().any(|range| range.first < range.last) {
-            true => format!(
-                "start each CPU's elements on a line of their own: a block for each, with {how}"
-            ),
-            false => format!(
-                "give each element lines of its own ({} bytes each), as a struct with {how}",
-                stride.next_multiple_of(line),
-            ),
-        },
+        advice: advice(context, arrays, outer),
         stake: apart::stake(&cost),
         reasons,
-        trials: match (ty, place) {
-            (None, _) => vec![own_ranges(&[&owner])],
-            (_, place) => place.map(padded).into_iter().collect(),
+        trials: match ty {
+            None => vec![own_ranges(&[&owner])],
+            Some(_) => homes.and_then(padded).into_iter().collect(),
         },
         concerns: vec![owner],
     })
+}
+
+/// How far the elements of an array are apart, and whose they are; with its name among several.
+fn distances(array: &SharedArray<'_>, name: Option<&str>) -> String {
+    let (stride, pairs) = (array.id.stride, array.pairs);
+    let bytes = if stride == 1 { "byte" } else { "bytes" };
+    let (comma, how) = match array.parts {
+        CpuParts::OfOne => (
+            ",",
+            "written by one CPU each, share a line with the next, which another CPU writes",
+        ),
+        CpuParts::OfEach => (
+            "",
+            "share a line with the next, which other CPUs write in each block",
+        ),
+    };
+    let of = name.map(|name| format!(" of {name}")).unwrap_or_default();
+    format!("elements{of} are {stride} {bytes} apart; of them {pairs}{comma} {how}")
+}
+
+fn advice(context: &Context<'_>, arrays: &[SharedArray<'_>], outer: Option<TypeId>) -> String {
+    let line = context.options.machine.line.bytes();
+    let how = match outer {
+        Some(outer) => apart::aligned(apart::language(context.analysis.model(), outer), line),
+        None => format!("an alignment of {line} bytes (_Alignas, alignas, CachePadded)"),
+    };
+    let is_range = |range: &Range| range.first < range.last;
+    match arrays {
+        [one] if one.ranges.iter().any(is_range) => format!(
+            "start each CPU's elements on a line of their own: a block for each, with {how}"
+        ),
+        [one] => format!(
+            "give each element lines of its own ({} bytes each), as a struct with {how}",
+            one.id.stride.next_multiple_of(line),
+        ),
+        several => {
+            let names: Vec<&str> = several.iter().map(|array| array.id.name).collect();
+            let names = names.join(", ");
+            format!(
+                "make one array of structs of {names}: each struct has the same CPU's elements, and {how}"
+            )
+        }
+    }
 }
 
 /// The edits that give what each CPU writes of variables or blocks lines of its own.
@@ -200,17 +323,29 @@ pub(super) fn own_ranges(names: &[&str]) -> Trial {
     trial(None, names.iter().map(edit).collect())
 }
 
-/// The edit that pads the elements of an array.
-fn padded(place: Home) -> Trial {
-    let (field, stride) = (place.member.clone(), Alignment::Line);
-    let edits = vec![
-        Edit::Align {
-            field: place.member,
+/// The edits that pad the elements of arrays, if all are members of one struct.
+fn padded(homes: Vec<Home>) -> Option<Trial> {
+    let subject = homes.first()?.subject.clone();
+    let mut edits = Vec::new();
+    for Home {
+        member,
+        subject: of,
+    } in homes
+    {
+        if of != subject {
+            return None;
+        }
+        let stride = Alignment::Line;
+        edits.push(Edit::Align {
+            field: member.clone(),
             alignment: Alignment::Line,
-        },
-        Edit::PadElements { field, stride },
-    ];
-    trial(Some(&place.subject), edits)
+        });
+        edits.push(Edit::PadElements {
+            field: member,
+            stride,
+        });
+    }
+    Some(trial(Some(&subject), edits))
 }
 
 /// Elements in a row that one CPU writes.
@@ -241,8 +376,8 @@ fn ranges_of(owners: &[(u64, Option<u16>)]) -> Vec<Range> {
 /// The maximum number of ranges named in a remedy: enough to see the pattern.
 const RANGES_NAMED: usize = 4;
 
-/// Who writes which elements; nothing without ranges.
-fn ranges_note(ranges: &[Range]) -> Option<String> {
+/// Who writes which of what `name` says; nothing without ranges.
+fn ranges_note(name: &str, ranges: &[Range]) -> Option<String> {
     let named = ranges.iter().take(RANGES_NAMED).map(|range| {
         let Range { first, last, cpu } = range;
         match first == last {
@@ -256,7 +391,7 @@ fn ranges_note(ranges: &[Range]) -> Option<String> {
     } else {
         ""
     };
-    (!named.is_empty()).then(|| format!("elements are written: {}{more}", named.join(", ")))
+    (!named.is_empty()).then(|| format!("{name} are written: {}{more}", named.join(", ")))
 }
 
 /// How many elements share a line with the next and belong to one CPU each, not the same; in each
@@ -276,7 +411,22 @@ fn apart_on_a_line(
         let belong = parts == CpuParts::OfEach || one.len() == 1 && other.len() == 1;
         a + 1 == *b && belong && are_apart(one, other)
     };
-    own.windows(2).filter(differ).count()
+    let apart = own.windows(2).filter(differ).count();
+    // Where few of many neighbours differ, as in a log that is written from its start to its end,
+    // they do so by chance.
+    match (apart as u64).saturating_mul(RARE_PART) < own.len() as u64 {
+        true => 0,
+        false => apart,
+    }
+}
+
+/// Who writes each element, without those that are only set up.
+fn written(writers: &BTreeMap<u64, UsersByPc>) -> BTreeMap<u64, CpuSet> {
+    let most = writers.values().map(UsersByPc::count).max().unwrap_or(0);
+    let used = writers
+        .iter()
+        .filter(|(_, all)| all.count().saturating_mul(SET_UP_PART) >= most);
+    used.map(|(number, all)| (*number, all.often())).collect()
 }
 
 #[cfg(test)]
@@ -321,8 +471,8 @@ mod tests {
         ];
         assert_eq!(found, expected);
         let note = "elements are written: 0 to 1 by CPU 1, 2 by CPU 2, 4 by CPU 2, 6 by CPU 2";
-        assert_eq!(ranges_note(&found).as_deref(), Some(note));
-        assert_eq!(ranges_note(&[]), None);
+        assert_eq!(ranges_note("elements", &found).as_deref(), Some(note));
+        assert_eq!(ranges_note("elements", &[]), None);
     }
 
     #[test]
@@ -345,14 +495,39 @@ mod tests {
     }
 
     #[test]
+    fn few_of_many_neighbours_differ_by_chance() {
+        let log = |parts: usize| -> Vec<&[u16]> {
+            let of = |part: usize| -> &[u16] { if part < 2 { &[1] } else { &[2] } };
+            (0..parts).map(of).collect()
+        };
+        assert_eq!(pairs(16, &log(16)), 1);
+        assert_eq!(pairs(16, &log(17)), 0);
+    }
+
+    #[test]
+    fn what_is_only_set_up_has_no_writer() {
+        let used = |times| {
+            let mut writers = UsersByPc::default();
+            let mut cpus = CpuSet::default();
+            cpus.insert(3);
+            writers.add(GuestAddr(0x401000), times, &cpus);
+            writers
+        };
+        let writers = [(0, used(5000)), (1, used(5)), (2, used(4))].into();
+        let found: Vec<u64> = written(&writers).into_keys().collect();
+        assert_eq!(found, [0, 1]);
+    }
+
+    #[test]
     fn what_each_thread_has_one_of_is_no_array() {
-        let numbers = |owned| {
+        let numbers = |of_threads| {
             let field = Field {
                 name: "counts (server)".into(),
                 owner: "counts (server)".into(),
                 outer: None,
                 leaf: None,
-                owned,
+                percpu: false,
+                of_threads,
                 home: None,
                 room: None,
                 used: UseCounts::default(),

@@ -31,6 +31,13 @@ pub(crate) struct Home {
     pub(crate) member: String,
 }
 
+impl Field {
+    /// Whether each object of it has an owner by design: a CPU, or a thread.
+    pub(crate) fn is_owned(&self) -> bool {
+        self.percpu || self.of_threads
+    }
+}
+
 /// How often something happened, and who did it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct UseCounts {
@@ -78,8 +85,10 @@ pub(crate) struct Field {
     pub(crate) outer: Option<TypeIndex>,
     /// The leaf, where there is a type.
     pub(crate) leaf: Option<Leaf>,
-    /// Whether each object of it has an owner: a CPU, or a thread.
-    pub(crate) owned: bool,
+    /// Whether each CPU has an object of it by design.
+    pub(crate) percpu: bool,
+    /// Whether each thread has one.
+    pub(crate) of_threads: bool,
     /// Where it is declared.
     pub(crate) home: Option<Home>,
     /// The innermost enclosing struct larger than a line: where it can get a line of its own.
@@ -201,7 +210,8 @@ impl FieldsBuilder<'_> {
             owner: name.clone(),
             outer: None,
             leaf: None,
-            owned: owner.percpu || owner.of_threads,
+            percpu: owner.percpu,
+            of_threads: owner.of_threads,
             home: None,
             room: None,
             used: UseCounts::default(),
@@ -231,7 +241,8 @@ impl FieldsBuilder<'_> {
             name: format!("{owner_name}.{}", flat.names(hit.leaf)),
             owner: owner_name.clone(),
             outer: Some(ty),
-            owned: owner.percpu || owner.of_threads,
+            percpu: owner.percpu,
+            of_threads: owner.of_threads,
             home: home(model, flat.type_id(), &leaf.path, 0),
             // Isolating a member of a struct no larger than a line would only make every user of
             // that struct larger.

@@ -4,7 +4,7 @@
 
 use linemate_layout::edit::Alignment;
 use linemate_layout::{Edit, EditSubject};
-use linemate_types::{TypeId, TypeModel};
+use linemate_types::{Language, TypeId, TypeModel};
 
 use super::fields::{first_member, home, member_at, subject_of, types_on};
 
@@ -23,8 +23,10 @@ const HOLDERS: [(&str, &str); 8] = [
     ("std::_Fwd_list_node<", "_M_storage._M_storage"),
 ];
 
-/// How the names of the standard libraries' types begin.
-const LIBRARIES: [&str; 5] = ["std::", "__gnu_cxx::", "alloc::", "core::", "hashbrown::"];
+/// How the names of the standard libraries' types begin, in C++ and in Rust. A program in C++ may
+/// have a `core` of its own.
+const CPP_LIBRARIES: [&str; 2] = ["std::", "__gnu_cxx::"];
+const RUST_LIBRARIES: [&str; 4] = ["std::", "alloc::", "core::", "hashbrown::"];
 
 /// What starts a line if the object in a holder does.
 pub(crate) struct InHolder {
@@ -35,6 +37,8 @@ pub(crate) struct InHolder {
     pub(crate) member: String,
     /// What it is called in advice.
     pub(crate) name: String,
+    /// Whether it is a class of the program.
+    pub(crate) own: bool,
 }
 
 impl InHolder {
@@ -45,6 +49,29 @@ impl InHolder {
             alignment: Alignment::Line,
         };
         (self.subject.clone(), vec![edit])
+    }
+}
+
+/// Whether a type is a standard library's, which a program cannot change.
+pub(crate) fn is_library(model: &TypeModel, id: TypeId) -> bool {
+    let libraries: &[&str] = match model.composite(id).and_then(|composite| composite.language) {
+        Some(Language::Cpp) => &CPP_LIBRARIES,
+        Some(Language::Rust) => &RUST_LIBRARIES,
+        Some(Language::C) | None => &[],
+    };
+    let name = model.composite_name(model.strip(id));
+    libraries.iter().any(|start| name.starts_with(start))
+}
+
+/// What advice about a type is called: an object that a library's class holds comes first, because
+/// it is what the program declares.
+pub(crate) fn called(model: &TypeModel, id: TypeId, owner: &str) -> String {
+    let class = owner.split('<').next().unwrap_or(owner);
+    match held(model, id) {
+        Some(InHolder {
+            name, own: true, ..
+        }) => format!("{name} in {class}"),
+        _ => owner.to_owned(),
     }
 }
 
@@ -78,10 +105,10 @@ pub(crate) fn held(model: &TypeModel, id: TypeId) -> Option<InHolder> {
             subject: subject_of(model, inner)?,
             member: first_member(model, inner)?,
             name: name.clone(),
+            own: true,
         })
     };
-    let is_library = LIBRARIES.iter().any(|start| name.starts_with(start));
-    match own().filter(|_| !is_library) {
+    match own().filter(|_| !is_library(model, inner)) {
         Some(own) => Some(own),
         None => {
             let place = home(model, id, path.split('.').next()?, 0)?;
@@ -89,6 +116,7 @@ pub(crate) fn held(model: &TypeModel, id: TypeId) -> Option<InHolder> {
                 subject: place.subject,
                 member: place.member,
                 name,
+                own: false,
             })
         }
     }
@@ -99,6 +127,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
     use linemate_testkit::btf_writer::{TypeList, member};
+    use linemate_types::Type;
 
     use super::*;
 
@@ -130,7 +159,25 @@ mod tests {
             16,
             &[member("x", counts, 0)],
         );
+        // A program in C++ that calls its own namespace so.
+        let bus = t.structure("core::Bus", 8, &[member("sent", long, 0)]);
+        for ty in &mut t.types {
+            if let Type::Composite(class) = ty {
+                let rust = ["alloc::", "core::sync::"];
+                class.language = Some(match rust.iter().any(|of| class.name.starts_with(of)) {
+                    true => Language::Rust,
+                    false => Language::Cpp,
+                });
+            }
+        }
         let model = TypeModel::new(t.types, 8).unwrap();
+        assert!(is_library(&model, atomic) && is_library(&model, pair));
+        assert!(!is_library(&model, bus) && !is_library(&model, counts));
+        assert_eq!(
+            called(&model, node, "std::_Rb_tree_node<x>"),
+            "app::Counts in std::_Rb_tree_node"
+        );
+        assert_eq!(called(&model, of_number, number), number);
         let edit = |id| {
             let held = held(&model, id)?;
             let (EditSubject::Named(subject), edits) = held.own_lines() else {

@@ -90,7 +90,7 @@ pub fn find(session: &Session<'_>, options: &RemedyOptions) -> Result<RemedyList
         &fields,
         Follower::new(analysis, &fields, &questions),
         &neighbours,
-        &owners,
+        owners,
     );
     let costs = MeasuredCosts::found(&experiment, classes, &questions, Seed(options.seed))?;
     let collisions = Collisions::new(analysis, &experiment)?;
@@ -110,7 +110,7 @@ pub fn find(session: &Session<'_>, options: &RemedyOptions) -> Result<RemedyList
         answers: &answers,
         collisions: &collisions,
         neighbours: &neighbours,
-        recorded: cpus.recorded,
+        cpus,
         focus: focus.as_ref(),
     };
     let Candidates {
@@ -194,10 +194,11 @@ fn candidates(context: &Context<'_>) -> Candidates {
             found.retain(|remedy| focus.concerns(remedy));
         }
         // After the focus, which must not shorten the list of what it is about.
+        found.sort_by(by_stake);
+        found = merged(found);
         let before = found.len();
         found.retain(|remedy| remedy.stake.cycles >= all.floor);
         all.below_floor += before - found.len();
-        found.sort_by(by_stake);
         let more = found.len().saturating_sub(context.options.per_kind);
         if more > 0 {
             all.left_out.push((kind, more));
@@ -206,6 +207,31 @@ fn candidates(context: &Context<'_>) -> Candidates {
         all.remedies.extend(found);
     }
     all
+}
+
+/// Remedies with the same edits as one, with what is at stake for all: a base class that is moved
+/// is moved in each class derived from it.
+fn merged(found: Vec<Remedy>) -> Vec<Remedy> {
+    let edits = |r: &Remedy| -> Vec<String> { r.trials.iter().map(|t| t.edits.clone()).collect() };
+    let mut kept: Vec<Remedy> = Vec::new();
+    for remedy in found {
+        let same = |r: &&mut Remedy| !r.trials.is_empty() && edits(r) == edits(&remedy);
+        let Some(first) = kept.iter_mut().find(same) else {
+            kept.push(remedy);
+            continue;
+        };
+        first.stake.misses += remedy.stake.misses;
+        first.stake.cycles += remedy.stake.cycles;
+        for name in remedy.concerns {
+            if !first.concerns.contains(&name) {
+                first.concerns.push(name);
+            }
+        }
+        let note = format!("the same edit serves {}, too", remedy.subject);
+        first.reasons.notes.push(note);
+    }
+    kept.sort_by(by_stake);
+    kept
 }
 
 fn by_stake(a: &Remedy, b: &Remedy) -> std::cmp::Ordering {
@@ -319,7 +345,37 @@ mod tests {
             misses: Measure::default(),
             whole: types,
             skipped: 0,
+            in_either_half: 0,
         })
+    }
+
+    #[test]
+    fn remedies_with_the_same_edits_are_one() {
+        let mut texture = remedy("Texture", 500, RemedyEffect::NotTried);
+        let mut mesh = remedy("Mesh", 900, RemedyEffect::NotTried);
+        let mut other = remedy("Light", 1000, RemedyEffect::NotTried);
+        for (remedy, edits) in [
+            (&mut texture, "type Resource"),
+            (&mut mesh, "type Resource"),
+            (&mut other, "type Light"),
+        ] {
+            remedy.concerns = vec![remedy.subject.clone()];
+            remedy.trials[0].edits = edits.to_owned();
+        }
+        let mut untried = remedy("none", 1, RemedyEffect::NotTried);
+        untried.trials.clear();
+        let found = merged(vec![other, mesh, texture, untried.clone(), untried]);
+        let shown: Vec<(&str, u64)> = found
+            .iter()
+            .map(|r| (r.subject.as_str(), r.stake.cycles))
+            .collect();
+        let expected = [("Mesh", 1400), ("Light", 1000), ("none", 1), ("none", 1)];
+        assert_eq!(shown, expected);
+        assert_eq!(found[0].concerns, ["Mesh", "Texture"]);
+        assert_eq!(
+            found[0].reasons.notes,
+            ["the same edit serves Texture, too"]
+        );
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! stable over many versions. A missing name costs advice that a reader will smile at, or a claim
 //! that what a lock guards should leave its line.
 
+use linemate_attribution::Analysis;
 use linemate_types::{Type, TypeId, TypeModel};
 
 use super::fields::{Field, Home, types_on};
@@ -54,17 +55,12 @@ const PROGRAM_LOCKS: [&str; 17] = [
 /// Whether a path from a type leads into a member that is a lock. A lock that holds what it guards
 /// (`Mutex<T>`) is none: the lock is a member of it.
 pub(crate) fn is_in_lock(model: &TypeModel, outer: TypeId, path: &str) -> bool {
-    types_on(model, outer, path).any(|id| match model.get(id) {
-        Some(Type::Composite(composite)) => {
-            let last = composite.name.rsplit("::").next().unwrap_or_default();
-            LOCKS.contains(&&*composite.name) || PROGRAM_LOCKS.contains(&last)
-        }
-        _ => false,
-    })
+    types_on(model, outer, path).any(|id| is_lock_type(model, id))
 }
 
 /// Whether a field is a lock or part of one.
-pub(crate) fn is_lock(model: &TypeModel, field: &Field) -> bool {
+pub(crate) fn is_lock(analysis: &Analysis<'_>, field: &Field) -> bool {
+    let model = analysis.model();
     let of_home = match &field.home {
         Some(Home {
             subject: linemate_layout::EditSubject::Named(name),
@@ -72,16 +68,22 @@ pub(crate) fn is_lock(model: &TypeModel, field: &Field) -> bool {
         }) => LOCKS.contains(&name.as_str()),
         _ => false,
     };
+    let outer = field.outer.and_then(|ty| analysis.schema().get(ty));
+    let inside = outer.zip(field.leaf.as_ref());
     of_home
-        || field
-            .leaf
-            .as_ref()
-            .is_some_and(|leaf| is_lock_type(model, leaf.type_id))
+        || inside.is_some_and(|(outer, leaf)| {
+            is_lock_type(model, outer.id)
+                || is_in_lock(model, outer.id, &leaf.path)
+                || is_lock_type(model, leaf.type_id)
+        })
 }
 
 fn is_lock_type(model: &TypeModel, id: TypeId) -> bool {
     match model.get(model.strip(id)) {
-        Some(Type::Composite(composite)) => LOCKS.contains(&&*composite.name),
+        Some(Type::Composite(composite)) => {
+            let last = composite.name.rsplit("::").next().unwrap_or_default();
+            LOCKS.contains(&&*composite.name) || PROGRAM_LOCKS.contains(&last)
+        }
         _ => false,
     }
 }

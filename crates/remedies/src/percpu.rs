@@ -21,7 +21,7 @@ const ATOMIC: (u64, u64) = (9, 10);
 pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
     let mut types: BTreeMap<TypeIndex, Vec<FieldId>> = BTreeMap::new();
     for (id, field) in context.fields.iter() {
-        if let Some(ty) = field.outer.filter(|_| !field.owned && is_named(field)) {
+        if let Some(ty) = field.outer.filter(|_| !field.is_owned() && is_named(field)) {
             types.entry(ty).or_default().push(id);
         }
     }
@@ -29,19 +29,16 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
 }
 
 fn one(context: &Context<'_>, ids: &[FieldId]) -> Option<Remedy> {
-    let model = context.analysis.model();
     let (mut all, mut writing) = (Cost::default(), Cost::default());
     let mut counters = Vec::new();
     for id in ids {
         let field = context.fields.get(*id);
         // An object whose lock is taken is shared on purpose.
-        if field.used.rmws > 0 && locks::is_lock(model, field) {
+        if field.used.rmws > 0 && locks::is_lock(context.analysis, field) {
             return None;
         }
         let cost = context.costs.sum(*id, |_| true);
-        let writes = context.costs.sum(*id, |act| {
-            matches!(act, Act::Store | Act::SilentStore | Act::Rmw)
-        });
+        let writes = context.costs.sum(*id, Act::writes);
         if writes.true_sharing_misses > 0 {
             // What several CPUs write without atomics is protected by a lock and belongs to what
             // that protects; what is linked or points somewhere is not a counter.
@@ -60,7 +57,8 @@ fn one(context: &Context<'_>, ids: &[FieldId]) -> Option<Remedy> {
     // ends without a sum to read.
     let exchanged = 2 * all.true_cycles > all.shared_cycles();
     // At least half of the CPUs: a producer and a consumer have no use for copies.
-    let many = reasons.writers > 1 && 2 * u64::from(reasons.writers) >= context.recorded as u64;
+    let many =
+        reasons.writers > 1 && 2 * u64::from(reasons.writers) >= context.cpus.recorded as u64;
     if counters.is_empty() || !enough || !exchanged || !many {
         return None;
     }

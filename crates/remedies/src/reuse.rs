@@ -25,7 +25,7 @@ fn one(context: &Context<'_>, id: FieldId, function: u32, after: &Cost) -> Optio
     let field = context.fields.get(id);
     let home = field.home.as_ref().filter(|_| is_named(field))?;
     // A load that hits costs nothing that a result would save.
-    if after.sharing_misses() == 0 || locks::is_lock(context.analysis.model(), field) {
+    if after.sharing_misses() == 0 || locks::is_lock(context.analysis, field) {
         return None;
     }
     let exchanges = context.costs.exchanges.get(&(id, function));

@@ -1,7 +1,7 @@
 //! Words that really are exchanged between CPUs: what no layout fixes.
 
 use super::context::{Context, is_named, percent};
-use super::costs::Cost;
+use super::costs::{Act, Cost};
 use super::fields::{Field, FieldId};
 use super::locks;
 use linemate_answers::{Remedy, RemedyKind, Stake};
@@ -10,7 +10,12 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
     let ids = context.fields.iter().filter(|(_, field)| is_named(field));
     let remedy = |(id, field): (FieldId, &Field)| {
         let cost = context.costs.sum(id, |_| true);
-        if cost.true_sharing_misses == 0 {
+        // After a write each CPU fetches the line once at most: what is written less often than
+        // that is a victim of another word on its line.
+        let writes = context.costs.sum(id, Act::writes).accesses;
+        let fetches = u64::from(context.cpus.copies) * context.cpus.replayed() as u64;
+        let most = writes.saturating_mul(fetches);
+        if cost.true_sharing_misses == 0 || cost.true_sharing_misses > most {
             return None;
         }
         let mut reasons = context.reasons(&[id], |_| true);
@@ -45,17 +50,17 @@ const MOVES: u64 = 64;
 fn advice(context: &Context<'_>, field: &Field, cost: &Cost) -> String {
     let accesses = field.used.loads + field.used.writes();
     let moves = cost.true_sharing_misses.saturating_mul(MOVES);
-    let how = if locks::is_lock(context.analysis.model(), field) {
+    let how = if locks::is_lock(context.analysis, field) {
         "take the lock less often, or share it among fewer CPUs"
-    } else if !field.owned && accesses >= moves {
+    } else if !field.is_owned() && accesses >= moves {
         "it moves with its user from CPU to CPU; migrate less often"
     } else if field.used.loads < field.used.writes() {
         "count per CPU, or batch changes before writing"
     } else {
         "write less often, or only on a change that readers need"
     };
-    // Most of what it costs may be false sharing, which another remedy is about.
-    let what = match cost.true_cycles.saturating_mul(2) < cost.cycles {
+    // The rest of what it costs may be false sharing, which another remedy is about.
+    let what = match cost.true_cycles < cost.cycles {
         true => "no layout helps against its true sharing",
         false => "no layout helps",
     };

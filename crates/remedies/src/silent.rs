@@ -26,7 +26,7 @@ impl<'f> StoreTarget<'f> {
     fn of(field: &'f Field) -> Option<StoreTarget<'f>> {
         let home = field.home.as_ref().map(StoreTarget::Member);
         let memory = || StoreTarget::Memory(&field.name);
-        home.or_else(|| (field.outer.is_none() && !field.owned).then(memory))
+        home.or_else(|| (field.outer.is_none() && !field.is_owned()).then(memory))
     }
 
     /// Where an access goes. The kernel's variables have no edit.
@@ -124,7 +124,7 @@ fn one(context: &Context<'_>, id: FieldId) -> Option<Remedy> {
     }
     let mut reasons = context.reasons(&[id], |act| act == Act::SilentStore);
     reasons.notes.push(format!(
-        "{:.1} % of its stores are silent; {} of them had to fetch the line or the right to write from another core",
+        "{:.1} % of its stores are silent; {} silent ones had to fetch the line, or permission to write it, from another core",
         percent(reasons.silent_stores, reasons.stores),
         silent.sharing_misses(),
     ));

@@ -63,6 +63,7 @@ fn gain(effect: Effect) -> Gain {
         misses: effect.misses,
         whole: effect.whole,
         skipped: effect.skipped.0,
+        in_either_half: effect.in_either_half,
     }
 }
 

@@ -11,6 +11,7 @@ use linemate_answers::{Remedy, RemedyKind, Trial};
 use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::tally::{Count, CpuSet, Key, RARE_PART};
 use linemate_experiment::ranges::UsersByPc;
+use linemate_layout::edit::Target;
 use linemate_layout::{Edit, EditSubject, derived_class};
 use linemate_recording::AccessKind;
 use linemate_types::{Language, Type, TypeId, TypeModel};
@@ -19,7 +20,7 @@ use super::apart::neighbours::What;
 use super::apart::{aligned, heap_in_c, language, stake};
 use super::context::{Context, trial_of};
 use super::fields::{FieldId, home, member_at};
-use super::holders::held;
+use super::holders::{called, held, is_library};
 use super::locks::is_in_lock;
 use super::owners::RoleUse;
 
@@ -29,7 +30,7 @@ pub(super) const STAKE_SHARE: u64 = 10;
 
 /// The part of a struct's accesses below which the writes to a member only set it up: one in a
 /// thousand, too few to be worth a line.
-const SET_UP_PART: u64 = 1000;
+pub(super) const SET_UP_PART: u64 = 1000;
 
 /// The most sets: more writers than these want an element of an array each, not a member.
 pub(super) const SETS_MAX: usize = 8;
@@ -41,13 +42,17 @@ pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
             continue;
         };
         let field = context.fields.get(id);
-        let (Some(ty), Some(leaf), false) = (field.outer, &field.leaf, field.owned) else {
+        let of_program = context.analysis.subjects()[key.subject.index()].program;
+        // Per-CPU types are left to the search. A thread's own data is not its alone where others
+        // find it in a list of all threads.
+        let (Some(ty), Some(leaf), false) = (field.outer, &field.leaf, field.percpu) else {
             continue;
         };
         let path = member_path(&leaf.path);
         let member = uses.entry(ty).or_default().entry(path.to_owned());
-        let of_program = context.analysis.subjects()[key.subject.index()].program;
-        member.or_default().add(&key, count, of_program);
+        let member = member.or_default();
+        member.add(&key, count, of_program);
+        member.is_bit_field |= leaf.bits.is_some();
     }
     for (id, roles) in &context.costs.roles {
         let field = context.fields.get(*id);
@@ -116,6 +121,7 @@ pub(super) struct MemberUse {
     writes: UsersByPc,
     /// Of objects that have an owner.
     roles: RoleUse,
+    is_bit_field: bool,
 }
 
 impl MemberUse {
@@ -140,6 +146,7 @@ impl MemberUse {
         self.users.merge(&other.users);
         self.writes.merge(&other.writes);
         self.roles.add(&other.roles);
+        self.is_bit_field |= other.is_bit_field;
     }
 
     /// Who shares it, by CPU.
@@ -277,6 +284,7 @@ fn is_guarded(members: &BTreeMap<&str, MemberUse>, locks: &MemberUse) -> bool {
 
 /// How members get lines of their own.
 struct OwnLine {
+    subject: String,
     advice: String,
     trial: Trial,
 }
@@ -314,6 +322,12 @@ fn one(context: &Context<'_>, ty: TypeIndex, leaves: &Leaves) -> Option<Remedy> 
     if is_larger && written.iter().map(|names| names.len()).sum::<usize>() == 1 {
         return None;
     }
+    let owner = context.fields.get(*ids.first()?).owner.clone();
+    let has_bit_fields = written.iter().copied().flatten().any(|name| {
+        let used = members.get(name);
+        used.is_some_and(|used| used.is_bit_field)
+    });
+    let how = &how(language, line, has_bit_fields);
     let own_line = match held(model, about.id).filter(|_| prefix.is_empty()) {
         // The counts around an object cannot be moved, but the object can.
         Some(held) => OwnLine {
@@ -323,10 +337,12 @@ fn one(context: &Context<'_>, ty: TypeIndex, leaves: &Leaves) -> Option<Remedy> 
                 aligned(language, line)
             ),
             trial: trial_of([held.own_lines()].map(|(subject, edits)| (Some(subject), edits))),
+            subject: called(model, about.id, &owner),
         },
         None => OwnLine {
-            advice: advice(language, line, &written) + heap_in_c(context, ty, line).as_str(),
+            advice: advice(how, &written) + heap_in_c(context, ty, line).as_str(),
             trial: isolated(model, about.id, &prefix, &written)?,
+            subject: subject(&declaring(model, about.id, &prefix, &owner), &written),
         },
     };
     let mut reasons = reasons(context, &ids, &sets, &members);
@@ -335,9 +351,9 @@ fn one(context: &Context<'_>, ty: TypeIndex, leaves: &Leaves) -> Option<Remedy> 
         .extend(derived_note(model, about.id, &prefix, &written));
     Some(Remedy {
         kind: RemedyKind::OwnLine,
-        subject: context.fields.get(*ids.first()?).owner.clone(),
+        subject: own_line.subject,
         advice: own_line.advice,
-        concerns: vec![context.fields.get(*ids.first()?).owner.clone()],
+        concerns: vec![owner],
         stake: stake(&cost),
         reasons,
         trials: vec![own_line.trial],
@@ -354,7 +370,8 @@ fn isolated(model: &TypeModel, outer: TypeId, prefix: &str, sets: &[&Vec<&str>])
             let place = home(model, outer, &format!("{prefix}{name}"), 0)?;
             // A struct that has no name cannot be edited, but what holds it could. A flexible array
             // stays last: its elements can be apart, which is another remedy.
-            if place.member != *name || is_flexible(model, outer, &format!("{prefix}{name}")) {
+            let is_flexible = is_flexible(model, outer, &format!("{prefix}{name}"));
+            if place.member != *name || is_flexible || is_of_library(model, &place.subject) {
                 return None;
             }
             declared
@@ -364,7 +381,16 @@ fn isolated(model: &TypeModel, outer: TypeId, prefix: &str, sets: &[&Vec<&str>])
         }
         for (subject, names) in declared {
             let edits = types.entry(subject).or_default();
+            // Where rustc puts what is aligned: it orders fields by alignment.
+            let first = match (language(model, outer), &names[..]) {
+                (Some(Language::Rust), [one]) => Some(Edit::Move {
+                    field: one.clone(),
+                    target: Target::First,
+                }),
+                _ => None,
+            };
             edits.push(Edit::Isolate(names));
+            edits.extend(first);
         }
     }
     Some(trial_of(
@@ -393,6 +419,13 @@ fn derived_note(
     ))
 }
 
+fn is_of_library(model: &TypeModel, subject: &EditSubject) -> bool {
+    match subject {
+        EditSubject::Named(name) => model.lookup(name).is_some_and(|id| is_library(model, id)),
+        EditSubject::With(_) => false,
+    }
+}
+
 fn is_flexible(model: &TypeModel, outer: TypeId, path: &str) -> bool {
     let member = member_at(model, outer, path).and_then(|id| model.get(model.strip(id)));
     matches!(member, Some(Type::Array { count: 0, .. }))
@@ -412,18 +445,54 @@ fn has_several_users(context: &Context<'_>, ty: TypeIndex) -> bool {
     others.saturating_mul(RARE_PART) >= all
 }
 
-fn advice(language: Option<Language>, line: u64, written: &[&Vec<&str>]) -> String {
-    let how = match language {
+/// How a program in a language, or the kernel, gives sets of members lines of their own.
+fn how(language: Option<Language>, line: u64, has_bit_fields: bool) -> String {
+    let alignment = match language {
         None => "____cacheline_aligned_in_smp".to_owned(),
+        // Neither standard allows an alignment of a bit-field; compilers have it as an extension.
+        Some(Language::C | Language::Cpp) if has_bit_fields => {
+            format!("__attribute__((aligned({line})))")
+        }
         Some(Language::C) => format!("_Alignas({line})"),
         Some(Language::Cpp) => "alignas(std::hardware_destructive_interference_size)".to_owned(),
-        Some(Language::Rust) => "crossbeam's CachePadded".to_owned(),
+        Some(Language::Rust) => {
+            return "each set as one field in crossbeam's CachePadded".to_owned();
+        }
     };
-    let firsts: Vec<String> = written.iter().map(|names| names.join(" ")).collect();
+    format!("{alignment} on the first of each and on what follows them")
+}
+
+fn advice(how: &str, written: &[&Vec<&str>]) -> String {
+    let sets: Vec<String> = written.iter().map(|names| names.join(" ")).collect();
     format!(
-        "give each writer's members lines of their own, {how} on the first of each and on what follows them: {}",
-        firsts.join("; ")
+        "give each writer's members lines of their own, {how}: {}",
+        sets.join("; ")
     )
+}
+
+/// The struct at a path, by its name: an `Arc` around it is not what the program declares. The type
+/// around it if it has none.
+fn declaring(model: &TypeModel, outer: TypeId, prefix: &str, owner: &str) -> String {
+    let path = prefix.trim_end_matches('.');
+    if path.is_empty() {
+        return owner.to_owned();
+    }
+    let at = member_at(model, outer, path).map(|id| model.composite_name(model.strip(id)));
+    match at {
+        None | Some("") => format!("{owner}.{path}"),
+        Some(name) => name.to_owned(),
+    }
+}
+
+/// What the remedy is called: the struct, and which of its members get lines of their own.
+fn subject(of: &str, written: &[&Vec<&str>]) -> String {
+    match written {
+        [names] if names.len() == 1 => format!("{of}.{}", names.join(" ")),
+        sets => {
+            let sets: Vec<String> = sets.iter().map(|names| names.join(" ")).collect();
+            format!("{of}: {}", sets.join("; "))
+        }
+    }
 }
 
 /// The fields' use, and which CPUs write which members.
@@ -462,13 +531,13 @@ pub(super) fn by(sharers: &Sharers, names: &str) -> String {
             [one] => format!("CPU {one} writes"),
             several => format!("{} CPUs write", several.len()),
         },
-        Writers::Owner => "the CPU that uses an object most writes".to_owned(),
-        Writers::Others => "CPUs other than the one that uses an object most write".to_owned(),
-        Writers::Both => "the CPU that uses an object most and others write".to_owned(),
+        Writers::Owner => "one CPU of each object, its owner, writes".to_owned(),
+        Writers::Others => "CPUs other than an object's owner write".to_owned(),
+        Writers::Both => "an object's owner and others write".to_owned(),
     };
     let read = match (sharers.is_read, &sharers.writers) {
         (false, _) => "",
-        (true, Writers::Others) => ", which that one reads",
+        (true, Writers::Others) => ", which the owner reads",
         (true, _) => ", which others read",
     };
     format!("{write} {names}{read}")

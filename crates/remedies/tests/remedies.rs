@@ -273,8 +273,8 @@ fn objects_that_point_to_one_of_their_own_are_partners() {
     assert_eq!(
         found[0].reasons.notes,
         [
-            "crate.item leads from each of 3 objects to one of its own: 100 % of the 100 times it was followed; one CPU uses both most in \
-             3 of the pairs",
+            "crate.item leads from each of 3 objects to one of its own: 100 % of the 100 times it was followed; in 3 of the pairs \
+             one CPU makes most accesses to both",
             "reached through crate.item (100 loads)"
         ]
     );
@@ -333,7 +333,7 @@ fn a_struct_of_one_line_is_split_by_who_writes() {
         w.wait(1000);
     };
     let found = of_kind(RemedyKind::OwnLine, round);
-    assert_eq!(subjects(&found), ["stats"]);
+    assert_eq!(subjects(&found), ["stats: events; bytes"]);
     assert_eq!(
         found[0].reasons.notes,
         ["CPU 0 writes events", "CPU 1 writes bytes"]
@@ -613,6 +613,37 @@ fn elements_of_an_array_inside_a_type_are_padded() {
         );
         assert!(gains(&found[0]), "{:?}", found[0].trials);
     }
+    // Both, by the same CPU each, and by others.
+    let both = |turned: u64| {
+        move |w: &mut World, _| {
+            for cpu in 0..4 {
+                w.store(cpu, F::Pool, pool + 8 + 8 * u64::from(cpu));
+                w.store(
+                    cpu,
+                    F::Pool,
+                    pool + 40 + 8 * ((u64::from(cpu) + turned) % 4),
+                );
+            }
+            w.wait(1000);
+        }
+    };
+    let found = of_kind(RemedyKind::PadElements, both(0));
+    assert_eq!(subjects(&found), ["pool.each[], pool.words[]"]);
+    let edits = |name: &str| format!("align {name} line\npad elements of {name} to line\n");
+    assert_eq!(
+        found[0].trials[0].edits,
+        format!("type pool\n{}{}", edits("each"), edits("words"))
+    );
+    assert!(gains(&found[0]), "{:?}", found[0].trials);
+    assert!(
+        found[0]
+            .advice
+            .contains("one array of structs of each, words")
+    );
+    let apart = of_kind(RemedyKind::PadElements, both(1));
+    let mut names = subjects(&apart);
+    names.sort_unstable();
+    assert_eq!(names, ["pool.each[]", "pool.words[]"]);
     // Written by all.
     let shared = |w: &mut World, _| {
         for (cpu, number) in (0..4).flat_map(|cpu| (0..4).map(move |number| (cpu, number))) {

@@ -118,6 +118,6 @@ fn what_is_below_the_floor_is_counted_and_not_listed() {
     assert_eq!(few.floor, few.whole.cycles.div_ceil(2000));
     assert!(few.remedies.iter().all(|r| r.stake.cycles >= few.floor));
     let text = linemate_report::remedies(&few);
-    let floor = format!("fewer than {} cycles at stake", few.floor);
+    let floor = format!("less than {} cycles at stake", few.floor);
     assert!(text.contains(&floor), "{text}");
 }

@@ -63,7 +63,7 @@ pub use difference::timeline::{Timeline, TimelineReader};
 pub use linemate_insn::{Dependence, Dependences};
 pub use rounds::error::ReplayError;
 pub use rounds::filter::{Filter, Kept, Later, Seen, keeps_exact};
-pub use rounds::interleaver::{Interleaving, mix};
+pub use rounds::interleaver::{Interleaving, RoundNumber, mix};
 pub use rounds::placement::{
     AsRecorded, COPIES_MAX, Cloner, Clones, Fate, KeyId, NoClones, Placed, Placement, Sharing,
     SiteId,

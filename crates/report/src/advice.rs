@@ -7,4 +7,4 @@ mod text;
 
 pub use self::program::source_advice;
 pub use self::survey::survey_text;
-pub use self::text::{AdviceText, advice_text};
+pub use self::text::{AdviceText, advice_text, no_gain};

@@ -122,7 +122,7 @@ fn on_machine(document: &CostsDocument, out: &mut Text, tables: &CostsTables<'_>
         interleavings(costs.interleavings, costs.seed),
         match &costs.under {
             Some(under) => format!(
-                " under {}, shares those of the whole recording's {}",
+                " under {}; shares are of the whole recording's {} cycles",
                 shown(&under.cost.name),
                 costs.whole.cycles
             ),
@@ -265,7 +265,7 @@ fn under(out: &mut Text, machine: &str, cost: &UnderCost) {
     // Writing to a text does not fail.
     let _ = writeln!(
         out,
-        "{machine}: {} and its callees take {:.2} % of all cycles: {} instructions and {} cycles of waiting, of {} and {}. \
+        "{machine}: {} and its callees take {:.2} % of all cycles: {} instructions and {} stall cycles, of {} and {}. \
          It was entered {}.",
         shown(&cost.cost.name),
         100.0 * share(cycles.sum(), all.sum()),
@@ -453,7 +453,10 @@ fn lines(out: &mut Text, lines: &[LineCost], top: usize) {
             let _ = writeln!(out, "({left_out} more places, with fewer cycles)");
         }
         if cells.iter().any(|(mark, _)| !mark.is_empty()) {
-            let _ = writeln!(out, "(+ another type on the same lines, counted there)");
+            let _ = writeln!(
+                out,
+                "(+ another object on the same lines, counted in its own row)"
+            );
         }
     }
     more(out, lines.len(), top);

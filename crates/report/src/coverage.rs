@@ -238,7 +238,7 @@ fn conclusion(document: &CoverageDocument) -> String {
     let worse: Vec<String> = worse.map(losing).collect();
     let mut text = match worse.is_empty() {
         true if better > 0 => format!(
-            "Loses in none of {}, gains in {better}.",
+            "Gains in {better} of {}, loses in none.",
             counted(count, "recording")
         ),
         true => format!("Gains in none of {}.", counted(count, "recording")),

@@ -1,11 +1,12 @@
 //! The answer in one sentence: what a report begins with.
 
 use linemate_answers::{
-    Cost, CostsDocument, LedgerGroup, Report, Share, TypeView, View, is_large, share,
+    Cost, CostsDocument, LedgerGroup, Remedy, RemedyEffect, Report, Share, SurveyDocument,
+    SurveyRow, TypeView, View, is_large, share,
 };
 use linemate_text::shown;
 
-use crate::print::percent;
+use crate::print::{percent, relative};
 
 /// What of a recording is shared most, or accessed most.
 #[must_use]
@@ -21,12 +22,12 @@ pub fn report_headline(report: &Report) -> String {
     let first = match &report.view {
         View::Types(rows) => rows.first().map(|row| match row.shared {
             Some(shared) if shared > 0 => format!(
-                "Most shared: {}: {shared} of its {} accesses ({}) are to bytes that come from another CPU{}; it has {} of all accesses.",
+                "Most shared: {}: {shared} of its {} accesses ({}) are to bytes that come from another CPU; it has {} of all accesses{}.",
                 shown(&row.name),
                 row.figures.accesses,
                 percent(share(shared, row.figures.accesses)),
-                most_by(&row.functions),
                 percent(share(row.figures.accesses, whole)),
+                most_by(&row.functions),
             ),
             _ => most(&row.name, "is accessed", row.figures.accesses),
         }),
@@ -189,6 +190,88 @@ fn laid_out(document: &CostsDocument) -> impl Iterator<Item = &Cost> {
         .collect();
     let types = document.costs.types.iter();
     types.filter(move |row| owners.contains(row.name.as_str()))
+}
+
+/// The share of all cost that the estimate of a layout is worth a sentence from: a choice.
+const ESTIMATE_MIN: f64 = 0.005;
+
+/// The part of a confirmed gain that an estimate must reach to be mentioned after it, and exceed it
+/// by if it is of the same type: a choice.
+const ESTIMATE_PART: f64 = 0.1;
+
+/// What gains most: the remedy that replay confirmed, then the type whose layout is estimated to
+/// gain most, if that is clearly more or of another type. Not the larger one first: where locks are
+/// contended, replay shows a loss for layouts that the fast model likes.
+#[must_use]
+pub fn survey_headline(survey: &SurveyDocument) -> String {
+    let remedies = survey.remedies.remedies.iter();
+    let remedies = remedies.filter_map(|remedy| Some((remedy.gain()?, remedy)));
+    let remedy = largest(remedies);
+    let confirmed_gain = remedy.and_then(Remedy::gain).unwrap_or(0.0);
+    let layouts = survey.types.iter().filter_map(|row| {
+        let estimate = row.estimate?;
+        let is_mended = remedy.is_some_and(|remedy| remedy.concerns.contains(&row.name));
+        let enough = match is_mended {
+            true => confirmed_gain * (1.0 + ESTIMATE_PART),
+            false => confirmed_gain * ESTIMATE_PART,
+        };
+        let is_worth_it = estimate.share * row.share >= ESTIMATE_MIN && estimate.gain >= enough;
+        is_worth_it.then_some((estimate.gain, (row, estimate.share)))
+    });
+    let remedy = remedy.and_then(|remedy| confirmed(remedy, survey));
+    let layout = largest(layouts).map(|(row, gain)| estimated(row, gain));
+    let both: Vec<String> = remedy.into_iter().chain(layout).collect();
+    match both.is_empty() {
+        true => "Nothing to gain was found: replay confirmed no remedy that it tried, and no estimate of a layout is 0.5 % of all cost or more.".to_owned(),
+        false => both.join(" "),
+    }
+}
+
+/// The first of those with the largest gain.
+fn largest<T>(all: impl Iterator<Item = (f64, T)>) -> Option<T> {
+    let larger = |a: (f64, T), b: (f64, T)| if b.0 > a.0 { b } else { a };
+    all.reduce(larger).map(|(_, of)| of)
+}
+
+/// The trial of a remedy that gains most.
+fn confirmed(remedy: &Remedy, survey: &SurveyDocument) -> Option<String> {
+    let trials = remedy.trials.iter();
+    let trials = trials.filter_map(|trial| Some((trial.effect.gain()?, &trial.effect)));
+    let RemedyEffect::Tried(gain) = largest(trials)? else {
+        return None;
+    };
+    let change = match gain.whole.significant {
+        true => format!("{} of all cost", relative(&gain.whole, gain.whole.without)),
+        false => format!(
+            "{} of what the concerned types cost",
+            relative(&gain.types, gain.types.without)
+        ),
+    };
+    let of = match survey.recordings.len() > 1 {
+        true => " of the first recording",
+        false => "",
+    };
+    Some(format!(
+        "{}: {}: {change} on {}, confirmed by replay{of}.",
+        capitalised(remedy.kind.name()),
+        shown(&remedy.subject),
+        shown(&survey.remedies.machine)
+    ))
+}
+
+fn estimated(row: &SurveyRow, gain: f64) -> String {
+    format!(
+        "Not confirmed: an order of {} is estimated to change its cost by -{}, all cost by -{}.",
+        shown(&row.name),
+        percent(gain),
+        percent(gain * row.share)
+    )
+}
+
+fn capitalised(words: &str) -> String {
+    let mut letters = words.chars();
+    let first = letters.next().map(|first| first.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect()
 }
 
 /// Those, and what costs much without being one.

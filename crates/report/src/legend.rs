@@ -135,7 +135,7 @@ const LEGEND: &[(&str, &str)] = &[
     ),
     (
         "change",
-        "with the edits minus without, ± its 95 % confidence interval",
+        "with the edits minus without, ± its 95 % confidence interval; of two recordings: B minus A",
     ),
     (
         "per million A",
@@ -167,7 +167,7 @@ const LEGEND: &[(&str, &str)] = &[
     ),
     (
         "a",
-        "accesses per CPU = a + b·n^c on n CPUs: the curve with the largest share",
+        "accesses per CPU = a + b·n^c on n CPUs: the curve with the largest weight",
     ),
     (
         "times",

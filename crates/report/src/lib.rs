@@ -32,7 +32,7 @@ mod text;
 mod verified;
 mod whatifs;
 
-pub use advice::{AdviceText, advice_text, source_advice, survey_text};
+pub use advice::{AdviceText, advice_text, no_gain, source_advice, survey_text};
 pub use checked::check_text;
 pub use costs::{CostsTables, costs_text};
 pub use coverage::coverage_text;
@@ -40,7 +40,7 @@ pub use declared::declared_text;
 pub use differences::diff_text;
 pub use doctor::doctor_text;
 pub use growth::growth_text;
-pub use headline::{costs_headline, report_headline, type_headline};
+pub use headline::{costs_headline, report_headline, survey_headline, type_headline};
 pub use heat::with_heat;
 pub use layouts::layout_text;
 pub use machines::machines_text;

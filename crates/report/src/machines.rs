@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use linemate_answers::{MachineEntry, MachinesDocument};
 use linemate_text::shown;
 
+use crate::print::counted;
+
 /// Some lines for each machine.
 #[must_use]
 pub fn machines_text(document: &MachinesDocument) -> String {
@@ -28,11 +30,11 @@ fn describe(entry: &MachineEntry, out: &mut String) {
     let _ = writeln!(out, "{}\n  {}", shown(&entry.name), shown(&entry.title));
     let _ = writeln!(
         out,
-        "  {} CPUs, {} cores, {} LLC domains, {} sockets, {} MHz; lines of {} bytes{pairs}",
-        entry.cpus,
-        entry.cores,
-        entry.llc_domains,
-        entry.sockets,
+        "  {}, {}, {}, {}, {} MHz; lines of {} bytes{pairs}",
+        counted(entry.cpus, "CPU"),
+        counted(entry.cores, "core"),
+        counted(entry.llc_domains, "LLC domain"),
+        counted(entry.sockets, "socket"),
         entry.frequency_mhz,
         entry.line_bytes
     );

@@ -38,8 +38,8 @@ fn sentence(error: &PredictionError) -> String {
         false => "",
     };
     let ahead = match error.is_measured() {
-        true => "such predictions",
-        false => "no prediction so far ahead was compared with a recording, and those",
+        true => "",
+        false => " None so far ahead was compared.",
     };
     let cpus: Vec<String> = error.compared_cpus.iter().map(usize::to_string).collect();
     let [least, most] = error.percent.map(|percent| format!("{percent:.0}"));
@@ -48,7 +48,7 @@ fn sentence(error: &PredictionError) -> String {
         false => format!("{least} to {most}"),
     };
     format!(
-        "{} CPUs are copies of {} recorded ones: {ahead} for {} times as many CPUs{kind} missed recordings of {} by {range} % of cycles (mean of the 20 most expensive fields; docs/model/scaling.md).",
+        "{} CPUs are copies of {} recorded ones. Predictions for {} times as many CPUs{kind} missed recordings of {} by {range} % of cycles (mean of the 20 most expensive fields; docs/model/scaling.md).{ahead}",
         error.cpus,
         error.recorded_cpus,
         error.compared_copies,
@@ -76,7 +76,7 @@ mod tests {
     fn what_was_compared_is_in_the_sentence() {
         assert_eq!(
             sentence(&error(4, 4, [16.8, 34.3])),
-            "32 CPUs are copies of 8 recorded ones: such predictions for 4 times as many CPUs missed recordings \
+            "32 CPUs are copies of 8 recorded ones. Predictions for 4 times as many CPUs missed recordings \
              of 32 and 128 by 17 to 34 % of cycles (mean of the 20 most expensive fields; docs/model/scaling.md)."
         );
         let series = PredictionError {
@@ -91,10 +91,11 @@ mod tests {
 
     #[test]
     fn farther_ahead_than_was_compared_is_said() {
-        assert!(sentence(&error(60, 16, [20.0, 40.0])).starts_with(
-            "480 CPUs are copies of 8 recorded ones: no prediction so far ahead was compared with a recording, \
-             and those for 16 times as many CPUs missed"
-        ));
+        let said = sentence(&error(60, 16, [20.0, 40.0]));
+        let begins =
+            "480 CPUs are copies of 8 recorded ones. Predictions for 16 times as many CPUs";
+        assert!(said.starts_with(begins), "{said}");
+        assert!(said.ends_with(" None so far ahead was compared."), "{said}");
     }
 
     #[test]

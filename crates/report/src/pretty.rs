@@ -33,6 +33,7 @@ struct Rows {
 impl Rows {
     fn begin(&mut self, is_array: bool) {
         let in_array = self.open.last() == Some(&true);
+        // What is nested inside counts, too: its end must not end the line.
         if self.inline > 0 || (is_array && in_array) {
             self.inline += 1;
         }

@@ -27,10 +27,10 @@ pub(crate) fn change(measure: &Measure) -> String {
 const SHOWN_SHARE: f64 = 0.005 / 100.0;
 
 /// The change of everything as a sentence with a space before it, if others on the types' lines
-/// gain or lose at least half as much as the types; else nothing.
+/// gain or lose at least a fifth of what the types do; else nothing.
 pub(crate) fn everything(types: &Measure, whole: &Measure) -> String {
     let others = (whole.difference - types.difference).abs();
-    let are_many = others > whole.ci95 + types.ci95 && 2.0 * others > types.difference.abs();
+    let are_many = others > whole.ci95 + types.ci95 && 5.0 * others > types.difference.abs();
     let shows = whole.significant && whole.difference.abs() >= SHOWN_SHARE * whole.without;
     match are_many && shows {
         true => format!(" Everything: {}.", relative(whole, whole.without)),
@@ -102,6 +102,17 @@ pub(crate) fn warn_of_short(out: &mut Text, warm_up: Option<WarmUp>) {
         "Short recording: {} of its lines are first touched in its last tenth, so caches are not full yet; record longer for capacity misses.",
         percent(warm_up.late as f64 / warm_up.lines as f64)
     );
+}
+
+/// What an interval covers as well as the order of accesses: which half of a pair of lines these
+/// objects get is chance. Nothing without such objects.
+pub(crate) fn in_either_half(objects: usize) -> Option<String> {
+    (objects > 0).then(|| {
+        format!(
+            "{} can be in either half of a pair of lines that are fetched together: every second interleaving has them in the other half.",
+            counted(objects, "object")
+        )
+    })
 }
 
 /// `1 rule`, `2 rules`
@@ -186,6 +197,7 @@ const LONG_TURN: u64 = 10_000;
 /// serial.
 pub(crate) fn warn_of_turns(out: &mut Text, metadata: &BTreeMap<String, String>) {
     let said = |key: &str| metadata.get(key).map(String::as_str);
+    // One CPU takes no turns. In parallel mode all of them run at once.
     let alone = said("cpus") == Some("1") || said("timing") == Some("parallel");
     if said("program") != Some("on") || alone {
         return;

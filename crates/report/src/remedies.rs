@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use linemate_answers::{Gain, Remedy, RemedyEffect, RemedyList};
 use linemate_text::shown;
 
-use crate::print::{relative, verdict};
+use crate::print::{counted, relative, verdict};
 
 /// Advice other than reordering, for a terminal: the machine, then each remedy with what is at
 /// stake and what its trials gave.
@@ -21,7 +21,7 @@ impl Display for Advice<'_> {
         let seed = found.seed;
         writeln!(
             f,
-            "{}: {} CPUs ({} recorded), {}-byte lines; what is at stake: 1 interleaving (seed {seed}); effects: interleavings {seed} to {} at most",
+            "{}: {} CPUs ({} recorded), {}-byte lines; stakes from 1 interleaving (seed {seed}), effects from seeds {seed} to {} at most",
             found.machine,
             found.cpus,
             found.recorded_cpus,
@@ -33,7 +33,7 @@ impl Display for Advice<'_> {
         )?;
         writeln!(
             f,
-            "{} accesses, of which {} left their core for {} cycles",
+            "{} accesses; {} left their core and cost {} cycles",
             found.accesses, found.whole.misses, found.whole.cycles
         )?;
         for (number, remedy) in (1..).zip(&found.remedies) {
@@ -49,17 +49,17 @@ impl Display for Advice<'_> {
             .map(|(kind, more)| format!("{more} × {}", kind.name()))
             .collect();
         if !more.is_empty() {
-            writeln!(
-                f,
-                "\nMore, with less at stake than those of their kind: {}.",
-                more.join(", ")
-            )?;
+            writeln!(f, "\nAlso found, with less at stake: {}.", more.join(", "))?;
         }
         if found.below_floor > 0 {
             writeln!(
                 f,
-                "\nNot listed: {} with fewer than {} cycles at stake or gained, 0.05 % of the cost in question.",
-                found.below_floor, found.floor
+                "\nNot listed: {} with less than {} cycles at stake or gained, 0.05 % of all cost or of the type's.",
+                match found.below_floor {
+                    1 => "1 remedy".to_owned(),
+                    more => format!("{more} remedies"),
+                },
+                found.floor
             )?;
         }
         Ok(())
@@ -145,13 +145,25 @@ fn gain(gain: &Gain) -> String {
             0.0
         }
     };
-    let verdict = verdict(types);
+    // Of everything, where that is shown: what shares a line with the types may gain what they
+    // lose.
+    let verdict = verdict(match gain.whole.significant {
+        true => &gain.whole,
+        false => types,
+    });
     let everything = match gain.whole.significant {
-        true => format!("; everything {}", relative(&gain.whole, gain.whole.without)),
+        true => format!("everything {}; ", relative(&gain.whole, gain.whole.without)),
         false => String::new(),
     };
+    let halves = match gain.in_either_half {
+        0 => String::new(),
+        objects => format!(
+            "; ± includes both halves of a pair of lines that {} may start in",
+            counted(objects, "object")
+        ),
+    };
     format!(
-        "{verdict}: {:+.0} ± {:.0} cycles of the {:.0} of the concerned types ({:+.2} ± {:.2} %); misses {:+.0} ± {:.0} of {:.0}{everything}",
+        "{verdict}: {everything}{:+.0} ± {:.0} cycles of the {:.0} of the concerned types ({:+.2} ± {:.2} %); misses {:+.0} ± {:.0} of {:.0}{halves}",
         types.difference,
         types.ci95,
         types.without,

@@ -196,6 +196,7 @@ impl<'t> Fit<'t> {
         while self.total() > width && self.columns.len() > 1 {
             self.columns.pop();
         }
+        // Never wider than asked, even if names are then broken after each letter.
         self.shrink(0, width, 1);
     }
 

@@ -9,7 +9,7 @@ use linemate_answers::{
 use linemate_text::shown;
 
 use crate::headline::report_headline;
-use crate::print::{description, percent, provenance, warn_of_turns, within};
+use crate::print::{counted, description, percent, provenance, warn_of_turns, within};
 use crate::strip::{Strip, StripPart};
 use crate::whatifs::calls;
 use crate::{Table, Text};
@@ -299,10 +299,10 @@ fn not_attributed(out: &mut Text, view: &TypeView, ledger: &LedgerView) {
 fn type_view(out: &mut Text, view: &TypeView, top: usize) {
     let _ = writeln!(
         out,
-        "struct {}: {} bytes, {} lines of {} bytes, {} accesses{}\n\nWhere its objects are",
+        "struct {}: {} bytes, {} of {} bytes, {} accesses{}\n\nWhere its objects are",
         shown(&view.name),
         view.size,
-        view.size.div_ceil(view.line_size.max(1)),
+        counted(view.size.div_ceil(view.line_size.max(1)) as usize, "line"),
         view.line_size,
         view.figures.accesses,
         own_and_inside(view)
@@ -327,11 +327,8 @@ fn type_view(out: &mut Text, view: &TypeView, top: usize) {
     rows.truncate(top);
     fields(out, &rows, false);
     if view.fields.len() > rows.len() {
-        let _ = writeln!(
-            out,
-            "and {} more fields (--top)",
-            view.fields.len() - rows.len()
-        );
+        let more = view.fields.len() - rows.len();
+        let _ = writeln!(out, "({more} more; --top N shows more)");
     }
     let _ = writeln!(out, "\nLines, from 0");
     lines(out, &view.lines);

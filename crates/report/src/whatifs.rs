@@ -11,8 +11,8 @@ use crate::changes::changed_lines;
 use crate::line_starts::line_starts_text;
 use crate::prediction::warn_of_copies;
 use crate::print::{
-    change, counted, cycles, everything, interleavings, is_unchanged, mechanisms, more, origin,
-    percent, relative, shares, shows_change, verdict, verdict_of, warn_of_short,
+    change, counted, cycles, everything, in_either_half, interleavings, is_unchanged, mechanisms,
+    more, origin, percent, relative, shares, shows_change, verdict, verdict_of, warn_of_short,
 };
 use crate::sets::changes;
 use crate::{Table, Text};
@@ -70,7 +70,7 @@ pub fn whatif_text(document: &WhatIfDocument, path: &str, top: usize) -> Text {
             },
             interleavings(result.interleavings, result.seed),
             match result.interleavings < result.interleavings_max {
-                true => format!(" (stopped early, at most {})", result.interleavings_max),
+                true => format!(", stopped early (of at most {})", result.interleavings_max),
                 false => String::new(),
             },
             match result.by_difference {
@@ -258,7 +258,10 @@ fn totals(out: &mut Text, result: &WhatIf) {
         ("CPU time", &result.time.cycles),
         (types.as_str(), &result.llc_misses.types),
         ("LLC misses: the kernel", &result.llc_misses.kernel),
-        ("LLC misses: its loads", &result.llc_misses.kernel_loads),
+        (
+            "LLC misses: the kernel's loads",
+            &result.llc_misses.kernel_loads,
+        ),
         ("LLC misses: everything", &result.llc_misses.whole),
     ];
     for (name, measure) in all.into_iter().filter(|(_, measure)| shows_change(measure)) {
@@ -299,7 +302,7 @@ fn time(out: &mut Text, result: &WhatIf) {
     let share = |part: f64, all: f64| percent(if all > 0.0 { part / all } else { 0.0 });
     let _ = writeln!(
         out,
-        "CPU time of {} that do the work, waiting as in a closed queue: the busiest line is held {} of the time before, {} after; waiting is {} and {}. Memory is at most {} of it.",
+        "CPU time is that of {} at work, waiting as in a closed queue. The busiest line is held {} of the time before, {} after; waiting for lines takes {} and {} of CPU time, memory at most {}.",
         counted(time.cpus, "CPU"),
         percent(time.busiest.without),
         percent(time.busiest.with),
@@ -314,12 +317,8 @@ fn objects(out: &mut Text, result: &WhatIf) {
     if result.relocated > 0 {
         let _ = writeln!(out, "{} objects got new addresses.", result.relocated);
     }
-    if result.in_either_half > 0 {
-        let _ = writeln!(
-            out,
-            "{} of them can be in either half of a pair of lines that are fetched together: every second interleaving has them in the other half.",
-            result.in_either_half
-        );
+    if let Some(halves) = in_either_half(result.in_either_half) {
+        let _ = writeln!(out, "{halves}");
     }
     if result.on_stacks > 0 {
         let _ = writeln!(
@@ -357,7 +356,7 @@ fn under_rows(totals: &mut Table, under: &UnderChange) {
     for (what, measure) in [
         (format!("under {name}"), &under.cost),
         (
-            format!("under {name}: instructions and waiting"),
+            format!("under {name}: instructions and stalls"),
             &under.cycles,
         ),
         (format!("LLC misses: under {name}"), &under.llc_misses),

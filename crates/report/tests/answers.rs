@@ -8,8 +8,9 @@ use std::fmt::Debug;
 use linemate_advise::survey::survey;
 use linemate_advise::{Advice, Choice, Request, advise};
 use linemate_answers::{
-    AdviceDocument, AlignedObjects, DiffDocument, DiffSide, GrownLayout, KeptLineStart,
-    RemedyEffect, RemedyList, SurveyDocument, Trial,
+    AdviceDocument, AlignedObjects, DiffDocument, DiffSide, Estimate, Gain, GrownLayout,
+    KeptLineStart, Measure, Reasons, Remedy, RemedyEffect, RemedyKind, RemedyList, Stake,
+    SurveyDocument, Trial,
 };
 use linemate_documents::{advice_document, diff_document, survey_document};
 use linemate_experiment::{Conditions, Seed};
@@ -185,6 +186,129 @@ fn a_survey_is_read_back_with_and_without_estimates() {
     let text =
         |document: &SurveyDocument| survey_text(document, &["r.data".to_owned()]).to_string();
     assert_eq!(text(&read_back(&document)), text(&document));
+}
+
+/// A remedy whose edits change what the concerned types cost, 1000 cycles, and all cost, 4000.
+fn tried(subject: &str, types: Measure, whole: Measure) -> Remedy {
+    let tried = |effect| Trial {
+        edits: "type rq\n".to_owned(),
+        effect,
+    };
+    let gain = Gain {
+        interleavings: 4,
+        types,
+        misses: Measure::default(),
+        whole,
+        skipped: 0,
+        in_either_half: 0,
+    };
+    Remedy {
+        kind: RemedyKind::OwnLine,
+        subject: subject.to_owned(),
+        advice: String::new(),
+        concerns: Vec::new(),
+        stake: Stake::default(),
+        reasons: Reasons::default(),
+        trials: vec![
+            tried(RemedyEffect::NotTried),
+            tried(RemedyEffect::Tried(gain)),
+        ],
+    }
+}
+
+fn measure(without: f64, difference: f64, significant: bool) -> Measure {
+    Measure {
+        without,
+        with: without + difference,
+        difference,
+        ci95: 10.0,
+        significant,
+    }
+}
+
+#[test]
+fn a_survey_begins_with_what_gains_most() {
+    let recordings = [recording()];
+    let session = Session::new(&recordings[0]).unwrap();
+    let rows = survey(&[&session], &[machine()], Conditions::default(), Seed(1), 3).unwrap();
+    let list = RemedyList {
+        remedies: Vec::new(),
+        ..remedies(&session)
+    };
+    let mut document = survey_document("1", &recordings, vec![machine().name], 1, rows, list);
+    document.types.truncate(1);
+    let mut headline = |estimate: Option<f64>, remedies: &[Remedy]| {
+        let row = &mut document.types[0];
+        row.name = "rq".to_owned();
+        row.share = 0.25;
+        row.estimate = estimate.map(|share| Estimate {
+            gain: 1000.0 * share,
+            share,
+            moves: 1,
+            rated: 1,
+            sampled_from: 1,
+        });
+        document.remedies.remedies = remedies.to_vec();
+        let text = survey_text(&document, &["r.data".to_owned()]).to_string();
+        text.lines().next().unwrap().to_owned()
+    };
+    let none = "Nothing to gain was found: replay confirmed no remedy that it tried, and no estimate of a layout is 0.5 % of all cost or more.";
+    let order = "Not confirmed: an order of rq is estimated to change its cost by -40.0 %, all cost by -10.0 %.";
+    let on = machine().name;
+    let of_all = format!(
+        "Give a line of its own: rq.lock: -20.00 ± 0.25 % of all cost on {on}, confirmed by replay."
+    );
+    let of_types = format!(
+        "Give a line of its own: rq.lock: -30.00 ± 1.00 % of what the concerned types cost on {on}, confirmed by replay."
+    );
+    let nothing = tried(
+        "rq.lock",
+        measure(1000.0, 300.0, true),
+        measure(4000.0, 5.0, false),
+    );
+    let some = tried(
+        "rq.lock",
+        measure(1000.0, -300.0, true),
+        measure(4000.0, -5.0, false),
+    );
+    let more = tried(
+        "rq.lock",
+        measure(1000.0, -700.0, true),
+        measure(4000.0, -800.0, true),
+    );
+    assert_eq!(headline(None, &[]), none);
+    assert_eq!(headline(Some(0.003), std::slice::from_ref(&nothing)), none);
+    assert_eq!(headline(Some(0.4), &[nothing]), order);
+    assert_eq!(headline(Some(0.003), std::slice::from_ref(&some)), of_types);
+    assert_eq!(
+        headline(Some(0.4), std::slice::from_ref(&some)),
+        format!("{of_types} {order}")
+    );
+    assert_eq!(
+        headline(Some(0.4), &[some.clone(), more.clone()]),
+        format!("{of_all} {order}")
+    );
+    // Little after a large gain, and what the remedy gains already, are left out.
+    assert_eq!(headline(Some(0.07), std::slice::from_ref(&more)), of_all);
+    let of_type = Remedy {
+        concerns: vec!["rq".to_owned()],
+        ..more.clone()
+    };
+    assert_eq!(headline(Some(0.7), std::slice::from_ref(&of_type)), of_all);
+    let larger = "Not confirmed: an order of rq is estimated to change its cost by -90.0 %, all cost by -22.5 %.";
+    assert_eq!(
+        headline(Some(0.9), &[of_type]),
+        format!("{of_all} {larger}")
+    );
+    assert_eq!(
+        headline(Some(0.4), &[some, more]),
+        format!("{of_all} {order}")
+    );
+    // Remedies are of the first of several recordings.
+    document.recordings.push(document.recordings[0].clone());
+    let text = survey_text(&document, &["a".to_owned(), "b".to_owned()]).to_string();
+    let first = of_all.replace("by replay.", "by replay of the first recording.");
+    assert!(text.starts_with(&format!("{first} {order}\n")), "{text}");
 }
 
 #[test]

@@ -98,14 +98,18 @@ fn machines_show_their_descriptions() {
     let document = machines_document(&machines, Some("no sysfs".to_owned()));
     let text = read_back(&document, machines_text);
     for machine in &document.machines {
+        let counted = |count: usize, what: &str| match count {
+            1 => format!("1 {what}"),
+            _ => format!("{count} {what}s"),
+        };
         assert!(text.contains(&format!(
-            "{}\n  {}\n  {} CPUs, {} cores, {} LLC domains, {} sockets, {} MHz; lines of {} bytes",
+            "{}\n  {}\n  {} CPUs, {} cores, {}, {}, {} MHz; lines of {} bytes",
             machine.name,
             machine.title,
             machine.cpus,
             machine.cores,
-            machine.llc_domains,
-            machine.sockets,
+            counted(machine.llc_domains, "LLC domain"),
+            counted(machine.sockets, "socket"),
             machine.frequency_mhz,
             machine.line_bytes
         )));

@@ -285,6 +285,6 @@ fn the_texts_show_the_documents_figures() {
             line_bytes: 64,
         },
     );
-    let head = "struct entity: 64 bytes, 1 lines of 64 bytes, 800 accesses, 400 of them in objects of its own, 400 in task.se\n";
+    let head = "struct entity: 64 bytes, 1 line of 64 bytes, 800 accesses, 400 of them in objects of its own, 400 in task.se\n";
     assert!(accesses.to_string().contains(head), "{accesses}");
 }

@@ -126,7 +126,7 @@ fn types_are_ranked_by_what_is_shared() {
     let page = shown(&recording, &default, false).to_string();
     assert!(
         page.starts_with(
-            "Most shared: rq: 5 of its 7 accesses (71.4 %) are to bytes that come from another CPU, most by "
+            "Most shared: rq: 5 of its 7 accesses (71.4 %) are to bytes that come from another CPU; "
         ),
         "{page}"
     );

@@ -293,6 +293,8 @@ fn is_identifier(name: &str) -> bool {
 fn prologue(language: AssertionLanguage, line: LineSize, source: &str) -> String {
     let line = line.bytes();
     match language {
+        // Only LINEMATE_LINE is defined anew: a unit can include several such files, each for lines
+        // of its own size, and the other macros expand it where they are used.
         AssertionLanguage::C | AssertionLanguage::Cpp => format!(
             "// {source} as static assertions, by `linemate check --emit`. Include it after the types.\n\
              #include <assert.h>\n\
@@ -306,6 +308,8 @@ fn prologue(language: AssertionLanguage, line: LineSize, source: &str) -> String
              \t((offsetof(type, member) + sizeof(((type *)0)->member) - 1) / LINEMATE_LINE)\n\
              #endif\n"
         ),
+        // A block, so that two such files in one module do not define LINE twice. Rust has the size
+        // of a type, not of a field: `size` infers that from a closure that is never called.
         AssertionLanguage::Rust => format!(
             "// {source} as constant assertions, by `linemate check --emit`. For `include!` in the module of the types.\n\
              const _: () = {{\n\

@@ -151,6 +151,7 @@ impl Finding {
         match &self.fault {
             Fault::Scattered { lines, enough, .. } => lines - enough.min(lines),
             Fault::Shared { lines, .. } => *lines,
+            // One more that intrudes is one more in `members`, which baselines compare as well.
             Fault::Intruded { .. } | Fault::Inside { .. } => 1,
             Fault::TooLarge { size, .. } => match size {
                 Limit::Bytes(size) | Limit::Lines(size) => *size,

@@ -16,6 +16,7 @@ use linemate_experiment::{Experiment, ExperimentError, Interleavings, Seed};
 use linemate_layout::edit::EditFile;
 use linemate_layout::nesting::embeds;
 use linemate_layout::plan::{ObjectRule, Plan};
+use linemate_machine::Machine;
 use linemate_recording::{Accesses, Cycles};
 use linemate_replay::Outcome;
 use linemate_stats::{all_narrow, paired};
@@ -41,6 +42,19 @@ pub struct Effect {
     pub under: Option<Measure>,
     /// Recorded accesses that did not happen, under the first interleaving.
     pub skipped: Accesses,
+    /// Objects that start a line only because of the edits, so that every second interleaving has
+    /// them in the other half of a pair of lines; 0 where lines are not fetched in pairs.
+    pub in_either_half: usize,
+}
+
+/// How many objects start a line only because of the variant's edits, on a machine that fetches
+/// lines in pairs: which half of a pair they get is chance, so every second interleaving has them
+/// in the other one.
+pub(crate) fn in_either_half(machine: &Machine, variant: &Variant) -> usize {
+    match machine.adjacent_line_pairs {
+        true => variant.in_either_half(),
+        false => 0,
+    }
 }
 
 /// Replays the layout without edits and with each of `edits`. Gives by edits what they change, or
@@ -94,10 +108,11 @@ pub fn compare(
     let kept = comparison.run(keep, &[&types, &whole, &under])?;
     let mut number = 0;
     let mut effect = |edited: Result<Edited<'_>, WhatIfError>| {
-        edited.map(|_| {
+        edited.map(|edited| {
             // Only edits that could be built are replayed: the others take no number.
             number += 1;
-            effect(&kept[0], &kept[number], number)
+            let halves = in_either_half(experiment.machine, &edited.variant);
+            effect(&kept[0], &kept[number], number, halves)
         })
     };
     Ok(built.into_iter().map(&mut effect).collect())
@@ -245,7 +260,7 @@ impl Figures {
 }
 
 /// What the variant of that number changes.
-fn effect(without: &[Figures], with: &[Figures], number: usize) -> Effect {
+fn effect(without: &[Figures], with: &[Figures], number: usize, in_either_half: usize) -> Effect {
     Effect {
         interleavings: with.len(),
         types: measure(without, with, |f| f.concerned[number].cycles),
@@ -259,5 +274,6 @@ fn effect(without: &[Figures], with: &[Figures], number: usize) -> Effect {
         skipped: with
             .first()
             .map_or(Accesses::ZERO, |figures| figures.skipped),
+        in_either_half,
     }
 }

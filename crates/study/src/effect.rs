@@ -21,7 +21,7 @@ use linemate_types::{ByteSize, LineSize, TypeId, TypeModel};
 
 use crate::border;
 use crate::closed_queue::{Worked, work_time};
-use crate::compare::measure;
+use crate::compare::{in_either_half, measure};
 
 /// The potential of that many cycles, which have the causes `cycles`.
 pub(crate) fn potential(cost: f64, cycles: impl Fn(Cause) -> f64) -> Potential {
@@ -411,9 +411,7 @@ pub(crate) fn whatif(facts: &Facts<'_>) -> WhatIf {
         functions: facts.functions(),
         ablation: facts.ablation(),
         relocated: all.map_or(0, |variant| variant.relocated),
-        in_either_half: all
-            .filter(|_| run.machine.adjacent_line_pairs)
-            .map_or(0, Variant::in_either_half),
+        in_either_half: all.map_or(0, |variant| in_either_half(&run.machine, variant)),
         types_accesses: facts.scene.watched_accesses().0,
         on_stacks: facts.on_stacks.0,
         paired: all.map_or_else(Vec::new, |variant| variant.paired.clone()),

@@ -331,7 +331,7 @@ fn what_cannot_be_known_is_refused_in_a_line() {
     );
     assert_eq!(
         refused(&known, "wake_tusk"),
-        "there is no function `wake_tusk` in this kernel (is it inlined everywhere?); the nearest: wake_task"
+        "there is no function `wake_tusk` with code of its own: if it is inlined, name a caller; the nearest: wake_task"
     );
     let session = Session::new(&recording).unwrap();
     assert!(matches!(

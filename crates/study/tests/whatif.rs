@@ -555,7 +555,7 @@ fn what_cannot_be_is_refused() {
     );
     assert_eq!(
         refused(&["reuse RMW of lock in update_r"]),
-        "there is no function `update_r` in this kernel (is it inlined everywhere?); the nearest: update_rq"
+        "there is no function `update_r` with code of its own: if it is inlined, name a caller; the nearest: update_rq"
     );
     let few = whatif_of(
         &recording(),

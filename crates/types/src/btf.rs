@@ -367,6 +367,8 @@ fn record(records: &mut Records<'_>, strings: &Strings) -> Result<Type, BtfError
         kind::RESTRICT => qualified(Qualifier::Restrict),
         kind::TYPE_TAG => qualified(Qualifier::Tag(start.name)),
         kind::FUNCTION => {
+            // A function has no word after its first three: its linkage is in the bits that count
+            // members elsewhere (`vlen`). A variable has a word for it.
             let linkage = linkage(records, start.count)?;
             Ok(Type::Function {
                 name: start.name,
@@ -438,6 +440,8 @@ fn composite(
     let id = records.id;
     let members = records.list(start.count, |records| {
         let [name, type_id, offset] = records.words()?;
+        // With the flag the upper byte is the width, which is 0 for what is not a bit-field.
+        // Without it all 32 bits are the offset, which structs of more than 2 MiB need.
         let (offset, bits) = match start.kind_flag {
             true => (offset & 0x00ff_ffff, offset >> 24),
             false => (offset, 0),
@@ -554,6 +558,7 @@ fn normalise_old_bit_fields(types: &mut [Type]) {
         None
     };
     // Nearly all BTF is newer and has nothing to convert.
+    // Widths are enough: `integer` refuses an offset next to a full width.
     if !types
         .iter()
         .any(|t| matches!(t, Type::Int { size, bits, .. } if u32::from(*bits) != size * 8))

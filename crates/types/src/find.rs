@@ -1,6 +1,8 @@
 //! Which type a user means, and which ones with similar names exist.
 
-use crate::{Composite, CompositeKind, Type, TypeId, TypeModel};
+use linemate_units::BitOffset;
+
+use crate::{Composite, CompositeKind, MemberRole, Name, Type, TypeId, TypeModel};
 
 /// How a user names a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +19,8 @@ pub struct FoundType {
     /// The type; the first with the given members.
     pub id: TypeId,
     /// All variants of it, including itself, ascending. BTF can have several of a struct or union,
-    /// of one name and size, that differ only in what their pointers point to.
+    /// of one name and size, that differ only in what their pointers point to; a class of C++ has
+    /// one for each length that it has as a base ([`Composite::is_part`]).
     pub variants: Vec<TypeId>,
 }
 
@@ -57,7 +60,9 @@ impl TypeModel {
             return vec![id];
         }
         let is_variant = |id: &TypeId| match self.get(*id) {
-            Some(Type::Composite(c)) => c.kind == composite.kind && c.size == composite.size,
+            Some(Type::Composite(c)) => {
+                c.kind == composite.kind && (c.size == composite.size || is_part_of(c, composite))
+            }
             _ => false,
         };
         // Of a name without a tag, the typedefs' targets; a tag may have a typedef of its name,
@@ -193,6 +198,19 @@ fn without_arguments(full: &str) -> &str {
 fn is_closed(text: &str) -> bool {
     let count = |byte| text.bytes().filter(|b| *b == byte).count();
     count(b'<') == count(b'>')
+}
+
+/// Whether a base class without its last bytes is one of `whole`, or both are of one class: they
+/// have the same members but virtual bases, which are elsewhere in each derived class.
+fn is_part_of(part: &Composite, whole: &Composite) -> bool {
+    let own = |of: &Composite| -> Vec<(Name, BitOffset)> {
+        let own = of
+            .members
+            .iter()
+            .filter(|m| m.role != MemberRole::VirtualBase);
+        own.map(|m| (m.name.clone(), m.offset)).collect()
+    };
+    (part.is_part || whole.is_part) && own(part) == own(whole)
 }
 
 /// Whether the members have the same names and offsets.

@@ -179,6 +179,8 @@ impl FlatType {
         let (leaf, start, last) = match about.bits {
             None => (found.leaf, found.start, found.end),
             Some(_) => {
+                // `found` may be in any element of an array, `place` is in the first: the field is
+                // as far from the start of its unit in both.
                 let (place, size) = self.extent(found.leaf);
                 let start = found.start - (about.offset.0 - place.0);
                 (self.first(found.leaf), start, start + size)

@@ -277,6 +277,7 @@ impl ImageFacts {
             Some(0) | None => 4,
             Some(n) => u64::from(*n),
         };
+        // XLF_KERNEL_64 of `xloadflags`, which protocol 2.12 added.
         let is_64_bit = protocol >= 0x020c && u16_at(bytes, 0x236)? & 1 != 0;
         self.arch
             .get_or_insert(if is_64_bit { Arch::X86_64 } else { Arch::X86 });
@@ -286,6 +287,7 @@ impl ImageFacts {
             let text = bytes.get(version + 0x200..).unwrap_or(&[]);
             self.set_release(text);
         }
+        // The boot sector does not count as a set-up sector.
         let start = (setup_sectors + 1) * 512 + u64::from(u32_at(bytes, 0x248)?);
         slice(
             bytes,

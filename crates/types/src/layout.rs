@@ -229,6 +229,7 @@ fn find_holes(composite: &Composite, layout: &mut Layout) {
             if !in_bit_field || end > unit_end || unit > unit_size {
                 unit_size = unit;
                 unit_end = unit_start + unit;
+                // In a packed struct a bit-field may reach into the next unit.
                 if end > unit_end {
                     unit_end += unit;
                 }

@@ -23,6 +23,7 @@ mod layout;
 mod model;
 mod name;
 pub mod pahole;
+mod percpu;
 mod pointers;
 mod symbols;
 mod type_name;
@@ -41,9 +42,9 @@ pub use linemate_units::{
 };
 pub use model::{
     Composite, CompositeKind, Enumerator, IntEncoding, Keyword, Language, Linkage, Member,
-    MemberRole, PERCPU_SECTION, Parameter, PercpuVariable, Prototype, Qualifier, SectionVariable,
-    SourceLine, Type, TypeModel,
+    MemberRole, Parameter, Prototype, Qualifier, SectionVariable, SourceLine, Type, TypeModel,
 };
 pub use name::Name;
+pub use percpu::{PERCPU_SECTION, PercpuVariable};
 pub use pointers::{POINTER_ROOTS, PointerRoot};
 pub use symbols::{Symbol, Symbols, SymbolsError, function_of};

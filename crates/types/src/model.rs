@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU32;
 
-use linemate_units::{BitOffset, ByteOffset};
+use linemate_units::BitOffset;
 
 use crate::check::{self, ModelError};
 use crate::{Name, TypeId};
@@ -83,6 +83,9 @@ pub struct Composite {
     pub declared: Option<SourceLine>,
     /// Its language, if the debug information says so; BTF does not.
     pub language: Option<Language>,
+    /// It is a base class without its last bytes, which hold members of the derived class (Itanium
+    /// C++ ABI, 2.4). The whole class has the same name, and these members.
+    pub is_part: bool,
 }
 
 impl Composite {
@@ -97,6 +100,7 @@ impl Composite {
             members,
             declared: None,
             language: None,
+            is_part: false,
         }
     }
 
@@ -363,20 +367,6 @@ impl Type {
     }
 }
 
-/// A variable of which each CPU has a copy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PercpuVariable {
-    pub name: Name,
-    /// From the start of the per-CPU section.
-    pub offset: ByteOffset,
-    /// The size in bytes.
-    pub size: u32,
-    pub type_id: TypeId,
-}
-
-/// The name of the kernel's per-CPU section (include/linux/percpu-defs.h: PER_CPU_BASE_SECTION).
-pub const PERCPU_SECTION: &str = ".data..percpu";
-
 /// All types of a kernel or program.
 #[derive(Clone, Debug)]
 pub struct TypeModel {
@@ -414,6 +404,7 @@ impl TypeModel {
                 .cmp(types[b.index()].name())
                 .then(a.cmp(b))
         });
+        // `>@`: `join` has appended a file to generic arguments.
         let is_scoped = |id: &TypeId| {
             let t = &types[id.index()];
             matches!(
@@ -673,27 +664,5 @@ impl TypeModel {
             },
             _ => None,
         }
-    }
-
-    /// The per-CPU variables, by offset; empty if the debug information has none.
-    pub fn percpu_variables(&self) -> Vec<PercpuVariable> {
-        let mut found = Vec::new();
-        for id in self.named(PERCPU_SECTION) {
-            let Some(Type::Section { variables, .. }) = self.get(*id) else {
-                continue;
-            };
-            for place in variables {
-                if let Some(Type::Variable { name, type_id, .. }) = self.get(place.variable) {
-                    found.push(PercpuVariable {
-                        name: name.clone(),
-                        offset: ByteOffset(u64::from(place.offset)),
-                        size: place.size,
-                        type_id: *type_id,
-                    });
-                }
-            }
-        }
-        found.sort_by(|a, b| a.offset.cmp(&b.offset).then_with(|| a.name.cmp(&b.name)));
-        found
     }
 }

@@ -439,6 +439,9 @@ impl<'a> Printer<'a> {
         self.out.push(';');
         let width = match inline {
             true => {
+                // Of an inline type only the last line counts: `} NAME;` is three columns more
+                // than the name, `};` is two (hence -1), ` __attribute__((__packed__))` is 28.
+                // printf pads to the absolute value of a negative width.
                 let name = if member.name.is_empty() {
                     -1
                 } else {

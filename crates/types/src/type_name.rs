@@ -10,6 +10,7 @@ pub(crate) struct Budget(pub(crate) usize);
 
 impl Budget {
     fn spend(&mut self, bytes: usize) -> bool {
+        // One more, or prototypes whose types and parameters have no names would be free.
         self.0 = self.0.saturating_sub(bytes + 1);
         self.0 != 0
     }
@@ -53,6 +54,7 @@ impl TypeName<'_> {
                     Qualifier::Tag(_) => name,
                 }
             }
+            // Dimensions follow the declared name, which only the caller knows.
             Type::Array { element, .. } => self.of(*element),
             Type::Prototype(prototype) => {
                 let result = self.of(prototype.result);

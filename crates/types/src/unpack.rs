@@ -4,6 +4,9 @@
 
 use std::io::{self, Read};
 
+use liblzma::read::XzDecoder;
+use liblzma::stream::Stream;
+
 /// The maximum size of an unpacked kernel: 1 GiB, ten times the largest distribution kernel.
 pub const MAX_UNPACKED: u64 = 1 << 30;
 
@@ -90,20 +93,19 @@ pub fn unpack(compression: Compression, bytes: &[u8]) -> Result<Vec<u8>, UnpackE
         compression,
         error: error.to_string(),
     };
+    // The limit is that of the dictionary, whose size the data's header claims.
+    let dictionary = |limited: Result<Stream, liblzma::stream::Error>| {
+        let stream = limited.map_err(|e| broken(e.into()))?;
+        read(compression, XzDecoder::new_stream(bytes, stream))
+    };
     match compression {
         Compression::None => Ok(bytes.to_vec()),
         Compression::Gzip => read(compression, flate2::read::GzDecoder::new(bytes)),
         Compression::Bzip2 => read(compression, bzip2::read::BzDecoder::new(bytes)),
-        Compression::Xz => read(compression, liblzma::read::XzDecoder::new(bytes)),
-        Compression::Lzma => {
-            let stream = liblzma::stream::Stream::new_lzma_decoder(MAX_UNPACKED)
-                .map_err(|e| broken(e.into()))?;
-            read(
-                compression,
-                liblzma::read::XzDecoder::new_stream(bytes, stream),
-            )
-        }
+        Compression::Xz => dictionary(Stream::new_stream_decoder(MAX_UNPACKED, 0)),
+        Compression::Lzma => dictionary(Stream::new_lzma_decoder(MAX_UNPACKED)),
         Compression::Zstd => {
+            // One frame alone: the appended size would be read as another.
             let decoder = zstd::stream::read::Decoder::with_buffer(bytes)
                 .map_err(broken)?
                 .single_frame();

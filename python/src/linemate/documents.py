@@ -810,6 +810,7 @@ class LayoutEffect(TypedDict):
     whole: Measure
     duration: Measure
     under: NotRequired[Measure]
+    in_either_half: int
 
 
 class FootprintChange(TypedDict):
@@ -941,6 +942,7 @@ class Gain(TypedDict):
     misses: Measure
     whole: Measure
     skipped: int
+    in_either_half: int
 
 
 class SurveyDocument(TypedDict):

@@ -50,13 +50,28 @@ pub(crate) fn is_standard(file: &str) -> bool {
 /// method up to Rust 1.85.
 const RUST_GROWTH: [&str; 2] = ["alloc::raw_vec::RawVec", "alloc::raw_vec::finish_grow"];
 
+/// How the names of the functions begin that collect an iterator's elements in a vector or a boxed
+/// slice. Code of the program is inlined there, which may ask for memory for elements.
+const RUST_COLLECTS: [&str; 3] = [
+    "alloc::vec::Vec<T> as alloc::vec::spec_from_iter",
+    "alloc::vec::Vec<T> as core::iter::traits::collect::FromIterator",
+    "alloc::boxed::iter::<impl core::iter::traits::collect::FromIterator",
+];
+
 /// How the names of libstdc++'s vectors begin.
 const CPP_VECTOR: &str = "std::vector<";
 
 /// Whether a function is one of those by which vectors get memory, by its name.
 fn grows_vector(function: &str) -> bool {
     let name = function.strip_prefix('<').unwrap_or(function);
-    RUST_GROWTH.iter().any(|start| name.starts_with(start)) || cpp_class(function).is_some()
+    let grows = RUST_GROWTH.iter().any(|start| name.starts_with(start));
+    grows || collects(function) || cpp_class(function).is_some()
+}
+
+/// Whether a function collects an iterator's elements, by its name.
+fn collects(function: &str) -> bool {
+    let name = function.strip_prefix('<').unwrap_or(function);
+    RUST_COLLECTS.iter().any(|start| name.starts_with(start))
 }
 
 /// The class of libstdc++'s vectors that a function is a method of.
@@ -139,8 +154,10 @@ impl VectorGrowth {
                 }
                 continue;
             }
-            let same = callee.is_some_and(|callee| cpp_class(callee) == cpp_class(&caller.name));
-            let own = cpp_class(&caller.name).is_none() || same || asks(code, address);
+            let class = cpp_class(&caller.name);
+            let same = class.is_some() && callee.and_then(cpp_class) == class;
+            let grows_only = class.is_none() && !collects(&caller.name);
+            let own = grows_only || same || asks(code, address);
             let Some(range) = caller.ranges.first().filter(|_| own) else {
                 continue;
             };
@@ -181,14 +198,26 @@ fn below_frame_pointer(code: &[u8], entry: ElfAddr) -> Option<u64> {
     Some(prologue.fold(0, |below: u64, i| below.saturating_add(i.grows_stack())))
 }
 
-/// Whether a call in a method of libstdc++'s vectors asks for memory for its own elements: an
-/// element that is made there may ask for some, too.
+/// Whether a call in a method of libstdc++'s vectors, or where Rust collects elements, asks for
+/// memory for the vector's elements: an element that is made there may ask for some, too.
 fn asks(code: &ProgramCode<'_>, call: ElfAddr) -> bool {
-    let asks = |name: &str| name.starts_with("std::_Vector_base<") && name.ends_with("_M_allocate");
-    code.instances_at(call).into_iter().any(|entry| {
+    let asks = |name: &str| {
+        let cpp = name.starts_with("std::_Vector_base<") && name.ends_with("_M_allocate");
+        cpp || name.starts_with("alloc::raw_vec::RawVec")
+    };
+    // A closure that makes an element asks for the element's own vector.
+    let mut asked = false;
+    for entry in code.instances_at(call) {
         let instance = code.instance(entry).ok().flatten();
-        instance.is_some_and(|instance| asks(&instance.name))
-    })
+        let Some(name) = instance.map(|instance| instance.name) else {
+            continue;
+        };
+        asked |= asks(&name);
+        if name.contains("{closure") {
+            return false;
+        }
+    }
+    asked
 }
 
 #[cfg(test)]
@@ -240,6 +269,9 @@ mod tests {
         assert!(grows_vector(
             "std::vector<int, std::allocator<int> >::reserve"
         ));
+        let collect =
+            "<alloc::vec::Vec<T> as alloc::vec::spec_from_iter::SpecFromIter<T,I>>::from_iter";
+        assert!(grows_vector(collect) && collects(collect));
         assert!(!grows_vector("alloc::vec::Vec<T,A>::push"));
         assert!(!grows_vector("app::alloc::raw_vec::RawVec::new"));
         assert!(!grows_vector("std::vector_like::reserve"));

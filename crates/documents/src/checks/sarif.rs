@@ -67,6 +67,8 @@ fn result(kernel: &CheckedKernel, finding: &BrokenRule) -> Value {
         kernel.title(),
         kernel.line
     );
+    // By what a baseline identifies a finding: it stays the same one when its figures or the
+    // kernel's version change.
     let key = format!(
         "{}/{}/{}/{}",
         kernel.arch.as_deref().unwrap_or("any"),

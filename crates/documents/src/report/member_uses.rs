@@ -87,6 +87,7 @@ pub fn type_uses(analysis: &Analysis<'_>, counted: &Counted, name: &str) -> Opti
 impl UsedMember {
     fn add_bytes(&mut self, offset: u64, size: u64) {
         let end = ByteOffset(offset.saturating_add(size.max(1)));
+        // An end of 0 is that of a member without any field so far, whose offset is not set yet.
         self.offset = match self.end {
             ByteOffset(0) => ByteOffset(offset),
             _ => self.offset.min(ByteOffset(offset)),

@@ -119,6 +119,7 @@ impl<'a> Resolver<'a> {
     /// Where a subject's objects are: the variable's name, the allocation site, or nothing.
     pub(crate) fn place(&mut self, subject: &Subject) -> String {
         match (subject.site, subject.ty) {
+            // A site is a return address: after a call that ends its function it is the next one's.
             (Some(site), _) => format!(
                 "allocated in {}",
                 self.function(GuestAddr(site.0.wrapping_sub(1)))

@@ -275,6 +275,7 @@ impl Shortened {
         }
         let mut short = whole.clone();
         short.size = size;
+        short.is_part = true;
         let lengths = &mut self.lengths;
         short.members.retain(|member| {
             let length = match member.bits {

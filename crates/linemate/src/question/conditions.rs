@@ -116,6 +116,8 @@ impl Replaying {
         if !self.kernels.is_empty() && reason.is_none() {
             bail!("--kernel needs --mechanisms overlap or --under");
         }
+        // Before the session, for which the whole recording may be read: what is missing is
+        // reported at once.
         let code = reason.map(|reason| self.code(recording, reason));
         let code = code
             .transpose()

@@ -42,7 +42,7 @@ pub(crate) struct Args {
     /// Known findings: only new and worse ones fail
     #[arg(long, value_name = "FILE")]
     baseline: Option<UpdatedFile>,
-    /// Write the findings as a baseline; with --baseline those of it that remain, never more
+    /// Write the findings as a baseline; with --baseline, only those of it that remain
     #[arg(long, value_name = "FILE")]
     write_baseline: Option<OutFile>,
     /// A recording: check members of the groups that types declare (`__cacheline_group_begin`)

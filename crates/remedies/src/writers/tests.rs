@@ -22,6 +22,7 @@ fn used(accesses: u64, writes: &[(u64, u16)]) -> MemberUse {
         users: all.clone(),
         writes: all,
         roles: RoleUse::default(),
+        is_bit_field: false,
     }
 }
 
@@ -118,11 +119,11 @@ fn objects_that_every_cpu_owns_one_of_are_split_by_their_owners() {
     let who = |writers, is_read| super::by(&roles(writers, is_read), "x");
     assert_eq!(
         who(Writers::Others, true),
-        "CPUs other than the one that uses an object most write x, which that one reads"
+        "CPUs other than an object's owner write x, which the owner reads"
     );
     assert_eq!(
         who(Writers::Owner, true),
-        "the CPU that uses an object most writes x, which others read"
+        "one CPU of each object, its owner, writes x, which others read"
     );
     // Without owners, no role.
     assert_eq!(used(1000, &[(1000, 5)]).by_role(), Sharers::NONE);

@@ -23,6 +23,18 @@ use crate::rounds::slices::SliceHead;
 /// Cycles that an instruction takes by itself.
 const CYCLES_PER_INSTRUCTION: u64 = 1;
 
+/// The number of a round, from 0 when counting began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RoundNumber(pub u64);
+
+impl RoundNumber {
+    /// The next round's.
+    #[must_use]
+    pub fn next(self) -> RoundNumber {
+        RoundNumber(self.0 + 1)
+    }
+}
+
 /// When the slices of a round start relative to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interleaving {
@@ -38,7 +50,7 @@ impl Interleaving {
     /// How long after the round's start the slice with number `runner` starts, given its length
     /// `span` in instructions and that of the round's longest slice.
     #[inline]
-    pub fn start(self, round: u64, runner: u64, longest: u32, span: u32) -> Cycles {
+    pub fn start(self, round: RoundNumber, runner: u64, longest: u32, span: u32) -> Cycles {
         match self {
             Interleaving::Aligned => Cycles::ZERO,
             Interleaving::Seeded(seed) => {
@@ -46,7 +58,7 @@ impl Interleaving {
                 // A function of seed, round and slice, not a generator: an edit that removes
                 // accesses must not shift the starts of all later slices, because a what-if
                 // compares two replays under the same starts.
-                let random = mix(seed ^ mix(round) ^ mix(runner << 32));
+                let random = mix(seed ^ mix(round.0) ^ mix(runner << 32));
                 // The bias of the remainder is at most 2^-30: room has 34 bits at most.
                 Cycles(random % (room * CYCLES_PER_INSTRUCTION + 1))
             }
@@ -84,8 +96,7 @@ pub(crate) struct Interleaver {
     now: u64,
     /// When counting began, in cycles.
     since: u64,
-    /// Rounds since counting began.
-    rounds: u64,
+    round: RoundNumber,
     runners: Vec<Runner>,
     schedule: Schedule,
 }
@@ -96,7 +107,7 @@ impl Interleaver {
             interleaving,
             now: 0,
             since: 0,
-            rounds: 0,
+            round: RoundNumber::default(),
             runners: Vec::new(),
             schedule: Schedule::default(),
         }
@@ -106,7 +117,7 @@ impl Interleaver {
     pub(crate) fn begin_counting(&mut self, interleaving: Interleaving) {
         self.interleaving = interleaving;
         self.since = self.now;
-        self.rounds = 0;
+        self.round = RoundNumber::default();
     }
 
     /// From the start of the first counted round to the end of the last one, in cycles.
@@ -121,7 +132,7 @@ impl Interleaver {
 
     /// Rounds counted so far.
     pub(crate) fn rounds(&self) -> u64 {
-        self.rounds
+        self.round.0
     }
 
     /// Runs one round. `offset` gives the instructions from its slice's start to an access; `step`
@@ -155,7 +166,7 @@ impl Interleaver {
         // The barrier between rounds: it keeps what was recorded later later, at the price that a
         // CPU that finishes early waits for the longest slice of the round.
         self.now = end;
-        self.rounds += 1;
+        self.round = self.round.next();
     }
 
     /// Sets up the runners: copy by copy, the slices in recorded order. Returns the latest end of
@@ -184,7 +195,7 @@ impl Interleaver {
                 let number = self.runners.len() as u64;
                 let late = self
                     .interleaving
-                    .start(self.rounds, number, longest, slice.head.span);
+                    .start(self.round, number, longest, slice.head.span);
                 let runner = Runner {
                     shift: self.now + late.0,
                     next: slice.begin,

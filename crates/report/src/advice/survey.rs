@@ -6,6 +6,7 @@ use linemate_answers::SurveyDocument;
 use linemate_text::shown;
 
 use super::text;
+use crate::headline::survey_headline;
 use crate::print::{cycles, interleavings, percent};
 use crate::{Table, Text};
 
@@ -13,6 +14,8 @@ use crate::{Table, Text};
 #[must_use]
 pub fn survey_text(survey: &SurveyDocument, paths: &[String]) -> Text {
     let mut out = Text::default();
+    // Writing to a String does not fail.
+    let _ = writeln!(out, "{}\n", survey_headline(survey));
     types(&mut out, survey);
     text::warn(&mut out, &survey.recordings);
     text::remedies(&mut out, &survey.remedies);
@@ -34,11 +37,13 @@ fn types(out: &mut Text, survey: &SurveyDocument) {
         "of its cost",
         "moves",
     ]);
+    let none = |what: &str| (what.to_owned(), "-".to_owned(), "-".to_owned());
     for row in rows {
         let (gain, share, moves) = match (&row.estimate, &row.why_not) {
+            (Some(e), _) if cycles(e.gain) == cycles(0.0) => none("0"),
             (Some(e), _) => (cycles(e.gain), percent(e.share), e.moves.to_string()),
-            (None, Some(_)) => ("no search".to_owned(), "-".to_owned(), "-".to_owned()),
-            (None, None) => ("-".to_owned(), "-".to_owned(), "-".to_owned()),
+            (None, Some(_)) => none("no search"),
+            (None, None) => none("-"),
         };
         list.add_row(vec![
             row.name.clone(),
@@ -63,7 +68,7 @@ fn types(out: &mut Text, survey: &SurveyDocument) {
     let _ = writeln!(
         out,
         "\n\
-         Not true sharing: cycles in a replay of the recorded layout. Estimate: the best layout of a short search without growth, by the fast model; confirm it with --type. It can exceed the former: words that are exchanged together take one transfer if they share a line, else one each."
+         Not true sharing: cycles in a replay of the recorded layout. Estimate: the best layout of a short search without growth, by the fast model; confirm it with --type. It can exceed what is not true sharing: words that are exchanged together take one transfer if they share a line, else one each."
     );
     for row in rows {
         if let Some(e) = row.estimate.filter(|e| e.sampled_from > e.rated) {

@@ -4,14 +4,17 @@ use std::fmt::Write as _;
 
 use linemate_answers::{
     AdviceDocument, AdvisedLayout, AdvisedRecording, EventCount, Footprint, GroupReasons,
-    GrownLayout, LayoutEffect, RemedyList,
+    GrownLayout, LayoutEffect, MemberUse, RemedyList,
 };
 use linemate_text::shown;
 
 use super::source_advice;
 use crate::line_starts::line_starts_text;
 use crate::prediction::warn_of_copies;
-use crate::print::{change, cycles, everything, interleavings, origin, percent, relative, verdict};
+use crate::print::{
+    change, counted, cycles, everything, in_either_half, interleavings, origin, percent, relative,
+    verdict,
+};
 use crate::whatifs::calls;
 use crate::{Table, Text};
 
@@ -74,15 +77,24 @@ fn searched(advice: &AdviceDocument, out: &mut Text) {
     }
 }
 
+/// Why no layout is recommended.
+#[must_use]
+pub fn no_gain(advice: &AdviceDocument) -> String {
+    match advice.others.len() {
+        0 => "The search found no layout that is worth a replay.".to_owned(),
+        replayed => format!(
+            "Replay confirmed no gain for {} of {} found.",
+            counted(replayed, "candidate"),
+            counted(advice.found, "layout")
+        ),
+    }
+}
+
 fn headline(advice: &AdviceDocument, out: &mut Text) {
     let name = &advice.type_name;
     let Some(best) = &advice.recommended else {
-        let _ = writeln!(
-            out,
-            "{name}: no layout is recommended. Replay confirmed no gain for any of the {} candidates, of {} layouts that the search found.",
-            advice.others.len(),
-            advice.found
-        );
+        let why = no_gain(advice);
+        let _ = writeln!(out, "{name}: no layout is recommended. {why}");
         return;
     };
     for (machine, effect) in by_machine(advice, &best.effects) {
@@ -218,6 +230,10 @@ fn layout(advice: &AdviceDocument, out: &mut Text, best: &AdvisedLayout) {
             "With this layout objects start on cache lines, unlike as recorded: part of the gain can come from that, whatever the order.\n"
         );
     }
+    let halves = best.effects.iter().flatten().map(|e| e.in_either_half);
+    if let Some(halves) = in_either_half(halves.max().unwrap_or_default()) {
+        let _ = writeln!(out, "{halves}\n");
+    }
     footprints(out, best);
     for group in &best.groups {
         reasons(out, group);
@@ -288,8 +304,8 @@ fn also_replayed(advice: &AdviceDocument, out: &mut Text) {
         let gains = effects.map(|e| relative(&e.types, e.types.without));
         let _ = writeln!(
             out,
-            "  {} moves: {}; the fast model predicted {}",
-            layout.moves,
+            "  {}: {}; the fast model predicted {}",
+            counted(layout.moves, "move"),
             gains.collect::<Vec<String>>().join(", "),
             percent(layout.model - 1.0)
         );
@@ -301,7 +317,7 @@ pub(super) fn remedies(out: &mut Text, found: &RemedyList) {
     let advice = crate::remedies(found);
     let _ = write!(
         out,
-        "\nOther than the order of members (docs/model/remedies.md), first recording:\n{advice}"
+        "\nRemedies other than reordering (docs/model/remedies.md), from the first recording:\n{advice}"
     );
 }
 
@@ -376,13 +392,29 @@ fn reasons(out: &mut Text, group: &GroupReasons) {
         let _ = writeln!(out, "  {line}");
     }
     for member in &group.members {
-        let _ = writeln!(
-            out,
-            "    {}: {} loads by {} CPUs, {} stores and {} atomics by {} CPUs",
-            member.name, member.loads, member.readers, member.stores, member.rmws, member.writers
-        );
+        let _ = writeln!(out, "    {}", used(member));
     }
     let _ = writeln!(out);
+}
+
+/// Who uses a member, and how.
+fn used(member: &MemberUse) -> String {
+    let of = |parts: &[(u64, &str)], cpus: u32| {
+        let some = parts.iter().filter(|(count, _)| *count > 0);
+        let some: Vec<String> = some
+            .map(|(count, what)| counted(*count as usize, what))
+            .collect();
+        let by = counted(cpus as usize, "CPU");
+        (!some.is_empty()).then(|| format!("{} by {by}", some.join(" and ")))
+    };
+    let reads = of(&[(member.loads, "load")], member.readers);
+    let writes = of(
+        &[(member.stores, "store"), (member.rmws, "atomic")],
+        member.writers,
+    );
+    let reads = reads.unwrap_or_else(|| "never loaded".to_owned());
+    let writes = writes.unwrap_or_else(|| "never written".to_owned());
+    format!("{}: {reads}, {writes}", member.name)
 }
 
 /// The reasons of a group, one sentence each.
@@ -404,7 +436,7 @@ fn sentences(group: &GroupReasons) -> Vec<String> {
     }
     if group.saves > 0.0 {
         lines.push(format!(
-            "Together they cost {} of the type's cost less than each on a line of its own.",
+            "Sharing lines saves {} of the type's cost, compared with a line for each.",
             percent(group.saves)
         ));
     }
@@ -413,7 +445,10 @@ fn sentences(group: &GroupReasons) -> Vec<String> {
         let kept: Vec<String> = kept
             .map(|k| format!("{} (+{})", k.name, percent(k.share)))
             .collect();
-        lines.push(format!("Kept apart from {}.", kept.join(", ")));
+        lines.push(format!(
+            "Kept apart from {} (in brackets: what sharing a line would cost).",
+            kept.join(", ")
+        ));
     }
     if !group.fills.is_empty() {
         lines.push(format!(

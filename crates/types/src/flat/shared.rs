@@ -49,6 +49,7 @@ fn units(model: &TypeModel, leaves: &[Leaf]) -> Vec<Vec<LeafId>> {
             Some((leaf.arrays.as_slice(), start, end, id))
         })
         .collect();
+    // By arrays first: only fields of the same arrays are merged, and each with the one before it.
     fields.sort_unstable();
     let mut units: Vec<Vec<LeafId>> = Vec::new();
     let mut last: Option<(Arrays<'_>, u64)> = None;

@@ -150,6 +150,8 @@ impl Printer<'_> {
         }
         self.tabs(style.indent);
         self.out.push('}');
+        // Neither BTF nor DWARF says `__packed__`. pahole takes every size but int's for it,
+        // the eight bytes of 64-bit values included.
         if size != 4 {
             self.out.push_str(" __attribute__((__packed__))");
         }

@@ -308,6 +308,7 @@ fn tree_digest(root: &Path) -> anyhow::Result<String> {
             entries.collect::<Result<_, _>>().with_context(name)?;
         entries.sort_by_key(fs::DirEntry::file_name);
         for entry in entries {
+            // git writes there although no source changes.
             if entry.file_name() == OsStr::new(".git") {
                 continue;
             }

@@ -169,6 +169,8 @@ impl Workflow<'_> {
         let ended = self.watch(&mut child, work, &mut pending, &spinner);
         spinner.finish_and_clear();
         ended.with_context(|| format!("{case}: cannot wait for Snakemake"))?;
+        // Once more, because steps may end between the last look and the workflow's end; and before
+        // those of other runs, because steps of this run have outputs, too.
         self.report_done(work, &mut pending);
         self.report_done_elsewhere(&mut pending);
         if pending.is_empty() {
