@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use libfuzzer_sys::fuzz_target;
 use linemate_source::definition::{Sought, find, in_macros};
 use linemate_source::lex::{TokenKind, lex};
-use linemate_source::{Align, Dialect, Group, Idiom, Recorded, Wanted, body, check, rewrite};
+use linemate_source::{
+    Align, Dialect, Group, Idiom, Recorded, Wanted, body, check_rewritten, rewrite,
+};
 use linemate_types::LineSize;
 
 fuzz_target!(|data: &[u8]| {
@@ -59,7 +61,7 @@ fn reorder(text: &str, seed: u8) {
     members[order[0]].align = (seed & 1 == 1).then_some(Align::Line);
     members[order[0]].group = Some(0);
     let groups = vec![Group { name: None }];
-    let mut wanted = Wanted {
+    let wanted = Wanted {
         members,
         order,
         groups,
@@ -81,14 +83,7 @@ fn reorder(text: &str, seed: u8) {
                 .into_iter()
                 .next()
                 .expect("the definition is still there");
-            let sorted = wanted.order.iter().map(|i| Recorded {
-                align: None,
-                ..wanted.members[*i].clone()
-            });
-            let sorted: Vec<Recorded> = sorted.collect();
-            wanted.order = (0..sorted.len()).collect();
-            wanted.members = sorted;
-            check(&new, &moved, &wanted).expect("the members have the wanted order");
+            check_rewritten(&new, &moved, &wanted).expect("the members have the wanted order");
         }
         // What is no C can read differently in another order: that nothing is written then is what
         // counts.
@@ -99,7 +94,12 @@ fn reorder(text: &str, seed: u8) {
 /// How often each word, number, sign and comment is there.
 fn counted(text: &str) -> BTreeMap<&str, usize> {
     let mut counts = BTreeMap::new();
-    let kept = |kind| !matches!(kind, TokenKind::Blank | TokenKind::Newline | TokenKind::Directive);
+    let kept = |kind| {
+        !matches!(
+            kind,
+            TokenKind::Blank | TokenKind::Newline | TokenKind::Directive
+        )
+    };
     // Names that part need no comma any more.
     for token in lex(text).iter().filter(|t| kept(t.kind) && t.text != ",") {
         *counts.entry(token.text).or_default() += 1;

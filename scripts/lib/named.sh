@@ -86,7 +86,7 @@ named_fetch() (
 	version=$series-$(kernel_flavour "$key")
 	# A package with a series' name is empty and depends on its newest version.
 	[[ $series =~ ^[0-9]+\.[0-9]+[.+~] ]] && [ -n "$(apt_versions "linux-image-$version")" ] || version=$(kernel_on_offer "$key" "$(named_pin "$key")")
-	[ -n "$version" ] || die "no suite of this machine's Debian archive has a kernel debian:$name$(named_nearest "$series" "$arch")"
+	[ -n "$version" ] || die "no suite of this computer's Debian archive has a kernel debian:$name$(named_nearest "$series" "$arch")"
 	(kernel_fetch "$version") || exit 2
 )
 

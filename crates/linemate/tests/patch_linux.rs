@@ -12,6 +12,8 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
+mod common;
+
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -317,6 +319,7 @@ fn advised_layouts_are_small_clean_and_hold_under_two_configs() {
         let lines = changed(&patch, '+') + changed(&patch, '-');
         assert!((1..=60).contains(&lines), "{name}: {lines} lines");
         assert!(patch.contains("Predicted effect"), "{name}: {patch}");
+        common::sizes_agree(&patch);
         applied("6.12", folder.path(), &path);
         if !more.is_empty() {
             let stale = command().output().unwrap();

@@ -76,6 +76,7 @@ fn stale(
     line: LineSize,
     reworded: &[Option<&str>],
 ) -> Result<Option<Remark>, PatchError> {
+    // The old text: there a comment still precedes the members that it is about.
     let Some(here) = place(&text.old, change) else {
         return Ok(None);
     };

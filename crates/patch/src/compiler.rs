@@ -14,6 +14,7 @@ use linemate_types::{KernelImage, TypeModel};
 use tempfile::TempDir;
 
 use crate::folder::{FolderError, cannot};
+use crate::kernel_config::KernelConfig;
 
 /// The unit to compile: something that includes `file` and has the type in its debug information.
 #[derive(Clone, Copy, Debug)]
@@ -26,8 +27,13 @@ pub struct CompileUnit<'u> {
 }
 
 pub trait Compiler {
-    /// Its name in the patch's message.
+    /// Its name in the patch's message: `the config of 6.12.117`.
     fn name(&self) -> String;
+
+    /// Its name in a table of configs: `6.12.117`.
+    fn config(&self) -> String {
+        self.name()
+    }
 
     /// The types of the compiled unit.
     ///
@@ -63,6 +69,15 @@ pub enum CompileError {
     },
     #[error("the build command left nothing at $LINEMATE_OBJECT")]
     NoObject,
+    #[error(
+        "{compiler} makes pointers of {bits} bits, and the kernel of {config} has others: its layouts would be wrong"
+    )]
+    Pointers {
+        compiler: String,
+        /// Bits of a compiled pointer.
+        bits: u32,
+        config: String,
+    },
     #[error("the object has no debug information: compile with -g")]
     NoDebugInformation(#[source] ImageError),
     #[error("{}", object.display())]
@@ -79,12 +94,7 @@ pub enum Toolchain {
     /// A command that compiles `$LINEMATE_UNIT` to `$LINEMATE_OBJECT`.
     Command(String),
     /// The compiler with a kernel's flags and generated headers.
-    Kernel {
-        /// A build or headers folder.
-        folder: PathBuf,
-        /// Below `arch/`.
-        arch: String,
-    },
+    Kernel(KernelConfig),
     /// The compiler with its own flags.
     System,
 }
@@ -99,6 +109,16 @@ pub enum ToolchainError {
     NotLinux(PathBuf),
     #[error("{} is missing: --config takes a kernel's build or headers folder", .0.display())]
     NotBuilt(PathBuf),
+    #[error(
+        "{} is for {arch} and names no cross compiler: prepare a build folder with `make ARCH={arch} CROSS_COMPILE=…` and gcc",
+        folder.display()
+    )]
+    NoCrossCompiler { folder: PathBuf, arch: String },
+    #[error(
+        "{} has CONFIG_RANDSTRUCT (before 5.19 CONFIG_GCC_PLUGIN_RANDSTRUCT), with which each build folder has its own order of members: prepare one without it",
+        .0.display()
+    )]
+    RandomLayout(PathBuf),
     #[error(transparent)]
     Folder(#[from] FolderError),
 }
@@ -129,7 +149,8 @@ impl Toolchain {
             }),
             (false, _) => Err(ToolchainError::NotLinux(tree.root().to_owned())),
             (true, [first, others @ ..]) => {
-                let kernel = |folder: &P| Toolchain::kernel(folder.as_ref(), arch);
+                let kernel =
+                    |folder: &P| KernelConfig::read(folder.as_ref(), arch).map(Toolchain::Kernel);
                 Ok(Compilers {
                     recorded: kernel(first)?,
                     others: others.iter().map(kernel).collect::<Result<_, _>>()?,
@@ -138,21 +159,37 @@ impl Toolchain {
         }
     }
 
-    fn kernel(folder: &Path, arch: &str) -> Result<Toolchain, ToolchainError> {
-        let real = fs::canonicalize(folder);
-        let folder = real.map_err(cannot(|| format!("read {}", folder.display())))?;
-        let generated = folder.join("include/generated/autoconf.h");
-        match generated.is_file() {
-            true => Ok(Toolchain::Kernel {
-                folder,
-                arch: arch.to_owned(),
+    /// The system's compiler of a language, or the C compiler of another architecture.
+    fn compiler(&self, dialect: Dialect) -> Command {
+        let cross = match self {
+            Toolchain::Kernel(config) if dialect == Dialect::C => config.cross_compiler.as_deref(),
+            _ => None,
+        };
+        compiler(dialect, cross)
+    }
+
+    /// Few architectures have flags here, so the compiler may make code for another kind of kernel.
+    fn check_pointers(&self, model: &TypeModel, dialect: Dialect) -> Result<(), CompileError> {
+        let Toolchain::Kernel(config) = self else {
+            return Ok(());
+        };
+        let bits = 8 * model.pointer_size();
+        match (bits == 64) == config.target.has_64_bits {
+            true => Ok(()),
+            false => Err(CompileError::Pointers {
+                compiler: self
+                    .compiler(dialect)
+                    .get_program()
+                    .to_string_lossy()
+                    .into_owned(),
+                bits,
+                config: config.name.clone(),
             }),
-            false => Err(ToolchainError::NotBuilt(generated)),
         }
     }
 
     fn command(&self, unit: &CompileUnit<'_>, place: &CompileFolder) -> Command {
-        let mut cc = compiler(unit.sought.dialect());
+        let mut cc = self.compiler(unit.sought.dialect());
         cc.arg("-o").arg(&place.object).arg(&place.unit);
         if matches!(unit.sought, Sought::Members(_)) {
             cc.arg("-fno-eliminate-unused-debug-types");
@@ -171,12 +208,12 @@ impl Toolchain {
                 }
                 return shell;
             }
-            Toolchain::Kernel { folder, arch } => {
+            Toolchain::Kernel(config) => {
                 let (tree, folder) = (
                     unit.tree.display().to_string(),
-                    folder.display().to_string(),
+                    config.folder.display().to_string(),
                 );
-                cc.args(proof::kernel_flags(&tree, &folder, arch));
+                cc.args(proof::kernel_flags(&tree, &folder, &config.target));
             }
             Toolchain::System if place.unit.file_name() == Some("lib.rs".as_ref()) => {
                 cc.args(["--crate-type", "lib", "--emit", "obj"]);
@@ -195,15 +232,15 @@ impl Compiler for Toolchain {
     fn name(&self) -> String {
         match self {
             Toolchain::Command(command) => format!("`{command}`"),
-            Toolchain::Kernel { folder, .. } => {
-                let release = fs::read_to_string(folder.join("include/generated/utsrelease.h"))
-                    .unwrap_or_default();
-                match release.split('"').nth(1) {
-                    Some(release) => format!("the config of {release}"),
-                    None => "the given config".to_owned(),
-                }
-            }
+            Toolchain::Kernel(config) => format!("the config of {}", config.name),
             Toolchain::System => "the system's compiler".to_owned(),
+        }
+    }
+
+    fn config(&self) -> String {
+        match self {
+            Toolchain::Kernel(config) => config.name.clone(),
+            _ => self.name(),
         }
     }
 
@@ -220,23 +257,30 @@ impl Compiler for Toolchain {
         };
         let file = unit.file.display().to_string();
         let dialect = unit.sought.dialect();
-        let named = (dialect != Dialect::Rust).then(|| proof::unit(&file, unit.sought));
+        let end = match self {
+            Toolchain::Kernel(_) => proof::line_unit(),
+            _ => String::new(),
+        };
+        let named = (dialect != Dialect::Rust).then(|| proof::unit(&file, unit.sought) + &end);
         match (compile(named), self, dialect) {
             // The error to show is what the header itself lacks.
-            (Err(alone), Toolchain::Kernel { .. }, _) => {
-                compile(Some(proof::unit_after_basics(&file, unit.sought))).map_err(|_| alone)?;
+            (Err(alone), Toolchain::Kernel(_), _) => {
+                let after = proof::unit_after_basics(&file, unit.sought);
+                compile(Some(after + &end)).map_err(|_| alone)?;
             }
             // Nothing outside can name what is private, or local to a function.
             (Err(_), _, Dialect::Cpp) => compile(Some(proof::include(&file)))?,
             (first, ..) => first?,
         }
-        match (place.object.is_file(), dialect) {
-            // BTF has no atomic types, which programs in C may have.
-            (true, Dialect::C) if matches!(self, Toolchain::System) => read_program(&place),
-            (true, Dialect::C) => read(&place),
+        let model = match (place.object.is_file(), dialect) {
+            // BTF lacks atomic types, which programs in C may have: pahole 1.24 gives such members
+            // no size.
+            (true, Dialect::C) if matches!(self, Toolchain::Kernel(_)) => read(&place),
             (true, _) => read_program(&place),
             (false, _) => Err(CompileError::NoObject),
-        }
+        }?;
+        self.check_pointers(&model, dialect)?;
+        Ok(model)
     }
 }
 
@@ -263,10 +307,11 @@ impl CompileFolder {
     }
 }
 
-/// The system's compiler of a language.
-fn compiler(dialect: Dialect) -> Command {
-    let named = |variable: &str, program: &str| {
-        Command::new(std::env::var_os(variable).unwrap_or_else(|| program.into()))
+/// The named compiler, else the system's compiler of a language.
+fn compiler(dialect: Dialect, named: Option<&str>) -> Command {
+    let named = |variable: &str, program: &str| match named {
+        Some(named) => Command::new(named),
+        None => Command::new(std::env::var_os(variable).unwrap_or_else(|| program.into())),
     };
     let mut command = match dialect {
         Dialect::C => named("CC", "cc"),
@@ -299,6 +344,9 @@ fn remedy(program: &str) -> &'static str {
         cxx if cxx.contains("++") => {
             "install a C++ compiler (Debian's package g++), or set CXX to one"
         }
+        cross if cross.contains("-gcc") => {
+            "install the cross compiler of the kernel of --config (Debian's packages gcc-aarch64-linux-gnu and the like)"
+        }
         _ => "install a C compiler (Debian's package gcc), or set CC to one",
     }
 }
@@ -318,6 +366,7 @@ fn run(command: &mut Command) -> Result<(), CompileError> {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
+    // A compiler may begin with `In file included from …`, which is not the reason.
     let complaint = said
         .lines()
         .find(|line| line.contains("error"))
@@ -338,7 +387,7 @@ fn read_program(place: &CompileFolder) -> Result<TypeModel, CompileError> {
     Ok(ProgramTypes::read(&files)?.into_model())
 }
 
-/// The types of an object file: its BTF, else what pahole makes of its DWARF.
+/// The types of a kernel's object file: its BTF, else what pahole makes of its DWARF.
 fn read(place: &CompileFolder) -> Result<TypeModel, CompileError> {
     let bytes = |path: &Path| fs::read(path).map_err(cannot(|| format!("read {}", path.display())));
     let types = |image: KernelImage| {
@@ -365,7 +414,12 @@ mod tests {
 
     #[test]
     fn a_missing_compiler_is_named_with_its_package() {
-        for (program, expected) in [("cc", "gcc"), ("c++", "CXX"), ("rustc", "RUSTC")] {
+        for (program, expected) in [
+            ("cc", "gcc"),
+            ("c++", "CXX"),
+            ("rustc", "RUSTC"),
+            ("s390x-linux-gnu-gcc", "--config"),
+        ] {
             let said = remedy(program);
             assert!(said.contains(expected), "{said}");
         }

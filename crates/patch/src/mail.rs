@@ -7,7 +7,7 @@ use std::process::Command;
 use linemate_layout::{EditFile, Layouts};
 use linemate_source::excerpt::{excerpt, only};
 use linemate_source::mail::{self, BadDate, Mail};
-use linemate_source::message::{self, SizeChange, TypeChange};
+use linemate_source::message::{self, ConfigPlaces, SizeChange, TypeChange};
 use linemate_source::{Wanted, diff, summary};
 use linemate_text::shown_lines;
 use linemate_types::{LineSize, TypeId, TypeModel, pahole};
@@ -79,6 +79,8 @@ impl Proven<'_> {
                 Some(subject) => subject.to_owned(),
                 None => self.subject(),
             },
+            // Names in the message come from recordings and are escaped. The diff is not: it would
+            // not apply.
             body: shown_lines(&body).into_owned(),
             notes: shown_lines(&message::below(&types)).into_owned(),
             signoff: letter.signoff,
@@ -115,7 +117,7 @@ fn type_change(
     let print = |model: &TypeModel, id| pahole::print(model, id, line).unwrap_or_default();
     let (old, new) = (
         print(request.model, change.id),
-        print(&proof.model, proof.id),
+        print(&proof.patched.model, proof.patched.ty.id),
     );
     let (before, after) = excerpt(&old, &new, line.bytes());
     Ok(TypeChange {
@@ -126,7 +128,19 @@ fn type_change(
         before,
         after,
         proof: proven(change, proof),
+        configs: configs(proof),
     })
+}
+
+/// Where its members are under each config; the recorded one's alone is what pahole shows.
+fn configs(proof: &Proof) -> Vec<ConfigPlaces> {
+    match proof.others.is_empty() {
+        true => Vec::new(),
+        false => std::iter::once(&proof.places)
+            .chain(proof.others.iter().map(|other| &other.places))
+            .cloned()
+            .collect(),
+    }
 }
 
 /// What was compiled, in a sentence or two.
@@ -140,18 +154,18 @@ fn proven(change: &Change, proof: &Proof) -> String {
             false => "exactly the layout that was predicted",
         }
     );
-    for other in &proof.others {
-        text.push_str(&format!(" Compiled with {}", other.compiler));
-        text.push_str(match change.wanted.groups.is_empty() {
-            true => ", too.",
-            false => ": its field groups start cache lines and stay together.",
-        });
-        if other.neighbours > 0 {
-            text.push_str(&format!(
-                " Of {} pairs of members that it brings together on a cache line without a group, {} are on one there.",
-                other.neighbours, other.on_one_line
-            ));
-        }
+    let names: Vec<&str> = proof.others.iter().map(|o| &*o.places.config).collect();
+    text.push_str(&match &*proof.others {
+        [] => String::new(),
+        [other] => format!(" Compiled with {}, too.", other.compiler),
+        others => format!(
+            " Compiled with {} others, too: {}.",
+            others.len(),
+            names.join(", ")
+        ),
+    });
+    if !proof.others.is_empty() && !change.wanted.groups.is_empty() {
+        text.push_str(" Under each config its field groups start cache lines and stay together.");
     }
     text
 }

@@ -6,8 +6,8 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use linemate_layout::Layout;
+use linemate_source::message::ConfigPlaces;
 use linemate_source::proof;
-use linemate_types::{TypeId, TypeModel};
 use tempfile::TempDir;
 
 use crate::change::{Change, ChangedFiles};
@@ -15,15 +15,22 @@ use crate::compiler::{CompileUnit, Compiler, Compilers};
 use crate::draft::Draft;
 use crate::error::{PatchError, ProofError};
 use crate::folder::{FolderError, cannot};
-use crate::together::{OtherConfig, StayTogether};
+use crate::places::{BothSides, Compiled};
+use crate::together::StayTogether;
 
 /// A compiled type with the expected layout.
 pub struct Proof {
-    pub(crate) model: TypeModel,
-    pub(crate) id: TypeId,
+    pub(crate) patched: Compiled,
     pub(crate) compiler: String,
-    /// Its layout under other configs.
+    pub(crate) places: ConfigPlaces,
     pub(crate) others: Vec<OtherConfig>,
+}
+
+/// A config that was not recorded, under which the field groups stay together.
+pub(crate) struct OtherConfig {
+    /// What it was compiled with.
+    pub(crate) compiler: String,
+    pub(crate) places: ConfigPlaces,
 }
 
 /// A patch whose layouts a compiler has produced.
@@ -47,13 +54,16 @@ impl Draft<'_> {
         }
         for other in &compilers.others {
             for (change, proof) in self.changes.iter().zip(&mut proofs) {
-                let config = self.other_config(&tree, change, other);
-                let config = config.map_err(|source| PatchError::OtherConfig {
+                let places = self.other_config(&tree, change, other);
+                let places = places.map_err(|source| PatchError::OtherConfig {
                     path: change.path.clone(),
                     name: change.name.clone(),
                     source: Box::new(source),
                 })?;
-                proof.others.push(config);
+                proof.others.push(OtherConfig {
+                    compiler: other.name(),
+                    places,
+                });
             }
         }
         Ok(Proven {
@@ -70,32 +80,48 @@ impl Draft<'_> {
     ) -> Result<Proof, PatchError> {
         let old_order: Vec<usize> = (0..change.wanted.members.len()).collect();
         let path = || change.path.clone();
-        self.compared(
-            &tree.unpatched,
+        // The unpatched tree first: if that is not what was recorded, an error in the patched one
+        // would blame the edit.
+        let unpatched = self
+            .compared(
+                &tree.unpatched,
+                change,
+                compiler,
+                &change.recorded,
+                &old_order,
+            )
+            .map_err(|error| {
+                error.blamed(|source| PatchError::Unpatched {
+                    path: path(),
+                    source: Box::new(source),
+                })
+            })?;
+        let patched = self
+            .compared(
+                &tree.patched,
+                change,
+                compiler,
+                &change.planned,
+                &change.wanted.order,
+            )
+            .map_err(|error| {
+                error.blamed(|source| PatchError::Patched {
+                    path: path(),
+                    name: change.name.clone(),
+                    source: Box::new(source),
+                })
+            })?;
+        let sides = BothSides {
             change,
-            compiler,
-            &change.recorded,
-            &old_order,
-        )
-        .map_err(|error| {
-            error.blamed(|source| PatchError::Unpatched {
-                path: path(),
-                source: Box::new(source),
-            })
-        })?;
-        self.compared(
-            &tree.patched,
-            change,
-            compiler,
-            &change.planned,
-            &change.wanted.order,
-        )
-        .map_err(|error| {
-            error.blamed(|source| PatchError::Patched {
-                path: path(),
-                name: change.name.clone(),
-                source: Box::new(source),
-            })
+            unpatched: &unpatched,
+            patched: &patched,
+        };
+        let together = StayTogether::new(self.request.model, change);
+        Ok(Proof {
+            places: sides.places(compiler.config(), &together),
+            patched,
+            compiler: compiler.name(),
+            others: Vec::new(),
         })
     }
 
@@ -107,51 +133,52 @@ impl Draft<'_> {
         compiler: &C,
         layout: &Layout,
         order: &[usize],
-    ) -> Result<Proof, ProofError> {
-        let (model, id) = compiled(tree, change, compiler)?;
-        let recorded = self.request.model;
+    ) -> Result<Compiled, ProofError> {
+        let found = compiled(tree, change, compiler)?;
+        let (model, id, recorded) = (&found.model, found.ty.id, self.request.model);
         match change.is_wrapped() && layout == &*change.planned {
-            true => proof::compare_lines(&model, id, recorded, layout, self.request.line)?,
-            false => proof::compare(&model, id, recorded, layout, order)?,
+            true => proof::compare_lines(model, id, recorded, layout, self.request.line)?,
+            false => proof::compare(model, id, recorded, layout, order)?,
         }
-        Ok(Proof {
-            model,
-            id,
-            compiler: compiler.name(),
-            others: Vec::new(),
-        })
+        Ok(found)
     }
 
+    /// Compiles both sides of a change with another compiler.
     fn other_config<C: Compiler>(
         &self,
         tree: &PatchedTree,
         change: &Change,
         compiler: &C,
-    ) -> Result<OtherConfig, ProofError> {
-        let (model, id) = compiled(&tree.patched, change, compiler)?;
+    ) -> Result<ConfigPlaces, ProofError> {
+        let sides = BothSides {
+            change,
+            unpatched: &compiled(&tree.unpatched, change, compiler)?,
+            patched: &compiled(&tree.patched, change, compiler)?,
+        };
         let together = StayTogether::new(self.request.model, change);
         together
-            .check(&proof::places(&model, id), compiler.name())
+            .check(&sides.patched.ty.members, sides.line())
             .map_err(|parted| ProofError::Parted {
                 compiler: compiler.name(),
                 parted,
-            })
+            })?;
+        Ok(sides.places(compiler.config(), &together))
     }
 }
 
-/// The types of the definition's file as it is in `tree`, and the definition's.
+/// The definition as its file in `tree` has it.
 fn compiled<C: Compiler>(
     tree: &Path,
     change: &Change,
     compiler: &C,
-) -> Result<(TypeModel, TypeId), ProofError> {
+) -> Result<Compiled, ProofError> {
     let model = compiler.types(&CompileUnit {
         tree,
         file: &tree.join(&change.path),
         sought: &change.sought,
     })?;
     match proof::compiled_type(&model, &change.sought) {
-        Ok(id) => Ok((model, id)),
+        Ok(ty) => Ok(Compiled { model, ty }),
         Err(missing) => in_its_users(tree, change, compiler)?.ok_or(ProofError::Mismatch(missing)),
     }
 }
@@ -162,7 +189,7 @@ fn in_its_users<C: Compiler>(
     tree: &Path,
     change: &Change,
     compiler: &C,
-) -> Result<Option<(TypeModel, TypeId)>, ProofError> {
+) -> Result<Option<Compiled>, ProofError> {
     for user in &change.users {
         let unit = CompileUnit {
             tree,
@@ -172,8 +199,8 @@ fn in_its_users<C: Compiler>(
         let Ok(model) = compiler.types(&unit) else {
             continue;
         };
-        if let Ok(id) = proof::compiled_type(&model, &change.sought) {
-            return Ok(Some((model, id)));
+        if let Ok(ty) = proof::compiled_type(&model, &change.sought) {
+            return Ok(Some(Compiled { model, ty }));
         }
     }
     Ok(None)

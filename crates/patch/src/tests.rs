@@ -25,6 +25,9 @@ struct FakeCompiler {
     moves: Option<&'static str>,
     /// A file in the tree that it cannot compile without.
     needs: Option<&'static str>,
+    /// Bytes of a line, as a kernel's unit says, and of what it aligns; 64 if absent.
+    line: Option<u64>,
+    aligns: Option<u64>,
     /// Where it was called.
     trees: RefCell<BTreeSet<PathBuf>>,
 }
@@ -59,19 +62,23 @@ impl FakeCompiler {
             }
         }
         names.sort_by_key(|(name, _)| Some(*name) == self.moves);
+        let line = self.aligns.unwrap_or(64);
         let (mut members, mut end, mut is_aligned): (Vec<Member>, u64, bool) =
             (Vec::new(), 0, false);
         for (name, aligned) in names {
             let start = if aligned {
-                end.next_multiple_of(64)
+                end.next_multiple_of(line)
             } else {
                 end
             };
             members.push(member(name, long, start));
             (end, is_aligned) = (start + 8, is_aligned || aligned);
         }
-        let size = end.next_multiple_of(if is_aligned { 64 } else { 8 });
+        let size = end.next_multiple_of(if is_aligned { line } else { 8 });
         types.structure("queue", u32::try_from(size).unwrap(), &members);
+        if let Some(bytes) = self.line {
+            types.structure("linemate_line", u32::try_from(bytes).unwrap(), &[]);
+        }
         TypeModel::new(types.types, 8).unwrap()
     }
 }
@@ -79,6 +86,10 @@ impl FakeCompiler {
 impl Compiler for FakeCompiler {
     fn name(&self) -> String {
         format!("config {}", self.config)
+    }
+
+    fn config(&self) -> String {
+        self.config.to_owned()
     }
 
     fn types(&self, unit: &CompileUnit<'_>) -> Result<TypeModel, CompileError> {
@@ -195,9 +206,26 @@ fn a_patch_is_proven_on_both_sides_and_leaves_the_tree_as_it_was() {
     );
     let words = mail.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        words.contains("Compiled with config STATS: struct queue has exactly the layout that was predicted. Compiled with config PLAIN: its field groups start cache lines and stay together."),
+        words.contains("Compiled with config STATS: struct queue has exactly the layout that was predicted. Compiled with config PLAIN, too. Under each config its field groups start cache lines and stay together."),
         "{mail}"
     );
+    // Of the same struct under both configs; one has a member less, and none has new neighbours.
+    assert!(
+        mail.contains("\nstruct queue by config, before -> after:\n"),
+        "{mail}"
+    );
+    for row in [
+        "  config   line size      bytes",
+        "  1 STATS         64  40 -> 128",
+        "  2 PLAIN         64  32 -> 128",
+        "  member       1       2",
+        "  d            0       0",
+        "  b       0 -> 1  0 -> 1",
+    ] {
+        assert!(mail.lines().any(|line| line == row), "{row}: {mail}");
+    }
+    let alone = world.mail(&compilers(stats(), Vec::new())).unwrap();
+    assert!(!alone.contains("by config"), "{alone}");
     assert_eq!(world.files(), before);
     // The unpatched tree and a patched one, which is deleted.
     let trees = both.recorded.trees.into_inner();
@@ -293,11 +321,40 @@ fn groups_and_new_neighbours_are_looked_at_under_every_config() {
         "lib/queue.h: struct queue: with config OTHER, the field group of `d` has other members between; nothing is written"
     );
     let mail = mail("order a d").unwrap();
-    let words = mail.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        words.contains("Compiled with config OTHER, too. Of 2 pairs of members that it brings together on a cache line without a group, 2 are on one there."),
+        mail.contains("Compiled with config OTHER, too.\n"),
         "{mail}"
     );
+    let row = "  1 STATS         64     40      2 of 2\n  2 OTHER         64     40      2 of 2\n";
+    assert!(mail.contains(row), "{mail}");
+}
+
+#[test]
+fn lines_are_those_of_the_config() {
+    let world = World::new(QUEUE, "group hot first { d a }");
+    let with = |line, aligns| {
+        let other = FakeCompiler {
+            line: Some(line),
+            aligns: Some(aligns),
+            ..FakeCompiler::config("WIDE")
+        };
+        world.mail(&compilers(stats(), vec![other]))
+    };
+    let mail = with(256, 256).unwrap();
+    for row in [
+        "  2 WIDE         256  32 -> 512",
+        "  b       0 -> 1  0 -> 1",
+    ] {
+        assert!(mail.lines().any(|line| line == row), "{row}: {mail}");
+    }
+    // What ends a line of 64 bytes shares one of 256 with what comes after it.
+    let refused = with(256, 64).unwrap_err();
+    assert_eq!(
+        refused,
+        "lib/queue.h: struct queue: with config WIDE, the field group of `d` shares its last cache line with what comes after it; nothing is written"
+    );
+    // No line has 0 bytes.
+    assert!(with(0, 64).is_ok());
 }
 
 #[test]

@@ -3,21 +3,11 @@
 
 use linemate_layout::Layout;
 use linemate_source::Wanted;
+use linemate_source::message::PairsTogether;
 use linemate_source::proof::CompiledMember;
 use linemate_types::TypeModel;
 
 use crate::change::{Change, lines};
-
-/// A patched definition under a config that was not recorded, where its groups stay together.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OtherConfig {
-    /// What it was compiled with.
-    pub compiler: String,
-    /// New neighbours outside groups that exist there.
-    pub neighbours: usize,
-    /// Those of them that are on one line there, too.
-    pub on_one_line: usize,
-}
 
 /// A group that does not stay together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,8 +34,6 @@ pub enum Fault {
 pub(crate) struct StayTogether {
     groups: Vec<GroupLines>,
     neighbours: Vec<NeighbourPair>,
-    /// Bytes of a line.
-    line: u64,
 }
 
 /// Members that start a line together and have it to themselves.
@@ -73,39 +61,38 @@ impl StayTogether {
         StayTogether {
             groups: places.groups(),
             neighbours: places.neighbours(),
-            line: change.wanted.line.bytes(),
         }
     }
 
     /// Checks that the existing members of each group start a line, with nothing else in between,
-    /// and are on one line if they are in the recorded kernel and fit; returns how many of the
-    /// neighbours are on one line. `places` are the compiled members.
+    /// and are on one line if they are in the recorded kernel and fit. `places` are the compiled
+    /// members, `line` is the bytes of a line there.
     ///
     /// # Errors
     /// The first group that does not stay together.
-    pub(crate) fn check(
-        &self,
-        places: &[CompiledMember],
-        compiler: String,
-    ) -> Result<OtherConfig, Parted> {
+    pub(crate) fn check(&self, places: &[CompiledMember], line: u64) -> Result<(), Parted> {
         for group in &self.groups {
-            if let Some(fault) = group.fault(places, self.line) {
+            if let Some(fault) = group.fault(places, line) {
                 let member = group.members.first().cloned().unwrap_or_default();
                 return Err(Parted { member, fault });
             }
         }
+        Ok(())
+    }
+
+    /// How many of the new neighbours are on one line.
+    pub(crate) fn neighbours(&self, places: &[CompiledMember], line: u64) -> PairsTogether {
         let place = |name: &String| places.iter().find(|place| place.name == *name);
         let there: Vec<bool> = self
             .neighbours
             .iter()
             .filter_map(|pair| Some((place(&pair.first)?, place(&pair.second)?)))
-            .map(|(first, second)| (first.end - 1) / self.line == second.start / self.line)
+            .map(|(first, second)| (first.end - 1) / line == second.start / line)
             .collect();
-        Ok(OtherConfig {
-            compiler,
-            neighbours: there.len(),
+        PairsTogether {
+            pairs: there.len(),
             on_one_line: there.iter().filter(|on_one| **on_one).count(),
-        })
+        }
     }
 }
 

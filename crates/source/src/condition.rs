@@ -89,6 +89,7 @@ impl Condition {
 /// `X` of `!(X)`.
 fn inside_negation(text: &str) -> Option<&str> {
     let inner = text.strip_prefix("!(").and_then(|t| t.strip_suffix(')'));
+    // `!(A) || !(B)` begins and ends like a negation without being one.
     inner.filter(|inner| balanced(inner))
 }
 

@@ -230,6 +230,7 @@ fn macro_words(deep: &[Deep<'_>]) -> Option<Vec<String>> {
     let Some(second) = deep.get(1) else {
         return Some(vec![first.text.to_owned()]);
     };
+    // `foo_t (*fn)(int);` is a member of type `foo_t`.
     let pointer = deep
         .get(2)
         .is_some_and(|d| d.token.is("*") || d.token.is("^"));

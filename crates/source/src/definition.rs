@@ -158,6 +158,8 @@ fn definition(text: &str, tokens: &[Token<'_>], at: usize) -> Option<Definition>
         next += 1;
     };
     let close = closing(tokens, open)?;
+    // Attributes precede the tag or follow it: `struct __packed t {`, `struct t __aligned(8) {`.
+    // A tag may begin with underscores itself: `struct __call_single_data {`.
     let plain = words
         .iter()
         .rev()
@@ -246,6 +248,7 @@ fn pasted(words: &[Token<'_>], tag: &str) -> Option<usize> {
     let name: Vec<&Token<'_>> = name.collect();
     let defines = words.get(name.len()).is_some_and(|w| w.is("{"));
     let is_pasted = name.iter().any(|w| w.is("#"));
+    // The macro's parameter is a piece, too, and mostly one letter, which any tag may have.
     let pieces = name
         .iter()
         .filter(|w| w.is_word() && w.text.len() > 2 && tag.contains(w.text));

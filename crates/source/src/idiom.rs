@@ -177,7 +177,7 @@ fn keep_column(member: &mut DeclaredMember, old: &str) {
 }
 
 /// The column after `text` that starts in column `from`, with tabs of 8.
-fn columns(from: usize, text: &str) -> usize {
+pub(crate) fn columns(from: usize, text: &str) -> usize {
     text.chars().fold(from, |column, c| match c {
         '\t' => (column / 8 + 1) * 8,
         _ => column + 1,

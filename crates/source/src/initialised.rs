@@ -195,6 +195,8 @@ fn constructors(
         let is_call = tokens[at].is(&item.name) && tokens.get(at + 1).is_some_and(|t| t.is("("));
         let is_member = at >= 2 && is_pair(&tokens, at - 2);
         let is_destructor = at > 0 && tokens[at - 1].is("~");
+        // A constructor is `Q(…)` in the class and `Q::Q(…)` outside of it: in either place the
+        // other form is a call.
         if !is_call || is_member != qualified || is_destructor {
             continue;
         }

@@ -91,6 +91,7 @@ fn token(rest: &str, first: u8) -> (TokenKind, usize) {
         b'/' if rest.starts_with("//") => (TokenKind::Comment, logical_line(rest)),
         b'"' | b'\'' => (TokenKind::Literal, quoted(rest, first)),
         b'0'..=b'9' => (TokenKind::Literal, number(rest)),
+        // Bytes beyond ASCII are words, so that no token ends within a character.
         b'_' | b'$' | b'a'..=b'z' | b'A'..=b'Z' | 0x80.. => (TokenKind::Word, word(rest)),
         _ => (TokenKind::Sign, 1),
     }

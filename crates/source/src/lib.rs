@@ -21,6 +21,7 @@
 //! Nothing here prints, runs a program or writes a file; [`tree`] reads files.
 
 mod access;
+mod alternatives;
 mod arrange;
 pub mod body;
 pub mod condition;
@@ -51,6 +52,8 @@ pub use definition::{Definition, Item, Sought};
 pub use dialect::Dialect;
 pub use idiom::Idiom;
 pub use matching::{MAX_LEAVES, Refusal};
-pub use rewrite::{Carriers, RewriteError, RewriteReason, carriers, check, rewrite};
+pub use rewrite::{
+    Carriers, RewriteError, RewriteReason, carriers, check, check_rewritten, rewrite,
+};
 pub use uses::UsesByName;
 pub use wanted::{Align, Group, Recorded, Wanted, WantedError};

@@ -88,6 +88,7 @@ pub struct Mail {
 
 /// The mail with the differences of `files`.
 pub fn write(mail: &Mail, files: &[FileDiff]) -> String {
+    // The line with which `git format-patch` begins every mail. Its date is a constant.
     let mut text =
         String::from("From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001\n");
     let subject = one_line(&mail.subject);

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use crate::alternatives::{SeveralFit, keep_recorded};
 use crate::body::{Body, BodyNode, ConditionalBlock, DeclaredMember};
 use crate::condition::Condition;
 use crate::declaration::{Declaration, DeclarationShape};
@@ -59,9 +60,9 @@ pub enum Refusal {
         earlier: String,
         later: String,
     },
-    /// In several places.
+    /// In several places, of which the recorded order does not select one.
     #[error(
-        "`{name}` is declared here and at line {other}: which one counts depends on the config"
+        "`{name}` is declared here and at line {other}, and the recorded order does not show which one the kernel has"
     )]
     Twice {
         name: String,
@@ -130,7 +131,11 @@ pub(crate) fn refuse<T>(line: u32, reason: Refusal) -> Result<T, Refused> {
 }
 
 /// The body as a tree of leaves.
-pub(crate) fn matched(body: &Body, wanted: &Wanted) -> Result<Vec<OpenNode>, Refused> {
+pub(crate) fn matched(
+    body: &Body,
+    wanted: &Wanted,
+    several: SeveralFit,
+) -> Result<Vec<OpenNode>, Refused> {
     let mut by_name = HashMap::new();
     for (index, member) in wanted.members.iter().enumerate() {
         for name in member.names.iter().filter(|_| !member.is_inherited) {
@@ -138,7 +143,8 @@ pub(crate) fn matched(body: &Body, wanted: &Wanted) -> Result<Vec<OpenNode>, Ref
         }
     }
     let matcher = Matcher { wanted, by_name };
-    let items = matcher.items(&body.nodes, false)?;
+    let mut items = matcher.items(&body.nodes, false)?;
+    keep_recorded(&mut items, several);
     matcher.check(&items)?;
     Ok(items)
 }
@@ -164,6 +170,8 @@ impl Matcher<'_> {
             .iter()
             .filter_map(|n| self.by_name.get(n.as_str()).copied())
             .collect();
+        // Which of its words are names is unknown. Any recorded one counts, so that the declaration
+        // is refused and not left behind as one that the kernel lacks.
         if member.declaration.shape == DeclarationShape::Torn {
             let words = crate::lex::lex(&member.text);
             found = words
@@ -203,6 +211,8 @@ impl Matcher<'_> {
             repeated |= members.iter().any(|m| seen.contains(m));
             seen.extend(members);
         }
+        // `int a;` and, after `#else`, `long a;`: one member of the recorded kernel, so all
+        // alternatives move with it.
         if repeated {
             seen.sort_unstable();
             seen.dedup();
@@ -284,6 +294,8 @@ impl Matcher<'_> {
     /// an alignment.
     fn parting(&self, members: &[usize]) -> Option<(usize, usize)> {
         let rank = |member: usize| self.wanted.order.iter().position(|m| *m == member);
+        // An alignment is written at one end of the declaration, where it would be that of another
+        // name, or of all.
         let aligned = |member: usize| {
             let align = self.wanted.members[member].align;
             !matches!(align, None | Some(Align::Own(_)))

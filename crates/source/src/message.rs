@@ -26,6 +26,8 @@ pub struct TypeChange {
     pub after: String,
     /// What was compiled to prove the layout; empty if nothing was.
     pub proof: String,
+    /// Where its changed members are under several configs; empty if there is one.
+    pub configs: Vec<ConfigPlaces>,
 }
 
 /// The size of a type before and after.
@@ -37,6 +39,36 @@ pub struct SizeChange {
     pub before: u64,
     /// The size after, in bytes.
     pub after: u64,
+}
+
+/// Where the members that are moved or aligned are under one config.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigPlaces {
+    /// The config's name.
+    pub config: String,
+    pub size: SizeChange,
+    pub neighbours: PairsTogether,
+    /// The same members under each config.
+    pub members: Vec<MemberPlaces>,
+}
+
+/// Pairs of members that an edit puts next to each other on one line, without a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PairsTogether {
+    /// Those of which the config has both members.
+    pub pairs: usize,
+    /// Those of them that share a line there.
+    pub on_one_line: usize,
+}
+
+/// The lines that a member starts on, counted from the struct's first, which is 0; `None` under a
+/// config that has no bytes of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberPlaces {
+    /// The member's name; of an anonymous one the first inside.
+    pub name: String,
+    pub before: Option<u64>,
+    pub after: Option<u64>,
 }
 
 pub fn body(evidence: &PatchEvidence, types: &[TypeChange], tool: &str) -> String {
@@ -86,10 +118,12 @@ pub fn body(evidence: &PatchEvidence, types: &[TypeChange], tool: &str) -> Strin
     parts.join("\n\n") + "\n"
 }
 
-/// What reviewers may look at but no commit has to keep: pahole's listings before and after.
+/// What reviewers may look at but no commit has to keep: lines under each config, and pahole's
+/// listings before and after.
 pub fn below(types: &[TypeChange]) -> String {
     let mut parts = Vec::new();
     for change in types {
+        parts.extend(configs(change));
         for (title, text) in [("before", &change.before), ("after", &change.after)] {
             if !text.trim().is_empty() {
                 parts.push(format!(
@@ -101,6 +135,67 @@ pub fn below(types: &[TypeChange]) -> String {
         }
     }
     parts.join("\n\n")
+}
+
+/// What a change does under each config.
+fn configs(change: &TypeChange) -> Option<String> {
+    let first = change.configs.first()?;
+    let has_pairs = change.configs.iter().any(|c| c.neighbours.pairs > 0);
+    let neighbours = match has_pairs {
+        true => {
+            ". Neighbours: of the pairs of members that the edit brings together without a group, how many share a line."
+        }
+        false => ":",
+    };
+    let lead = format!("{} by config, before -> after{neighbours}", change.name);
+    Some(format!(
+        "{}\n\n{}\n\nLines on which members start, from 0:\n\n{}",
+        wrap(&lead, WIDTH).join("\n"),
+        sizes_by_config(&change.configs),
+        lines_by_config(&change.configs, &first.members)
+    ))
+}
+
+fn sizes_by_config(configs: &[ConfigPlaces]) -> String {
+    let row = |(places, number): (&ConfigPlaces, usize)| {
+        let PairsTogether { pairs, on_one_line } = places.neighbours;
+        vec![
+            format!("{number} {}", places.config),
+            places.size.line.to_string(),
+            changed(Some(places.size.before), Some(places.size.after)),
+            match pairs {
+                0 => String::new(),
+                _ => format!("{on_one_line} of {pairs}"),
+            },
+        ]
+    };
+    let rows: Vec<Vec<String>> = configs.iter().zip(1..).map(row).collect();
+    table(&["config", "line size", "bytes", "neighbours"], &rows)
+}
+
+/// A row for each member, because there can be forty, and a column for each config.
+fn lines_by_config(configs: &[ConfigPlaces], members: &[MemberPlaces]) -> String {
+    let row = |(member, places): (usize, &MemberPlaces)| {
+        let lines = configs.iter().filter_map(|config| {
+            let places = config.members.get(member)?;
+            Some(changed(places.before, places.after))
+        });
+        std::iter::once(places.name.clone()).chain(lines).collect()
+    };
+    let rows: Vec<Vec<String>> = members.iter().enumerate().map(row).collect();
+    let numbers: Vec<String> = (1..=configs.len()).map(|n| n.to_string()).collect();
+    let mut head = vec!["member"];
+    head.extend(numbers.iter().map(String::as_str));
+    table(&head, &rows)
+}
+
+/// `1 -> 2`, `1` where it stays, `-` where it is unknown on both sides.
+fn changed(before: Option<u64>, after: Option<u64>) -> String {
+    let shown = |value: Option<u64>| value.map_or("-".to_owned(), |value| value.to_string());
+    match before == after {
+        true => shown(before),
+        false => format!("{} -> {}", shown(before), shown(after)),
+    }
 }
 
 /// A reason as lines of a list.
@@ -233,7 +328,11 @@ pub fn subject(types: &[(String, &Wanted)], path: &str, is_kernel: bool) -> Stri
 }
 
 /// Columns as wide as their widest cell, the first to the left, the others to the right.
-fn table(head: &[&str], rows: &[Vec<&str>]) -> String {
+fn table<T: AsRef<str>>(head: &[&str], rows: &[Vec<T>]) -> String {
+    let rows: Vec<Vec<&str>> = rows
+        .iter()
+        .map(|row| row.iter().map(AsRef::as_ref).collect())
+        .collect();
     let used = |column: usize| {
         rows.iter()
             .any(|row| row.get(column).is_some_and(|cell| !cell.is_empty()))
@@ -271,7 +370,7 @@ fn table(head: &[&str], rows: &[Vec<&str>]) -> String {
 
 fn type_change(change: &TypeChange) -> Vec<String> {
     let mut parts = Vec::new();
-    let cells: Vec<[String; 3]> = change
+    let cells: Vec<Vec<String>> = change
         .sizes
         .iter()
         .map(|s| {
@@ -279,7 +378,7 @@ fn type_change(change: &TypeChange) -> Vec<String> {
                 1 => format!("{size} bytes, 1 line"),
                 lines => format!("{size} bytes, {lines} lines"),
             };
-            [
+            vec![
                 format!("{}-byte lines", s.line),
                 cell(s.before),
                 cell(s.after),
@@ -287,14 +386,10 @@ fn type_change(change: &TypeChange) -> Vec<String> {
         })
         .collect();
     if !cells.is_empty() {
-        let rows: Vec<Vec<&str>> = cells
-            .iter()
-            .map(|row| row.iter().map(String::as_str).collect())
-            .collect();
         parts.push(format!(
             "Size of {}:\n\n{}",
             change.name,
-            table(&["", "before", "after"], &rows)
+            table(&["", "before", "after"], &cells)
         ));
     }
     if !change.proof.is_empty() {
@@ -328,6 +423,52 @@ mod tests {
              \x20 with a long name                                              1     22\n\
              \x20 short                                                       333      4"
         );
+    }
+
+    #[test]
+    fn members_have_a_row_and_configs_a_column() {
+        let config = |name: &str, size, pairs, b: Option<u64>| ConfigPlaces {
+            config: name.to_owned(),
+            size,
+            neighbours: PairsTogether {
+                pairs,
+                on_one_line: 1,
+            },
+            members: [("vm_refcnt", Some(2), Some(3)), ("b", b, b)]
+                .map(|(name, before, after)| MemberPlaces {
+                    name: name.to_owned(),
+                    before,
+                    after,
+                })
+                .into(),
+        };
+        let size = |line, after| SizeChange {
+            line,
+            before: 192,
+            after,
+        };
+        let change = TypeChange {
+            name: "struct vm_area_struct".to_owned(),
+            configs: vec![
+                config("7.3.4 (rt)", size(64, 256), 2, Some(10)),
+                config("7.3.4 (s390)", size(256, 192), 0, None),
+            ],
+            ..TypeChange::default()
+        };
+        assert_eq!(
+            below(&[change]),
+            "struct vm_area_struct by config, before -> after. Neighbours: of the\n\
+             pairs of members that the edit brings together without a group, how many\n\
+             share a line.\n\n\
+             \x20 config          line size       bytes  neighbours\n\
+             \x20 1 7.3.4 (rt)           64  192 -> 256      1 of 2\n\
+             \x20 2 7.3.4 (s390)        256         192\n\n\
+             Lines on which members start, from 0:\n\n\
+             \x20 member          1       2\n\
+             \x20 vm_refcnt  2 -> 3  2 -> 3\n\
+             \x20 b              10       -"
+        );
+        assert_eq!(below(&[TypeChange::default()]), "");
     }
 
     #[test]

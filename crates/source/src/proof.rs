@@ -14,6 +14,18 @@ use crate::wanted::inner_names;
 /// The name of the variable that keeps the type in the object file.
 pub const VARIABLE: &str = "linemate_proof";
 
+/// The name of the struct of [`line_unit`].
+const LINE: &str = "linemate_line";
+
+/// What a kernel is compiled for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelTarget {
+    /// Below `arch/`.
+    pub arch: String,
+    /// Whether its pointers have 64 bits.
+    pub has_64_bits: bool,
+}
+
 /// Headers that a kernel's units include first, so that its other headers rely on them.
 const BASIC_HEADERS: [&str; 10] = [
     "linux/kernel.h",
@@ -57,6 +69,20 @@ pub fn unit(path: &str, sought: &Sought) -> String {
     include(path) + &variable
 }
 
+/// What a kernel's unit ends with: a struct as long as a line of its config, whose alignments are
+/// of that many bytes.
+pub fn line_unit() -> String {
+    format!(
+        "#include <linux/cache.h>\nstruct {LINE} {{ char bytes[SMP_CACHE_BYTES]; }} *{LINE}_proof;\n"
+    )
+}
+
+/// Bytes of a line, of a model that was compiled with [`line_unit`]: a power of two.
+pub fn line_bytes(model: &TypeModel) -> Option<u64> {
+    let bytes = model.size_of(model.struct_named(LINE)?)?;
+    bytes.is_power_of_two().then_some(bytes)
+}
+
 /// A unit that has the types that the file itself uses.
 pub fn include(path: &str) -> String {
     format!("#include \"{path}\"\n")
@@ -65,12 +91,15 @@ pub fn include(path: &str) -> String {
 /// The compiler's flags for a unit of a Linux tree, as its own Makefiles set them if they matter
 /// for layouts. `tree` is the sources' root, `build` a folder with `include/generated` and
 /// `arch/ARCH/include/generated`.
-pub fn kernel_flags(tree: &str, build: &str, arch: &str) -> Vec<String> {
+pub fn kernel_flags(tree: &str, build: &str, target: &KernelTarget) -> Vec<String> {
+    let arch = &*target.arch;
     let mut flags: Vec<String> = [
         "-nostdinc",
         "-D__KERNEL__",
         "-DCC_USING_FENTRY",
         "-std=gnu11",
+        // From 6.19 on, Linux embeds tagged structs without a member name.
+        "-fms-extensions",
         "-fshort-wchar",
         "-funsigned-char",
         "-fno-common",
@@ -81,18 +110,18 @@ pub fn kernel_flags(tree: &str, build: &str, arch: &str) -> Vec<String> {
     ]
     .map(str::to_owned)
     .to_vec();
-    if arch == "x86" {
-        flags.extend(
-            [
-                "-m64",
-                "-mno-sse",
-                "-mno-80387",
-                "-mcmodel=kernel",
-                "-mno-red-zone",
-            ]
-            .map(str::to_owned),
-        );
-    }
+    let of_arch: &[&str] = match (arch, target.has_64_bits) {
+        ("x86", true) => &[
+            "-m64",
+            "-mno-sse",
+            "-mno-80387",
+            "-mcmodel=kernel",
+            "-mno-red-zone",
+        ],
+        ("x86", false) => &["-m32", "-mno-sse", "-mno-80387", "-mregparm=3"],
+        _ => &[],
+    };
+    flags.extend(of_arch.iter().map(|&flag| flag.to_owned()));
     for (root, folder) in [
         (tree, format!("arch/{arch}/include")),
         (build, format!("arch/{arch}/include/generated")),
@@ -161,11 +190,21 @@ pub enum Mismatch {
     },
 }
 
+/// A struct or class as it was compiled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompiledType {
+    pub id: TypeId,
+    /// In bytes.
+    pub size: u64,
+    /// Those that have bytes, in order.
+    pub members: Vec<CompiledMember>,
+}
+
 /// The type in a compiled unit.
 ///
 /// # Errors
 /// If it is missing.
-pub fn compiled_type(model: &TypeModel, sought: &Sought) -> Result<TypeId, Mismatch> {
+pub fn compiled_type(model: &TypeModel, sought: &Sought) -> Result<CompiledType, Mismatch> {
     let id = match sought {
         Sought::Tag(tag) => model.struct_named(tag),
         Sought::Typedef(name) => model.typedef_named(name).map(|id| model.strip(id)),
@@ -184,8 +223,13 @@ pub fn compiled_type(model: &TypeModel, sought: &Sought) -> Result<TypeId, Misma
             .map(|(id, _)| id),
     };
     let what = || format!("type with `{}`", sought.needle());
-    id.filter(|id| model.composite(*id).is_some())
-        .ok_or_else(|| Mismatch::NoType(what()))
+    let found = id.and_then(|id| Some((id, model.composite(id)?)));
+    let (id, composite) = found.ok_or_else(|| Mismatch::NoType(what()))?;
+    Ok(CompiledType {
+        id,
+        size: composite.size.into(),
+        members: places(model, &composite.members),
+    })
 }
 
 /// A class or struct by its full name; of Rust without the crate's, which a compiler that is called
@@ -213,10 +257,9 @@ pub struct CompiledMember {
     pub end: u64,
 }
 
-/// The places of a type's members that have bytes, in order.
-pub fn places(model: &TypeModel, id: TypeId) -> Vec<CompiledMember> {
-    let members = model.composite(id).map_or(&[][..], |c| &c.members);
-    let place = |m: &linemate_types::Member| {
+/// The places of those members that have bytes.
+fn places(model: &TypeModel, members: &[Member]) -> Vec<CompiledMember> {
+    let place = |m: &Member| {
         let start = m.offset.0 / 8;
         let end = match m.bits {
             Some(bits) => (m.offset.0 + u64::from(bits)).div_ceil(8),
@@ -412,5 +455,26 @@ fn byte(place: Option<BitOffset>) -> String {
         Some(BitOffset(bit)) if bit % 8 == 0 => format!("byte {}", bit / 8),
         Some(BitOffset(bit)) => format!("byte {} bit {}", bit / 8, bit % 8),
         None => "no byte".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_are_for_the_kernels_pointers() {
+        let flags = |arch: &str, has_64_bits| {
+            let target = KernelTarget {
+                arch: arch.to_owned(),
+                has_64_bits,
+            };
+            kernel_flags("/tree", "/build", &target)
+        };
+        let has = |flags: &[String], flag: &str| flags.iter().any(|f| f == flag);
+        let (narrow, wide, other) = (flags("x86", false), flags("x86", true), flags("s390", true));
+        assert!(has(&narrow, "-m32") && !has(&narrow, "-m64") && !has(&narrow, "-mcmodel=kernel"));
+        assert!(has(&wide, "-m64") && !has(&wide, "-m32"));
+        assert!(has(&other, "-I/build/arch/s390/include/generated") && !has(&other, "-m64"));
     }
 }

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::access::access_specifier;
 use crate::body::{self, BodyNode};
 use crate::condition::Condition;
+use crate::idiom::columns;
 use crate::matching::{Leaf, Refusal, Refused, refuse};
 use crate::wanted::Wanted;
 
@@ -104,6 +105,8 @@ impl PieceRow {
                 _ => continue,
             };
             if let TextPiece::Leaf(mut placed) = std::mem::replace(piece, TextPiece::Gone(rank)) {
+                // Only what moves: style checks read the lines that a patch adds, and any other
+                // line would become one.
                 tidy(&mut placed.leaf.nodes);
                 moving.push(placed);
             }
@@ -398,6 +401,7 @@ impl PieceRow {
         let mut open: Vec<(Condition, bool)> = Vec::new();
         let mut best: Option<((bool, usize, usize), Gap)> = None;
         let mut access = String::new();
+        // From the row's start: conditions and an access specifier before `from` apply there.
         for at in 0..=to {
             if at >= from {
                 let shared = open
@@ -530,30 +534,34 @@ fn tidy(nodes: &mut [BodyNode]) {
         let BodyNode::Member(member) = node else {
             continue;
         };
-        let mut column = 0;
-        let mut text = String::new();
-        let mut blanks = 0;
-        for c in format!("{}{}", indentation(&member.lead), member.text).chars() {
-            match c {
-                ' ' => blanks += 1,
-                '\t' if blanks > 0 && blanks < 8 - column % 8 => {
-                    text.push(c);
-                    (column, blanks) = ((column / 8 + 1) * 8, 0);
-                }
-                c => {
-                    text.extend(std::iter::repeat_n(' ', blanks));
-                    text.push(c);
-                    column = match c {
-                        '\n' => 0,
-                        '\t' => ((column + blanks) / 8 + 1) * 8,
-                        _ => column + blanks + 1,
-                    };
-                    blanks = 0;
-                }
+        member.text = tidied(&member.text, columns(0, indentation(&member.lead)));
+    }
+}
+
+/// A text that starts in `column`, without the blanks before tabs that do not move the tab's end.
+fn tidied(old: &str, mut column: usize) -> String {
+    let mut text = String::new();
+    let mut blanks = 0;
+    for c in old.chars() {
+        match c {
+            ' ' => blanks += 1,
+            '\t' if blanks > 0 && blanks < 8 - column % 8 => {
+                text.push(c);
+                (column, blanks) = ((column / 8 + 1) * 8, 0);
+            }
+            c => {
+                text.extend(std::iter::repeat_n(' ', blanks));
+                text.push(c);
+                column = match c {
+                    '\n' => 0,
+                    '\t' => ((column + blanks) / 8 + 1) * 8,
+                    _ => column + blanks + 1,
+                };
+                blanks = 0;
             }
         }
-        member.text = text.split_off(indentation(&member.lead).len());
     }
+    text
 }
 
 /// The text before a member on its own line, if it is blank.

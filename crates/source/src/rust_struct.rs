@@ -70,6 +70,8 @@ pub(crate) fn rewrite(
         Some(align) => Some((*member, align)),
     };
     let asked: Vec<(usize, Align)> = wanted.order.iter().filter_map(asks).collect();
+    // Rust aligns types, not fields: an alignment of the type is one of the field at its start,
+    // and of no other.
     let type_align = match asked[..] {
         [] => None,
         [(member, align)] if wanted.order.first() == Some(&member) => Some(align),
@@ -136,6 +138,7 @@ fn reordered(
         line: wanted.line.bytes(),
     };
     let (mut file, mut definition) = (file.to_owned(), definition.clone());
+    // The last field may move up, where it needs a comma.
     if let Some(at) = rust::missing_comma(&file[definition.body.clone()]) {
         file.insert(definition.body.start + at, ',');
         definition.body.end += 1;

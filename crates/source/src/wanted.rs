@@ -163,6 +163,7 @@ impl Wanted {
             let unit = &origin.units[slot.unit];
             let old = originals[slot.unit].forced;
             let natural = extents[slot.unit].align;
+            // Also after a group: what follows must not share its last line.
             let align = match alignment(slot, old, slot.group != before, line) {
                 // Such an edit says that the source has no alignment there.
                 Some(Align::Bytes(bytes)) if unit.may_ask_for_line && bytes <= natural.bytes() => {

@@ -4,7 +4,9 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use linemate_source::definition::{self, Sought};
-use linemate_source::{Align, Dialect, Group, Idiom, Recorded, Wanted, check, rewrite};
+use linemate_source::{
+    Align, Dialect, Group, Idiom, Recorded, Wanted, check, check_rewritten, rewrite,
+};
 use linemate_types::LineSize;
 use proptest::prelude::*;
 
@@ -274,6 +276,75 @@ fn alternatives_of_one_name_move_together() {
     );
 }
 
+/// `a` and `d` have a place for X and one for the others: those for the others stay.
+#[test]
+fn the_recorded_order_selects_one_of_several_places() {
+    let text = "struct t {\n#ifdef X\n\tint a;\n#endif\n\tint b;\n\tint c;\n#ifndef X\n\tlong d;\n\tint a;\n#endif\n\tint e;\n#ifdef X\n\tlong d;\n#endif\n};\n";
+    golden(
+        text,
+        "a b c e d",
+        "a b e d c",
+        "struct t {\n#ifdef X\n\tint a;\n#endif\n\tint b;\n#ifndef X\n\tlong d;\n\tint a;\n#endif\n\tint e;\n#ifdef X\n\tlong d;\n#endif\n\tint c;\n};\n",
+    );
+    golden(
+        text,
+        "b c d a e",
+        "b d a c e",
+        "struct t {\n#ifdef X\n\tint a;\n#endif\n\tint b;\n#ifndef X\n\tlong d;\n\tint a;\n#endif\n\tint c;\n\tint e;\n#ifdef X\n\tlong d;\n#endif\n};\n",
+    );
+}
+
+/// After the move both places of `a` fit, so the text no longer shows the recorded one.
+#[test]
+fn a_move_may_make_a_second_place_fit() {
+    let text = "struct t {\n#ifdef X\n\tint a;\n#endif\n\tint b;\n#ifndef X\n\tlong a;\n#endif\n\tint c;\n};\n";
+    let new = moved(text, "b a c", "a b c").unwrap();
+    let found = definition::find(&new, &Sought::Tag("t".to_owned()));
+    let now = wanted("a b c", "a b c");
+    let refused = check(&new, &found[0], &now).unwrap_err().to_string();
+    assert!(refused.contains("`a`"), "{refused}");
+    assert_eq!(
+        check_rewritten(&new, &found[0], &wanted("b a c", "a b c")),
+        Ok(())
+    );
+    assert!(check_rewritten(&new, &found[0], &wanted("b a c", "b c a")).is_err());
+}
+
+/// Style checks complain about blanks before a tab in what a member's text has, not before it.
+#[test]
+fn an_indentation_of_blanks_and_tabs_takes_nothing_from_the_member() {
+    golden(
+        "struct t {\n  \tint a;\n\tint b;\n};\n",
+        "a b",
+        "b a",
+        "struct t {\n\tint b;\n  \tint a;\n};\n",
+    );
+}
+
+/// In an `#else`, in a condition inside another one, and next to each other after the move.
+#[test]
+fn places_under_any_condition_are_as_good() {
+    golden(
+        "struct t {\n#ifdef X\n\tint o;\n#else\n\tint a;\n#endif\n\tint b;\n#ifdef X\n#ifdef Y\n\tint a;\n#endif\n#endif\n\tint c;\n\tint d;\n};\n",
+        "o b a c d",
+        "o b a d c",
+        "struct t {\n#ifdef X\n\tint o;\n#else\n\tint a;\n#endif\n\tint b;\n#ifdef X\n#ifdef Y\n\tint a;\n#endif\n#endif\n\tint d;\n\tint c;\n};\n",
+    );
+    let beside = "struct t {\n#ifdef X\n\tint a;\n#endif\n\tint b;\n#ifndef X\n\tint a;\n#endif\n\tint c;\n};\n";
+    golden(
+        beside,
+        "a b c",
+        "b a c",
+        "struct t {\n\tint b;\n#ifdef X\n\tint a;\n#endif\n#ifndef X\n\tint a;\n#endif\n\tint c;\n};\n",
+    );
+    golden(
+        beside,
+        "a b c",
+        "a c b",
+        "struct t {\n#ifdef X\n\tint a;\n#endif\n\tint c;\n\tint b;\n#ifndef X\n\tint a;\n#endif\n};\n",
+    );
+}
+
 #[test]
 fn declarations_of_several_names_part() {
     golden(
@@ -408,7 +479,25 @@ fn refusals_name_the_line() {
             "struct t {\n#ifdef X\n\tint a;\n#endif\n#ifndef X\n\tlong a;\n#endif\n\tint b;\n};\n",
             "a b",
             "b a",
-            "6: `a` is declared here and at line 3: which one counts depends on the config",
+            "6: `a` is declared here and at line 3, and the recorded order does not show which one the kernel has",
+        ),
+        (
+            "struct t {\n\tint a;\n\tint b;\n#ifdef X\n\tint a;\n#endif\n};\n",
+            "a b",
+            "b a",
+            "5: `a` is declared here and at line 2, and the recorded order does not show which one the kernel has",
+        ),
+        (
+            "struct t {\n\tint b;\n\tint c;\n#ifdef X\n\tint a;\n#endif\n#ifndef X\n\tlong a;\n#endif\n};\n",
+            "a b c",
+            "b a c",
+            "8: `a` is declared here and at line 5, and the recorded order does not show which one the kernel has",
+        ),
+        (
+            "struct t {\n#ifdef X\n\tint a;\n#endif\n\tint b;\n#ifndef X\n\tint a, c;\n#endif\n};\n",
+            "a b c",
+            "b a c",
+            "7: `a` is declared here and at line 3, and the recorded order does not show which one the kernel has",
         ),
         (
             "struct t {\n\tint a\n#ifdef X\n\t__aligned(8)\n#endif\n\t;\n\tint b;\n};\n",

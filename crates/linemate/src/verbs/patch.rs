@@ -27,14 +27,16 @@ pub(crate) struct Args {
     source: SourceFolder,
     #[command(flatten)]
     input: Input,
-    /// Take the types from this kernel image, ELF file or BTF blob instead of a recording
+    /// Take the types from this kernel image, ELF file or BTF blob, or from a name such as
+    /// debian:6.12, instead of a recording
     #[arg(long, value_name = "IMAGE", conflicts_with_all = ["recording", "input"])]
     kernel: Option<InFile>,
     /// Take the types from this program's debug information
     #[arg(long, value_name = "FILE", conflicts_with_all = ["recording", "input", "kernel"])]
     program: Option<InFile>,
     /// Prove with the config of this kernel build or headers folder (with include/generated). May
-    /// be repeated; under further configs only the field groups are checked
+    /// be repeated, also for other architectures; under further configs only the field groups are
+    /// checked, and the patch has a table of where members are under each
     #[arg(long, value_name = "FOLDER")]
     config: Vec<SourceFolder>,
     /// Prove with this command, which compiles $LINEMATE_UNIT with debug information to
@@ -42,7 +44,7 @@ pub(crate) struct Args {
     /// groups are checked
     #[arg(long, value_name = "COMMAND", conflicts_with = "config")]
     build: Vec<String>,
-    /// Replace OLD by NEW in a comment that may contradict the new layout: `OLD=NEW`; without NEW
+    /// Replace OLD with NEW in a comment that may contradict the new layout: `OLD=NEW`; without NEW
     /// the comment is removed. May be repeated
     #[arg(long, value_name = "OLD=NEW", value_parser = linemate_patch::rewording, allow_hyphen_values = true)]
     reword: Vec<String>,
@@ -111,14 +113,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
 
 fn types(args: &Args) -> anyhow::Result<TypeModel> {
     if let Some(path) = &args.kernel {
-        let types = named_kernel::parse(path)?.types();
-        return types.with_context(|| path.display().to_string());
+        let image = named_kernel::image(path)?;
+        let types = named_kernel::parse(&image)?.types();
+        return types.with_context(|| image.display().to_string());
     }
     if let Some(path) = &args.program {
         return program::model(path);
     }
     let name = || args.input.path().display().to_string();
     let recording = args.input.open()?;
+    // BTF has the kernel's types alone. Those of programs are joined to it by the analysis.
     if recording.programs().files().is_empty() {
         return btf::parse(&recording.btf().with_context(name)?).with_context(name);
     }

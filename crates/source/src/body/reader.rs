@@ -130,6 +130,7 @@ impl<'t> Reader<'t> {
         let indented = kept < lead.len() && (kept == 0 || lead[..kept].ends_with('\n'));
         let kept = if indented { kept } else { lead.len() };
         if indented {
+            // The lexer makes one token of all blanks.
             self.at -= 1;
         }
         push(nodes, lead[..kept].to_owned(), BodyNode::Loose);
@@ -284,6 +285,8 @@ impl<'t> Reader<'t> {
         if same_line {
             return None;
         }
+        // A bare word above `#if`, or above a word that is indented further, may be a type whose
+        // name follows there. Neither a call nor `randomized_struct_fields_start` is a type.
         let fresh = match token.kind {
             TokenKind::Directive => {
                 condition::read(token.text) == ConditionLine::Other
@@ -362,6 +365,8 @@ impl<'t> Reader<'t> {
             let alone = blank.kind == TokenKind::Blank
                 && comment.kind == TokenKind::Comment
                 && end.kind == TokenKind::Newline;
+            // Column 8 is one tab, where members begin: a comment there is about the next one, even
+            // below a member that is indented less.
             if !alone || self.column(comment.start) < column.max(9) {
                 return;
             }

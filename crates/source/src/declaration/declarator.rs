@@ -166,6 +166,8 @@ impl<'a, 't> Stretch<'a, 't> {
             if !token.is_word() {
                 return None;
             }
+            // What is spelled like an attribute is the name if nothing before it can be: `u8 KEY;`,
+            // but `u64 a ____cacheline_aligned;`.
             let attribute =
                 called || is_attribute_like(token.text) || QUALIFIERS.contains(&token.text);
             if attribute

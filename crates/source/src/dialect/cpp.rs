@@ -324,6 +324,8 @@ fn item_end(tokens: &[Token<'_>], at: usize) -> Option<usize> {
             "{" => {
                 let before = next.checked_sub(1).map(|i| tokens[i])?;
                 next = closing(tokens, next)?;
+                // `Q() : B<int>{1}, tail{0} {}`: a brace after a member or a base initialises that;
+                // the next one is the constructor's body.
                 let named = before.is_word() && !AFTER_PARAMETERS.contains(&before.text);
                 let is_initialiser = initialises && (named || before.is(">"));
                 if parameters && !is_initialiser && !before.is("=") {
@@ -351,6 +353,7 @@ fn member(tokens: &[Token<'_>], at: usize, blanks: &mut Vec<Range<usize>>) -> us
                 }
             }
             word if CLASS_WORDS.contains(&word) || word == "enum" => defines = true,
+            // `struct cell *next{nullptr};` initialises a pointer and defines nothing.
             "*" | "&" if defines => defines = false,
             "=" if initialiser.is_none() => initialiser = Some(from),
             "{" if defines => {

@@ -155,6 +155,8 @@ impl PieceRow {
             TextPiece::Open { .. } | TextPiece::Else { .. } => depth == 0,
             _ => false,
         });
+        // An `#endif` after `#else` or `#elif` does not close the condition of its `#if`: what is
+        // put before it is under another one.
         let same = matches!(opening, Some(TextPiece::Open { condition: c, .. }) if c == condition);
         same && (*first || *second) && lead.is_empty()
     }
