@@ -77,6 +77,30 @@ def linemate(*words: str) -> dict:
     return json.loads(run.stdout)
 
 
+def completed(cases: list[dict]) -> list[dict]:
+    """The cases, second tries filled in: what one does not say is as in its first try, which precedes it, but for `of`, and for
+    `shorter` if it has its own command.
+
+    >>> first = {"id": "A", "struct": "s", "command": "a", "shorter": {"8": "b"}, "of": "O"}
+    >>> completed([first, {"id": "B", "again": "A"}])[1]
+    {'id': 'B', 'struct': 's', 'command': 'a', 'shorter': {'8': 'b'}, 'again': 'A'}
+    >>> completed([first, {"id": "B", "again": "A", "command": "c"}])[1]
+    {'id': 'B', 'struct': 's', 'command': 'c', 'again': 'A'}
+    """
+    complete: dict[str, dict] = {}
+    for case in cases:
+        own = {"of"} | ({"shorter"} if "command" in case else set())
+        first = complete[case["again"]] if "again" in case else {}
+        complete[case["id"]] = {key: value for key, value in first.items() if key not in own} | case
+    return list(complete.values())
+
+
+def read_suite() -> tuple[list[dict], str]:
+    """The cases, complete, and the machine that they are asked on."""
+    suite = tomllib.loads((SUITE / "suite.toml").read_text())
+    return completed(suite["case"]), suite["machine"]
+
+
 def filled(command: str, cpus: int) -> str:
     """The command for that many CPUs.
 
@@ -176,15 +200,15 @@ def predict(case: dict, cpus: int, machine: str) -> dict:
 
 def make_predictions(wanted: list[str]) -> None:
     """Predicts the wanted cases, or all; the others keep what they have."""
-    suite = tomllib.loads((SUITE / "suite.toml").read_text())
+    cases, machine = read_suite()
     known = json.loads(PREDICTIONS.read_text()) if PREDICTIONS.exists() else []
     made = {(row["id"], row["cpus"]): row for row in known}
-    for case in suite["case"]:
+    for case in cases:
         for cpus in case["cpus"]:
             if wanted and case["id"] not in wanted and f"{case['id']}@{cpus}" not in wanted:
                 continue
-            made[case["id"], cpus] = predict(case, cpus, suite["machine"])
-            order = [(c["id"], n) for c in suite["case"] for n in c["cpus"]]
+            made[case["id"], cpus] = predict(case, cpus, machine)
+            order = [(c["id"], n) for c in cases for n in c["cpus"]]
             rows = [made[key] for key in order if key in made]
             PREDICTIONS.write_text(json.dumps(rows, indent=1) + "\n")
             print(f"hardware: {case['id']} on {cpus} CPUs", file=sys.stderr)
@@ -226,7 +250,7 @@ def switched(case: dict, prediction: dict, machine: str, mechanism: tuple) -> di
 def ask_mechanisms(wanted: list[str]) -> None:
     """Asks what the table compares, but for second tries, with each mechanism switched, short recordings first. What has an answer is
     asked again only if it is wanted by name."""
-    machine = tomllib.loads((SUITE / "suite.toml").read_text())["machine"]
+    _, machine = read_suite()
     rows = {(each.case["id"], each.row["cpus"]): each for each in first_tries(compared(json.loads(PREDICTIONS.read_text())))}
     known = json.loads(MECHANISMS.read_text()) if MECHANISMS.exists() else []
     made = {(row["id"], row["cpus"], row["mechanism"]): row for row in known if (row["id"], row["cpus"]) in rows}
@@ -299,12 +323,15 @@ def matched(published: list[dict], rows: list[dict]) -> list[tuple[dict, dict]]:
 
 def compared(rows: list[dict]) -> list[Compared]:
     """The published figures that these predictions are compared with."""
-    suite = tomllib.loads((SUITE / "suite.toml").read_text())
+    cases, _ = read_suite()
     published = tomllib.loads((SUITE / "published.toml").read_text())["published"]
+    first = {case["id"]: case["id"] for case in cases}
     found = []
-    for case in suite["case"]:
-        own = [[row for row in table if row["id"] == case["id"]] for table in (published, rows)]
-        found += [Compared(case, figure, row) for figure, row in matched(*own)]
+    for case in cases:
+        if "again" in case:
+            first[case["id"]] = first[case["again"]]
+        figures = [figure for figure in published if figure["id"] == first[case["id"]]]
+        found += [Compared(case, *pair) for pair in matched(figures, [row for row in rows if row["id"] == case["id"]])]
     return found
 
 
