@@ -82,6 +82,13 @@ fn a_run_has_its_place_and_is_whole_or_absent() {
     export(&data, &lake, &["--lines", "--line", "128"]);
     assert_eq!(files(&lake).len(), both.len() + 6, "another run");
 
+    let edited = ["--machine", "spr-w-48", "-e", "isolate clock", "--type"];
+    let with_type = |name| export(&data, &lake, &[&edited[..], &[name]].concat());
+    with_type("rq");
+    let known = files(&lake);
+    with_type("struct rq");
+    assert_eq!(files(&lake), known, "a type by another of its spellings");
+
     // Two at once, into a new folder.
     let fresh = temporary.path().join("fresh");
     let start = || {

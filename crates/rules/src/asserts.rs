@@ -305,7 +305,8 @@ fn prologue(language: AssertionLanguage, line: LineSize, source: &str) -> String
              #define LINEMATE_OFFSET(type, member) offsetof(type, member)\n\
              #define LINEMATE_FIRST(type, member) (offsetof(type, member) / LINEMATE_LINE)\n\
              #define LINEMATE_LAST(type, member) \\\n\
-             \t((offsetof(type, member) + sizeof(((type *)0)->member) - 1) / LINEMATE_LINE)\n\
+             \t((offsetof(type, member) + sizeof(((type *)0)->member) - \\\n\
+             \t  !!sizeof(((type *)0)->member)) / LINEMATE_LINE)\n\
              #endif\n"
         ),
         // A block, so that two such files in one module do not define LINE twice. Rust has the size
@@ -325,7 +326,7 @@ fn prologue(language: AssertionLanguage, line: LineSize, source: &str) -> String
              macro_rules! first {{ ($type:ty, $($member:tt)+) => {{ core::mem::offset_of!($type, $($member)+) / LINE }} }}\n\
              #[allow(unused_macros)]\n\
              macro_rules! last {{ ($type:ty, $($member:tt)+) => {{\n\
-             \x20   (core::mem::offset_of!($type, $($member)+) + size(|t: &$type| &t.$($member)+)).saturating_sub(1) / LINE\n\
+             \x20   (core::mem::offset_of!($type, $($member)+) + size(|t: &$type| &t.$($member)+).saturating_sub(1)) / LINE\n\
              }} }}\n"
         ),
     }

@@ -67,6 +67,12 @@ const CASES: [Case; 5] = [
     },
 ];
 
+const LANGUAGES: [AssertionLanguage; 3] = [
+    AssertionLanguage::C,
+    AssertionLanguage::Cpp,
+    AssertionLanguage::Rust,
+];
+
 fn source(language: AssertionLanguage, case: &Case) -> String {
     let Case {
         before,
@@ -98,17 +104,14 @@ fn source(language: AssertionLanguage, case: &Case) -> String {
     }
 }
 
-fn asserts(language: AssertionLanguage) -> Assertions {
-    assertions(
-        &parse(RULES).unwrap(),
-        language,
-        LineSize::B64,
-        "conn.rules",
-    )
+fn asserts(language: AssertionLanguage, rules: &str) -> Assertions {
+    let rules = parse(rules).unwrap();
+    assertions(&rules, language, LineSize::B64, "conn.rules")
 }
 
-fn compile(folder: &Path, language: AssertionLanguage, source: &str) -> Output {
-    fs::write(folder.join("asserts.h"), asserts(language).text).unwrap();
+/// A source that includes the rules' assertions.
+fn compile(folder: &Path, language: AssertionLanguage, rules: &str, source: &str) -> Output {
+    fs::write(folder.join("asserts.h"), asserts(language, rules).text).unwrap();
     let (name, compiler, flags) = match language {
         AssertionLanguage::C => (
             "t.c",
@@ -150,14 +153,10 @@ fn broken(output: &Output) -> Vec<u32> {
 
 #[test]
 fn compilers_refuse_what_breaks_a_rule_and_nothing_else() {
-    for language in [
-        AssertionLanguage::C,
-        AssertionLanguage::Cpp,
-        AssertionLanguage::Rust,
-    ] {
+    for language in LANGUAGES {
         let folder = tempfile::tempdir().unwrap();
         for case in &CASES {
-            let output = compile(folder.path(), language, &source(language, case));
+            let output = compile(folder.path(), language, RULES, &source(language, case));
             let about = format!(
                 "{language:?}, {} before: {}",
                 case.before,
@@ -176,8 +175,28 @@ fn compilers_refuse_what_breaks_a_rule_and_nothing_else() {
 }
 
 #[test]
+fn a_member_of_no_bytes_is_on_the_line_that_it_starts() {
+    let rules = "type conn\napart mark from refs\napart mark from table\n";
+    let c = "struct conn { long table[8]; char mark[0]; long refs; };\n#include \"asserts.h\"\n\
+             int main(void) { return 0; }\n";
+    let rust = "#![allow(dead_code, non_camel_case_types)]\n\
+                #[repr(C)] struct conn { table: [i64; 8], mark: [u8; 0], refs: i64 }\n\
+                include!(\"asserts.h\");\nfn main() {}\n";
+    for language in LANGUAGES {
+        let source = match language {
+            AssertionLanguage::C | AssertionLanguage::Cpp => c,
+            AssertionLanguage::Rust => rust,
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let output = compile(folder.path(), language, rules, source);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(broken(&output), [2], "{language:?}: {text}");
+    }
+}
+
+#[test]
 fn what_a_compiler_cannot_know_is_named() {
-    let found = asserts(AssertionLanguage::C);
+    let found = asserts(AssertionLanguage::C, RULES);
     assert_eq!((found.asserted, found.left_out), (6, 3));
     let left_out: Vec<&str> = found
         .text

@@ -143,6 +143,16 @@ fn matches(text: &str, definition: &Definition, sought: &Sought) -> bool {
     }
 }
 
+/// What may precede a tag, or a brace without one.
+const ATTRIBUTES: [&str; 6] = [
+    "__attribute__",
+    "__attribute",
+    "__packed",
+    "__aligned",
+    "_Alignas",
+    "alignas",
+];
+
 /// The definition whose `struct` is token `at`, if it is one.
 fn definition(text: &str, tokens: &[Token<'_>], at: usize) -> Option<Definition> {
     let mut words = Vec::new();
@@ -158,13 +168,10 @@ fn definition(text: &str, tokens: &[Token<'_>], at: usize) -> Option<Definition>
         next += 1;
     };
     let close = closing(tokens, open)?;
-    // Attributes precede the tag or follow it: `struct __packed t {`, `struct t __aligned(8) {`.
-    // A tag may begin with underscores itself: `struct __call_single_data {`.
-    let plain = words
-        .iter()
-        .rev()
-        .find(|w| !w.starts_with("__") && **w != "alignas");
-    let tag = plain.or(words.last()).map(|tag| (*tag).to_owned());
+    // By name, because a tag may begin with underscores itself (`struct __call_single_data {`), and
+    // there may be none after them (`static struct __packed { … } x;`).
+    let mut tags = words.iter().rev().filter(|w| !ATTRIBUTES.contains(*w));
+    let tag = tags.next().map(|tag| (*tag).to_owned());
     let end = (close + 1..tokens.len()).find(|i| tokens[*i].is(";") || tokens[*i].is("{"));
     let after = tokens[close + 1..end.unwrap_or(close + 1)].iter();
     let after = after
@@ -283,7 +290,12 @@ mod tests {
             tag("struct __attribute__((aligned(8))) rq { int a; };", "rq").len(),
             1
         );
-        assert_eq!(tag("struct rq __aligned(8) { int a; };", "rq").len(), 1);
+        for text in [
+            "struct __rq { int a; };",
+            "struct __packed __rq { int a; };",
+        ] {
+            assert_eq!(tag(text, "__rq").len(), 1, "{text}");
+        }
         assert_eq!(tag("struct a { struct rq { int b; } c; };", "rq").len(), 1);
         assert_eq!(tag("struct rq { int a;", "rq"), []);
         let pasted = "#define M(n) \\\nstruct n##_rq { int a; }\n";
@@ -302,5 +314,8 @@ mod tests {
         assert_eq!((found.len(), found[0].line), (1, 4));
         assert_eq!(found[0].after, ["nohz", "____cacheline_aligned"]);
         assert_eq!(find(text, &Sought::Typedef("nohz".to_owned())), []);
+        let text = "static struct __attribute__((packed)) { int a; } one;\n";
+        let found = find(text, &Sought::Members(vec!["a".to_owned()]));
+        assert_eq!(found.len(), 1);
     }
 }

@@ -14,7 +14,6 @@ use linemate_export::{Accesses, Facts, Run, SCHEMA_FILE, WithLines, check_schema
 use linemate_files::{FileSet, Published};
 use linemate_layout::EditSubject;
 use linemate_machine::Machine;
-use linemate_recording::Recording;
 use linemate_report::prediction_errors;
 use linemate_session::Session;
 use linemate_study::costs::{CostRun, costs};
@@ -163,9 +162,10 @@ fn export(
         return write(args, &run, &Facts::Recording(&accesses));
     };
     let recording = session.analysis().recording();
-    run.options = options(args)?;
+    let subject = question.subject(session);
+    run.options = options(args, subject.as_deref())?;
     if args.edits.are_given() {
-        let document = whatif(args, session, recording, machine.clone())?;
+        let document = whatif(args, session, subject, machine.clone())?;
         run.edits = Some(document.edits.clone());
         let results = document.results.iter();
         warn_of_copies(results.map(|result| &result.prediction_error));
@@ -220,7 +220,7 @@ fn failed<'m>(args: &Args, reason: &str, machine: Option<&'m MachinesDocument>) 
 
 /// The settings of a replay, other than recording, machine and edits, that determine its figures.
 /// Replaying every access does not change them.
-fn options(args: &Args) -> anyhow::Result<BTreeMap<String, String>> {
+fn options(args: &Args, subject: Option<&str>) -> anyhow::Result<BTreeMap<String, String>> {
     let question = &args.question;
     let replaying = &question.replaying;
     let mut options = BTreeMap::from([
@@ -238,8 +238,7 @@ fn options(args: &Args) -> anyhow::Result<BTreeMap<String, String>> {
         if replaying.all_interleavings {
             options.insert("all-interleavings", true.to_string());
         }
-        let subject = question.type_name.clone();
-        options.insert("type", subject.unwrap_or_default());
+        options.insert("type", subject.unwrap_or_default().to_owned());
     }
     let series = replaying.series.iter().map(|path| {
         let checksum = input::open(path)?.checksum();
@@ -280,15 +279,15 @@ fn accesses(session: &Session<'_>, line: LineSize, lines: bool) -> anyhow::Resul
 fn whatif(
     args: &Args,
     session: &Session<'_>,
-    recording: &Recording,
+    subject: Option<String>,
     machine: Machine,
 ) -> anyhow::Result<WhatIfDocument> {
     let question = &args.question;
     let edits = args.edits.edits(question.type_name.as_deref())?;
-    let report = question.type_name.iter().cloned();
-    let report: Vec<EditSubject> = report.map(EditSubject::Named).collect();
     let images = args.edits.images(&edits)?;
     let model = session.analysis().model();
+    let edits = args.edits.meant(edits, subject.as_deref())?;
+    let report: Vec<EditSubject> = subject.into_iter().map(EditSubject::Named).collect();
     let edits = args.edits.as_declared(edits, model, &images)?;
     let located = |error| args.edits.located(&edits, error);
     let study = Study::new(session, &edits, &images, &report).map_err(located)?;
@@ -302,7 +301,13 @@ fn whatif(
     };
     let result = study.run(&run).map_err(located)?;
     let (text, results) = (edits.to_string(), vec![result]);
-    Ok(whatif_document(TOOL, recording, text, Vec::new(), results))
+    Ok(whatif_document(
+        TOOL,
+        session.analysis().recording(),
+        text,
+        Vec::new(),
+        results,
+    ))
 }
 
 /// Writes the tables into the folder, and prints where the run is.

@@ -38,6 +38,7 @@ impl Router {
     }
 }
 
+// SAFETY: as the C library declares it.
 unsafe extern "C" {
     fn sched_setaffinity(pid: i32, size: usize, cpus: *const u64) -> i32;
 }
