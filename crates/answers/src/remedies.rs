@@ -64,6 +64,14 @@ impl Remedy {
         let gains = self.trials.iter().filter_map(|trial| trial.effect.gain());
         gains.max_by(f64::total_cmp)
     }
+
+    /// Whether it was tried, and no trial showed a gain.
+    #[must_use]
+    pub fn is_refuted(&self) -> bool {
+        let mut effects = self.trials.iter().map(|trial| &trial.effect);
+        let tried = effects.any(|effect| matches!(effect, RemedyEffect::Tried(_)));
+        tried && self.gain().is_none()
+    }
 }
 
 /// A kind of advice.

@@ -300,16 +300,11 @@ fn is_worth_listing(remedy: &Remedy, floor: u64) -> bool {
 
 /// The largest gain first, then by what is at stake; what replay tried without a gain comes last.
 fn rank(remedies: &mut [Remedy]) {
-    let tried = |r: &Remedy| {
-        let mut effects = r.trials.iter().map(|trial| &trial.effect);
-        effects.any(|effect| matches!(effect, RemedyEffect::Tried(_)))
-    };
     remedies.sort_by(|a, b| {
         let gain = |r: &Remedy| r.gain().unwrap_or(0.0);
-        let fails = |r: &Remedy| r.gain().is_none() && tried(r);
         let by_gain = gain(b).total_cmp(&gain(a));
-        let failed = fails(a).cmp(&fails(b));
-        by_gain.then(failed).then_with(|| by_stake(a, b))
+        let refuted = a.is_refuted().cmp(&b.is_refuted());
+        by_gain.then(refuted).then_with(|| by_stake(a, b))
     });
 }
 

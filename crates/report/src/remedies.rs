@@ -36,12 +36,21 @@ impl Display for Advice<'_> {
             "{} accesses; {} left their core and cost {} cycles",
             found.accesses, found.whole.misses, found.whole.cycles
         )?;
-        for (number, remedy) in (1..).zip(&found.remedies) {
+        let (refuted, advised): (Vec<&Remedy>, Vec<&Remedy>) =
+            found.remedies.iter().partition(|r| r.is_refuted());
+        for (number, remedy) in (1..).zip(&advised) {
             writeln!(f)?;
             remedy_text(f, found, number, remedy)?;
         }
-        if found.remedies.is_empty() {
+        if advised.is_empty() {
             writeln!(f, "no remedy found")?;
+        }
+        if !refuted.is_empty() {
+            writeln!(f, "\nTried by replay, no gain:")?;
+            refuted.iter().try_for_each(|remedy| {
+                writeln!(f, "   {}: {}", remedy.kind.name(), shown(&remedy.subject))?;
+                trials_text(f, remedy)
+            })?;
         }
         let more: Vec<String> = found
             .left_out
@@ -110,6 +119,10 @@ fn remedy_text(
             function.cycles
         )?;
     }
+    trials_text(f, remedy)
+}
+
+fn trials_text(f: &mut Formatter<'_>, remedy: &Remedy) -> fmt::Result {
     for trial in &remedy.trials {
         writeln!(f, "   [{}]", trial.edits_in_a_line())?;
         writeln!(f, "      {}", effect(&trial.effect))?;

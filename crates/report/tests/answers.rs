@@ -227,6 +227,28 @@ fn measure(without: f64, difference: f64, significant: bool) -> Measure {
 }
 
 #[test]
+fn what_replay_refuted_is_no_advice() {
+    let recordings = [recording()];
+    let session = Session::new(&recordings[0]).unwrap();
+    let unshown = measure(4000.0, 5.0, false);
+    let trial = |subject, change| tried(subject, measure(1000.0, change, true), unshown);
+    let list = RemedyList {
+        remedies: vec![trial("rq.lock", -300.0), trial("rq.clock", 300.0)],
+        ..remedies(&session)
+    };
+    let text = linemate_report::remedies(&list);
+    let (advised, refuted) = text.split_once("\nTried by replay, no gain:\n").unwrap();
+    assert!(
+        advised.contains("1. give a line of its own: rq.lock\n"),
+        "{text}"
+    );
+    assert!(!advised.contains("rq.clock"), "{text}");
+    let line = refuted.lines().next().unwrap();
+    assert_eq!(line, "   give a line of its own: rq.clock");
+    assert!(refuted.contains("      worse: +300 ± 10 cycles"), "{text}");
+}
+
+#[test]
 fn a_survey_begins_with_what_gains_most() {
     let recordings = [recording()];
     let session = Session::new(&recordings[0]).unwrap();
