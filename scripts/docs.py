@@ -39,7 +39,7 @@ NOT_MEASURED = {("95", "%"), ("100", "%")}
 Rule = Callable[[Path], Iterator[tuple[int, str]]]
 
 # What a maintainer has to know about a finding: the beginnings of its table's rows.
-FINDING = ("field", "neighbours", "writers", "readers", "change", "becomes worse", "rebuilt", "asked", "not shown")
+FINDING = ("field", "neighbours", "writers", "readers", "change", "downside", "rebuilt", "replayed", "not shown")
 
 NUMBER = r"\d[\d,]*(?:\.\d+)?"
 QUANTITY = rf"{NUMBER}(?: ± {NUMBER})?"

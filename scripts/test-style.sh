@@ -129,7 +129,7 @@ Of [the evidence](../../evidence/e.md): 17.6 ± 0.8 % and 9.9 s, not 17.6 ± 9.9
 https://example.org/a-link-that-cannot-be-broken-because-it-has-no-space-in-it-whatever-its-length-may-be-here
 END
 # shellcheck disable=SC2016 # Markdown's
-for row in field neighbours 'writers of `a`' 'readers of `b`' change 'becomes worse' asked 'not shown'; do
+for row in field neighbours 'writers of `a`' 'readers of `b`' change downside replayed 'not shown'; do
 	printf '| %s | it gains 17.6 %% of [this](../../evidence/e.md) |\n' "$row"
 done >docs/findings/f.md
 printf '| rebuilt | |\n\n**Measure**: so.\n' >>docs/findings/f.md
@@ -214,14 +214,14 @@ docs/README.md:3: error: the line has 109 columns, 100 are the most in prose
 docs/README.md:3: error: the link leads nowhere: guide/b.md
 docs/findings/f.md:1: error: a finding's page has a row for rebuilt
 docs/findings/g.md:1: error: 1.5 % is in no file of evidence/ or cases/ that this document links to
-docs/findings/g.md:1: error: a finding's page has a row for asked
-docs/findings/g.md:1: error: a finding's page has a row for becomes worse
 docs/findings/g.md:1: error: a finding's page has a row for change
+docs/findings/g.md:1: error: a finding's page has a row for downside
 docs/findings/g.md:1: error: a finding's page has a row for field
 docs/findings/g.md:1: error: a finding's page has a row for neighbours
 docs/findings/g.md:1: error: a finding's page has a row for not shown
 docs/findings/g.md:1: error: a finding's page has a row for readers
 docs/findings/g.md:1: error: a finding's page has a row for rebuilt
+docs/findings/g.md:1: error: a finding's page has a row for replayed
 docs/findings/g.md:1: error: a finding's page has a row for writers
 docs/findings/g.md:1: error: a finding's page says how to measure it (**Measure**: …)
 docs/guide/a.md:3: error: 17.6 ± 9.9 % is in no file of evidence/ or cases/ that this document links to

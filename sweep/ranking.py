@@ -31,7 +31,7 @@ def share_of(survey, types):
 
 
 def effect_of(document):
-    """Of a what-if the measures of the concerned types and of everything."""
+    """Of a what-if the measures of the affected types and of everything."""
     result = document["results"][0]
     return {"types": result["types"], "whole": result["whole"], "sizes": result.get("sizes", [])}
 

@@ -10,7 +10,7 @@ def unseen_head: "| case | culprit, rank by cost | report's first line names it 
 # Remedies that give something another place, or leave out stores.
 def claimed: select(.kind | IN("own_line", "pad_elements", "allocate_apart", "skip_silent_stores"));
 
-# The changes that replay measured of a remedy's edits, of all that the concerned types cost.
+# The changes that replay measured of a remedy's edits, of all that the affected types cost.
 def tried: .trials[].effect | objects | .tried | objects | .types;
 def gains: [tried | select(.significant and .difference < 0)] != [];
 def said: ([tried | "\(100 * .difference / .without | signed) %"] | first) // "no edit";

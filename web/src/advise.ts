@@ -25,7 +25,7 @@ function recommended(advice: AdviceDocument, best: AdvisedLayout): HTMLElement[]
     h("h3", {}, `Recommended: ${best.moves} ${best.moves === 1 ? "move" : "moves"}`),
     effects("Effects of the recommended layout", best.effects, advice.machines),
     ...(best.starts_lines
-      ? [h("p", { class: "note" }, "With this layout objects start on cache lines, unlike as recorded: part of the gain can come from that, whatever the order.")]
+      ? [h("p", { class: "note" }, "With this layout objects start on cache lines, unlike the recorded ones: part of the gain can come from that alone.")]
       : []),
     h("details", { open: true }, h("summary", {}, "The edit"), editsOf(best.edits)),
     groups(best),

@@ -53,13 +53,13 @@ function rowsOf(page: Page): Ranked[] {
 function aboutTypes(page: Page): string {
   if (page.costs) {
     const { machine, seed, interleavings: count } = page.costs.costs;
-    return `By cycles on ${machine}, ${interleavings(count ?? 1, seed)}. Nested types count for the outermost.`;
+    return `By cycles on ${machine}, ${interleavings(count ?? 1, seed)}. Nested types count as their outermost type.`;
   }
   const by = rowsOf(page).some((row) => row.shared !== null) ? "shared accesses" : "accesses";
   if (page.whatif) return `By ${by}. What the edits change has the cycles of the edited types; those of all types: linemate report --machine.`;
   if (page.advise) return `By ${by}. The advice has the cycles that were replayed; those of all types: linemate report --machine.`;
   if (page.diff?.machine) return `By ${by}, in A. The fields in two recordings have their cycles.`;
-  return `By ${by}; with --machine by what they cost. Nested types count for the outermost.`;
+  return `By ${by}; with --machine by what they cost. Nested types count as their outermost type.`;
 }
 
 function nameColumn(store: Store): Column<Ranked> {

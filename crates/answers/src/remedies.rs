@@ -216,7 +216,7 @@ pub enum RemedyEffect {
 }
 
 impl RemedyEffect {
-    /// Cycles that everything gains, or the concerned types where nothing is shown of everything,
+    /// Cycles that everything gains, or the affected types where nothing is shown of everything,
     /// if that is beyond the confidence interval: others on the same lines gain or lose, too.
     #[must_use]
     pub fn gain(&self) -> Option<f64> {
@@ -238,7 +238,7 @@ impl RemedyEffect {
 pub struct Gain {
     /// Number of interleavings replayed.
     pub interleavings: usize,
-    /// Cycles of the concerned types' accesses that left their core.
+    /// Cycles of the affected types' accesses that left their core.
     pub types: Measure,
     /// The number of such accesses.
     pub misses: Measure,

@@ -209,6 +209,7 @@ pub(crate) fn rest_of(
         Origin::Cache(c) => of_cache(cache(c)),
         Origin::Kmalloc => format!("kmalloc({})", kind.size),
         Origin::Percpu => format!("per-CPU allocation of {}", kind.size),
+        Origin::Pages if kind.size == PAGE => "1 page".to_owned(),
         Origin::Pages => format!("{} pages", kind.size / PAGE),
         Origin::Virtual => format!("vmalloc({})", kind.size),
         Origin::Program | Origin::Mapping => of_allocation(*kind),

@@ -35,7 +35,7 @@ fn objects_handed_out_in_bulk_are_of_their_caches_type() {
     let (buckets, fields) = named(&w.record());
     assert_eq!(buckets, [(Bucket::Field, 4), (Bucket::HeapVacant, 2)]);
     let task = |offset| ("task".to_owned(), offset);
-    let free = ("1 pages".to_owned(), 256);
+    let free = ("1 page".to_owned(), 256);
     assert_eq!(fields, [free, task(8), task(200), task(200), task(204)]);
 }
 

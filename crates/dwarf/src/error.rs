@@ -29,7 +29,7 @@ pub enum DwarfError {
     #[error("no debug information: compile with -g")]
     NoDebugInfo,
     /// A separate file that belongs to another program.
-    #[error("the debug file is of the build {found}, the program is of {wanted}")]
+    #[error("the debug file has build ID {found}, the program {wanted}")]
     OtherBuild {
         /// The program's build-id in hexadecimal.
         wanted: String,
@@ -43,7 +43,7 @@ pub enum DwarfError {
     #[error("its debug information is split, and none of its {} split units was found: the first is in {}", .0.count, .0.first)]
     Split(MissingUnits),
     /// More files with split units than can be numbered.
-    #[error("{0} debug files are too many to number")]
+    #[error("too many debug files: {0}")]
     TooManyParts(usize),
     /// Compressed sections that become implausibly large.
     #[error("section {section} unpacks to {size} bytes, more than {limit}")]
@@ -92,7 +92,7 @@ pub enum DwarfError {
         length: u64,
     },
     /// More types than there are ids.
-    #[error("{0} types are too many to number")]
+    #[error("too many types: {0}")]
     TooManyTypes(usize),
     /// Types that contradict each other.
     #[error("broken DWARF: {0}")]

@@ -20,7 +20,7 @@ pub enum FileError {
     NotAFile { path: PathBuf, kind: &'static str },
     /// The older file cannot be moved away.
     #[error(
-        "{} is in the way: the older output would get this name: move it, or name another output",
+        "{} is in the way: the older output would be renamed to it: move it, or name another output",
         .0.display()
     )]
     InTheWay(PathBuf),

@@ -112,7 +112,7 @@ pub enum GuestError {
     },
     /// The guest ended without a panic.
     #[error(
-        "the guest ended while {doing} (console: {console}): see the kernel's options in --append"
+        "the guest exited while {doing} (console: {console}): check the kernel options in --append"
     )]
     Ended {
         /// What it was doing.
@@ -131,7 +131,7 @@ pub enum GuestError {
     },
     /// The boot makes no progress.
     #[error(
-        "the guest hangs in its boot: after {started} of {cpus} CPUs, no CPU started and no line came on the console for {seconds} s of processor time (console: {console}): see the kernel's options in --append"
+        "the guest hangs while booting: after {started} of {cpus} CPUs, no CPU started and the console printed nothing for {seconds} s of processor time (console: {console}): check the kernel options in --append"
     )]
     BootHangs {
         /// CPUs that the kernel had started.

@@ -27,7 +27,7 @@ pub(crate) struct Keeping {
     /// Do not read or write the analysis cache
     #[arg(long)]
     no_cache: bool,
-    /// Report on standard error what is cached, and why not
+    /// Report on standard error what is cached, or why not
     #[arg(short, long)]
     verbose: bool,
 }

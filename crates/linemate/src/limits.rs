@@ -125,7 +125,7 @@ fn ended(child: &mut Child, last: Option<&[u8]>, limit: u64) -> ExitCode {
     };
     if lacked(status, last) {
         output::to_stderr(&format!(
-            "out of memory: this process may have {} MiB (`ulimit -v`): raise the limit",
+            "out of memory: this process is limited to {} MiB (`ulimit -v`): raise it",
             limit >> 20
         ));
         return ExitCode::from(2);

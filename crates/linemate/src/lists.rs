@@ -95,7 +95,7 @@ fn words<'t>(text: &'t str, known: &[&str]) -> Result<Vec<&'t str>, String> {
         return Err(format!("`{word}` is not one of {}", known.join(", ")));
     }
     if words.contains(&NONE) && words.len() > 1 {
-        return Err("none cannot be combined: leave it out, or the others".to_owned());
+        return Err("`none` excludes the others: leave it or them out".to_owned());
     }
     Ok(words)
 }
@@ -119,7 +119,7 @@ mod tests {
             mechanisms("none,adjacent_line_pairs").unwrap_err(),
             mechanisms("overlap,none").unwrap_err(),
         ] {
-            assert!(error.starts_with("none cannot be combined"), "{error}");
+            assert!(error.starts_with("`none` excludes the others"), "{error}");
         }
         for error in [groups("").unwrap_err(), groups("phases,").unwrap_err()] {
             assert!(

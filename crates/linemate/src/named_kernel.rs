@@ -56,7 +56,7 @@ pub(crate) fn to_boot(given: Option<&Path>, cache: &Path) -> anyhow::Result<Boot
     match default_kernel(cache) {
         Err(missing @ GuestError::NoKernel { .. }) => {
             output::to_stderr(&format!(
-                "no kernel here: taking {FALLBACK}, which is fetched once from this computer's apt sources"
+                "no kernel found: fetching {FALLBACK} once from this computer's apt sources"
             ));
             let fetched = image(Path::new(FALLBACK));
             let path = fetched

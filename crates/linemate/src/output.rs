@@ -78,11 +78,11 @@ pub(crate) fn to_stderr(line: &str) {
 }
 
 /// An error with its causes, in one line. A cause that the previous error already states is left
-/// out.
+/// out, and so are the system's numbers of errors, whose names are there.
 pub(crate) fn one_line(error: &anyhow::Error) -> String {
     let mut line = String::new();
     for cause in error.chain() {
-        let text = cause.to_string();
+        let text = without_number(cause.to_string());
         if line.is_empty() {
             line = text;
         } else if !line.contains(&text) {
@@ -92,6 +92,18 @@ pub(crate) fn one_line(error: &anyhow::Error) -> String {
     }
     let lines: Vec<&str> = line.lines().map(str::trim).collect();
     shown(&lines.join(" ")).to_string()
+}
+
+/// The text without ` (os error N)` at its end.
+fn without_number(mut text: String) -> String {
+    let numbered = text.strip_suffix(')').and_then(|rest| {
+        let (before, number) = rest.rsplit_once(" (os error ")?;
+        number.parse::<i32>().is_ok().then_some(before.len())
+    });
+    if let Some(end) = numbered {
+        text.truncate(end);
+    }
+    text
 }
 
 #[cfg(test)]
@@ -116,8 +128,10 @@ mod tests {
         let error = Err::<(), _>(cause).context("/no/such").unwrap_err();
         assert_eq!(
             one_line(&error),
-            "/no/such: cannot open the recording: No such file or directory (os error 2)"
+            "/no/such: cannot open the recording: No such file or directory"
         );
+        let error = anyhow::anyhow!("a (os error x)").context("b");
+        assert_eq!(one_line(&error), "b: a (os error x)");
         let error = anyhow::anyhow!("a\n  b\x1b[2J");
         assert_eq!(one_line(&error), "a b\\x1b[2J");
     }

@@ -266,7 +266,7 @@ fn an_old_tree_adopts_rules_and_only_gets_better() {
 {changed}:3:1: outer, apart array from b: array shares line 0 with b [new]
 \tbecause they contend
 fixed since the baseline: outer, start b (any, lines of 64 bytes)
-1 finding, 1 kernel, 1 accepted, 1 fixed: rewrite the baseline to hold on to that
+1 finding, 1 kernel, 1 accepted, 1 fixed: rewrite the baseline to lock that in
 "
     );
     assert_eq!(text, expected);
@@ -462,7 +462,7 @@ fn bad_input_gets_one_line() {
     ] {
         assert_eq!(
             fails(&arguments),
-            format!("linemate: cannot read {missing}: No such file or directory (os error 2)")
+            format!("linemate: cannot read {missing}: No such file or directory")
         );
     }
     let message = fails(&[&good, "--kernel", &good]);

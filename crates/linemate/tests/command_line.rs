@@ -366,7 +366,7 @@ fn words_that_mean_nothing_are_refused() {
         ),
         (
             &["report", "x", "--mechanisms", "none,adjacent_line_pairs"],
-            "none cannot be combined",
+            "`none` excludes the others",
         ),
         (
             &["whatif", "x", "--groups", "flat,domains"],
@@ -374,7 +374,7 @@ fn words_that_mean_nothing_are_refused() {
         ),
         (
             &["whatif", "x", "--groups", "none,locks"],
-            "none cannot be combined",
+            "`none` excludes the others",
         ),
         (
             &["whatif", "x", "--groups", "lock"],

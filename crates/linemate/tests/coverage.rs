@@ -173,7 +173,7 @@ fn questions_without_an_answer_are_refused_in_one_line() {
         }
     };
     let nothing = ["--coverage", "-i", "alone", "-e", "order nr_running curr"];
-    refused(&nothing, &["no field another neighbour", "ask without it"]);
+    refused(&nothing, &["no field a new neighbour", "omit it"]);
     let of = |inputs: &[&'static str]| [&EDIT[..], inputs].concat();
     refused(
         &of(&["-i", "alone", "-i", "none"]),

@@ -97,7 +97,7 @@ fn the_lack_of_memory_is_an_error() {
     });
     let (kilobytes, output) = lacking.expect("8 MB are enough");
     let expected = format!(
-        "linemate: out of memory: this process may have {} MiB (`ulimit -v`): raise the limit\n",
+        "linemate: out of memory: this process is limited to {} MiB (`ulimit -v`): raise it\n",
         kilobytes / 1024
     );
     assert_eq!(error(&output), expected);

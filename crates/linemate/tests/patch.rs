@@ -335,7 +335,7 @@ fn a_linux_tree_has_its_own_words() {
     let refused = refusal(&tree, &tree.patch(edit, &types, &["--build", other]));
     assert_eq!(
         refused,
-        "linemate: kernel/q/queue.h: the unpatched tree is not what was recorded, or its config is another: member 3 is `head` in the compiled unit, not `seen`"
+        "linemate: kernel/q/queue.h: the unpatched tree is not what was recorded, or its config differs: member 3 is `head` in the compiled unit, not `seen`"
     );
     let failing = refusal(
         &tree,
@@ -590,7 +590,7 @@ fn bad_input_gets_one_line() {
         (
             vec![("a.h", &wider)],
             move_tail,
-            "linemate: a.h: the unpatched tree is not what was recorded, or its config is another: `lock` has 8 bytes in the compiled unit, not 4 bytes",
+            "linemate: a.h: the unpatched tree is not what was recorded, or its config differs: `lock` has 8 bytes in the compiled unit, not 4 bytes",
         ),
         (
             vec![("a.h", &torn)],

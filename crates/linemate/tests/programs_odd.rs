@@ -61,7 +61,7 @@ fn remedies(data: &str) -> Vec<Value> {
     items(&advice, "/remedies/remedies").to_vec()
 }
 
-/// What the trial with those edits changes of the concerned types' cost.
+/// What the trial with those edits changes of the affected types' cost.
 fn gain(remedies: &[Value], edits: &[&str]) -> f64 {
     let types = &tried(remedies, edits)["types"];
     let cycles = |name: &str| types[name].as_f64().unwrap();
@@ -287,7 +287,7 @@ fn what_an_owner_uses_and_what_others_use_get_lines_of_their_own() {
         .flat_map(|remedy| items(remedy, "/trials"))
         .filter_map(|trial| trial["effect"]["tried"]["in_either_half"].as_u64())
         .filter(|objects| *objects > 0);
-    let said = text.matches("; ± includes both halves of a pair of lines that ");
+    let said = text.matches("; ± covers both halves of a line pair that ");
     assert_eq!(said.count(), in_halves.count(), "{text}");
 
     // So it says of a layout, in the words of `whatif`.
@@ -295,7 +295,7 @@ fn what_an_owner_uses_and_what_others_use_get_lines_of_their_own() {
     let question = ["advise", "-i", &data, "--machine", "gnr-2s-480"];
     let words = [&question[..], &layout].concat();
     let text = String::from_utf8(linemate(&words).stdout).unwrap();
-    let said = "1 object can be in either half of a pair of lines that are fetched together: ";
+    let said = "1 object can be in either half of a line pair fetched together: ";
     assert!(text.contains(said), "{text}");
     let output = linemate(&[&words[..], &["--json"]].concat());
     let advice: Value = serde_json::from_slice(&output.stdout).unwrap();

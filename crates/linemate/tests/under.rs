@@ -68,14 +68,14 @@ fn text_and_json_show_the_same_share() {
     assert!(cycles.instructions > 0 && cycles.stalls > 0);
     let share = 100.0 * cycles.sum() as f64 / all.sum() as f64;
     let head = format!(
-        "gnr-2s-480: {} and its callees take {share:.2} % of all cycles: {} instructions and {} stall cycles, of {} and {}. \
-         It was entered 100 times.",
+        "gnr-2s-480: {} and its callees take {share:.2} % of all cycles: {} instructions + {} stall cycles, of {} + {}; \
+         entered 100 times.",
         NAMES[1], cycles.instructions, cycles.stalls, all.instructions, all.stalls
     );
     let text = ask(&[]);
     assert!(text.starts_with(&head), "{head}\n{text}");
     assert!(
-        text.contains("Call stacks: 100.00 % of 700 returns end a call that was recorded."),
+        text.contains("Call stacks: 100.00 % of 700 returns match a recorded call."),
         "{text}"
     );
     // Cached, and computed again.

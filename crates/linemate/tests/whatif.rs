@@ -443,7 +443,7 @@ fn costs_are_as_described(data: &str) {
         "{second}"
     );
     assert!(text.contains("capacity misses are a lower bound"));
-    assert!(text.contains("\nrq from byte 0: "), "{text}");
+    assert!(text.contains("\nrq, line at byte 0: "), "{text}");
     let again = report(&["--machine", "gnr-2s-480", "--type", "rq"]);
     assert_eq!(
         String::from_utf8(again.stdout).unwrap(),
@@ -495,7 +495,7 @@ fn a_quantity_has_one_figure(data: &str) {
         .zip(rows(&costs["lines"]))
         .take(5)
     {
-        let shown = format!("\n{name} from byte {}: ", line["start"]);
+        let shown = format!("\n{name}, line at byte {}: ", line["start"]);
         let figure = format!(" {cycles} cycles; ");
         assert!(
             text.contains(&shown) && text.contains(&figure),

@@ -121,7 +121,9 @@ pub enum MachineError {
     )]
     SysfsCache(&'static str, u16),
     /// CPUs of different kinds.
-    #[error("CPU {cpu} has another {cache} cache than CPU {first}; mixed cores cannot be replayed")]
+    #[error(
+        "CPU {cpu} has a different {cache} cache from CPU {first}; mixed cores cannot be replayed"
+    )]
     Mixed {
         first: u16,
         /// The CPU that differs.

@@ -93,7 +93,7 @@ pub enum PatchError {
     /// Nothing about the tree: the proof could not be attempted.
     #[error(transparent)]
     NoProof(CompileError),
-    #[error("{path}: the unpatched tree is not what was recorded, or its config is another")]
+    #[error("{path}: the unpatched tree is not what was recorded, or its config differs")]
     Unpatched {
         path: String,
         source: Box<ProofError>,

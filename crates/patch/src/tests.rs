@@ -265,12 +265,12 @@ fn a_tree_of_another_kernel_is_refused() {
     };
     assert_eq!(
         world.mail(&compilers(other, Vec::new())).unwrap_err(),
-        "lib/queue.h: the unpatched tree is not what was recorded, or its config is another: member 1 is `seen` in the compiled unit, not `b`"
+        "lib/queue.h: the unpatched tree is not what was recorded, or its config differs: member 1 is `seen` in the compiled unit, not `b`"
     );
     let without = FakeCompiler::config("PLAIN");
     let refused = world.mail(&compilers(without, Vec::new())).unwrap_err();
     assert!(
-        refused.contains("its config is another: member 2"),
+        refused.contains("its config differs: member 2"),
         "{refused}"
     );
 }

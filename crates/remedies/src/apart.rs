@@ -302,7 +302,7 @@ pub(super) fn heap_in_c(context: &Context<'_>, ty: TypeIndex, line: u64) -> Stri
     let is_of_heap = |s: &Subject| s.ty == Some(ty) && s.program && s.bucket == Bucket::Field;
     match is_c && subjects.any(|(subject, objects)| is_of_heap(subject) && !objects.is_empty()) {
         // Not of what is mapped: processes may share that.
-        true => format!("; on the heap by aligned_alloc({line}, …), which clears nothing"),
+        true => format!("; on the heap by aligned_alloc({line}, …), which does not zero"),
         false => String::new(),
     }
 }
@@ -348,7 +348,7 @@ pub fn allocated_apart(language: Option<Language>, line: u64) -> String {
             format!("aligned_alloc({line}, …) with the size rounded up to a multiple of {line}")
         }
         Some(Language::Cpp) => {
-            "alignas(std::hardware_destructive_interference_size) on the class, whose `new` then allocates it so".to_owned()
+            "alignas(std::hardware_destructive_interference_size) on the class, which `new` then honours".to_owned()
         }
         Some(Language::Rust) => {
             format!("#[repr(align({line}))] on the type, or crossbeam's CachePadded around it")

@@ -28,14 +28,22 @@ fn one(context: &Context<'_>, ty: TypeIndex, stride: Stride, sets: &TypeSets) ->
     }
     let name = context.fields.get(*ids.first()?).owner.clone();
     let (l2, most) = (&sets.l2, &sets.l2.most);
+    let of_sets = |count: u64| match count {
+        1 => "1 set".to_owned(),
+        more => format!("{more} sets"),
+    };
     let mut reasons = context.reasons(&ids, |_| true);
     reasons.notes.push(format!(
-        "CPU {} uses {} of them, most {} bytes apart: they start in {} of {} sets of its L2",
+        "CPU {} uses {} objects, mostly {} bytes apart: they start in {} of {} sets of its L2",
         sets.cpu, stride.objects, stride.bytes, stride.starts, l2.sets
     ));
     reasons.notes.push(format!(
-        "its {} lines of them are in {} sets, up to {} in one that has {} ways: {} beyond the ways",
-        most.lines, most.reached, most.fullest, l2.ways, most.beyond
+        "their {} lines map to {}, up to {} in one that has {} ways: {} beyond the ways",
+        most.lines,
+        of_sets(most.reached),
+        most.fullest,
+        l2.ways,
+        most.beyond
     ));
     // One line more than a stride that divides a way: consecutive objects then start in consecutive
     // sets.

@@ -278,15 +278,15 @@ fn distances(array: &SharedArray<'_>, name: Option<&str>) -> String {
     let (comma, how) = match array.parts {
         CpuParts::OfOne => (
             ",",
-            "written by one CPU each, share a line with the next, which another CPU writes",
+            "each written by one CPU, share a line with the next, written by another",
         ),
         CpuParts::OfEach => (
             "",
-            "share a line with the next, which other CPUs write in each block",
+            "share a line with the next, written by other CPUs in each block",
         ),
     };
     let of = name.map(|name| format!(" of {name}")).unwrap_or_default();
-    format!("elements{of} are {stride} {bytes} apart; of them {pairs}{comma} {how}")
+    format!("elements{of} are {stride} {bytes} apart; {pairs} of them{comma} {how}")
 }
 
 fn advice(context: &Context<'_>, arrays: &[SharedArray<'_>], outer: Option<TypeId>) -> String {

@@ -94,7 +94,7 @@ fn one(context: &Context<'_>, answer: &Answer) -> Option<Remedy> {
 fn notes(context: &Context<'_>, answer: &Answer, of_one_cpu: usize) -> String {
     let partners = &answer.partners;
     format!(
-        "{} leads from each of {} objects to one of its own: {:.0} % of the {} times it was followed; in {of_one_cpu} of the pairs \
+        "{} links each of {} objects to its own partner: {:.0} % of the {} times it was followed; in {of_one_cpu} of the pairs \
          one CPU makes most accesses to both",
         context.fields.get(answer.pointer).name,
         partners.pairs.len(),

@@ -68,7 +68,7 @@ fn one(context: &Context<'_>, ids: &[FieldId]) -> Option<Remedy> {
         .map(|id| context.fields.get(*id).name.as_str())
         .collect();
     reasons.notes.push(format!(
-        "{:.0} % of its sharing cost are writes, to {}",
+        "{:.0} % of its sharing cost is writes, to {}",
         percent(writing.shared_cycles(), all.shared_cycles()),
         listed.join(", ")
     ));

@@ -42,8 +42,8 @@ fn one(context: &Context<'_>, id: FieldId, function: u32, after: &Cost) -> Optio
         .sum();
     let mut reasons = context.reasons(&[id], |act| act == Act::Rmw);
     reasons.notes.push(format!(
-        "{:.1} % of {name}'s {loads} loads come at most {} instructions after the CPU's own atomic, without a store of its own between; {} of \
-         those had to fetch the line again",
+        "{:.1} % of {name}'s {loads} loads come within {} instructions of the CPU's own atomic, with no store of its own between; {} of \
+         those fetched the line again",
         percent(after.accesses, loads),
         super::costs::REUSE_WINDOW,
         after.sharing_misses(),

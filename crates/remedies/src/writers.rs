@@ -514,7 +514,7 @@ fn reasons(
                 .is_some_and(|used| used.writes.count() > 0)
         };
         let (rarely, never): (Vec<&str>, Vec<&str>) = names.iter().partition(|n| is_written(n));
-        for (how, names) in [("nobody writes", never), ("rarely written:", rarely)] {
+        for (how, names) in [("no CPU writes", never), ("rarely written:", rarely)] {
             if !names.is_empty() {
                 reasons.notes.push(format!("{how} {}", names.join(", ")));
             }
@@ -526,7 +526,7 @@ fn reasons(
 /// Who writes what has those names, and whether others use it.
 pub(super) fn by(sharers: &Sharers, names: &str) -> String {
     let write = match &sharers.writers {
-        Writers::Nobody => "hardly anybody writes".to_owned(),
+        Writers::Nobody => "hardly any CPU writes".to_owned(),
         Writers::Cpus(cpus) => match &cpus[..] {
             [one] => format!("CPU {one} writes"),
             several => format!("{} CPUs write", several.len()),

@@ -273,7 +273,7 @@ fn objects_that_point_to_one_of_their_own_are_partners() {
     assert_eq!(
         found[0].reasons.notes,
         [
-            "crate.item leads from each of 3 objects to one of its own: 100 % of the 100 times it was followed; in 3 of the pairs \
+            "crate.item links each of 3 objects to its own partner: 100 % of the 100 times it was followed; in 3 of the pairs \
              one CPU makes most accesses to both",
             "reached through crate.item (100 loads)"
         ]
@@ -482,8 +482,8 @@ fn objects_at_a_stride_that_divides_a_way_collide() {
     assert_eq!(subjects(&found), ["crate"]);
     let (reasons, stake) = (&found[0].reasons, &found[0].stake);
     let expected = [
-        "CPU 0 uses 4 of them, most 1024 bytes apart: they start in 1 of 16 sets of its L2",
-        "its 4 lines of them are in 1 sets, up to 4 in one that has 2 ways: 2 beyond the ways",
+        "CPU 0 uses 4 objects, mostly 1024 bytes apart: they start in 1 of 16 sets of its L2",
+        "their 4 lines map to 1 set, up to 4 in one that has 2 ways: 2 beyond the ways",
     ];
     assert_eq!(reasons.notes, expected);
     // Every load: none finds the object where it left it.

@@ -41,7 +41,7 @@ pub(crate) fn changed_lines(out: &mut Text, change: &LayoutChange, result: &What
         // Writing to a text does not fail.
         let _ = writeln!(
             out,
-            "{}, {title}: {} bytes; changed lines that cost something, cycles below each field (* no room)",
+            "{}, {title}: {} bytes; changed lines with a cost, cycles below each field (*: does not fit)",
             shown(&change.type_name),
             map.size
         );

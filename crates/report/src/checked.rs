@@ -47,7 +47,7 @@ fn summary(document: &CheckDocument, baseline: bool) -> String {
     if !document.mended.is_empty() {
         let _ = write!(
             text,
-            ", {} fixed: rewrite the baseline to hold on to that",
+            ", {} fixed: rewrite the baseline to lock that in",
             document.mended.len()
         );
     }

@@ -96,7 +96,7 @@ fn per_call(out: &mut Text, costs: &Costs, type_name: Option<&str>, event: &Even
     // Writing to a text does not fail.
     let _ = writeln!(
         out,
-        "{}: {}: for each {}{:.3} cycles of everything.",
+        "{}: {}: {}{:.3} cycles of everything per call.",
         shown(&costs.machine),
         event_calls(event),
         asked.unwrap_or_default(),
@@ -164,14 +164,14 @@ fn groups(document: &CostsDocument, out: &mut Text, top: usize) {
     if groups.no_think_time {
         let _ = writeln!(
             out,
-            "\nThe recording has no think time (format 1): what CPUs execute before and after the accesses of a turn is lost, so CPU groups meet more often than in reality; record again."
+            "\nThe recording has no think time (format 1): instructions before and after a turn's accesses are lost, so CPU groups meet too often; record again."
         );
     }
     let time = document.costs.duration as f64 * document.costs.cpus as f64;
     let of_time = |cycles: u64| percent(cycles as f64 / time.max(1.0));
     let _ = writeln!(
         out,
-        "\n{} CPU groups of {} CPUs. Of the CPUs' time {} is spent on lines, {} waiting for locks.",
+        "\n{} CPU groups of {} CPUs. CPUs spend {} of their time on lines, {} waiting for locks.",
         groups.groups,
         document.costs.recorded_cpus,
         of_time(document.costs.whole.cycles),
@@ -202,20 +202,20 @@ fn foot(document: &CostsDocument, costs: &[&Costs], out: &mut Text, tables: &Cos
         calls(out, &under.balance);
     } else if document.type_name.is_none() {
         for costs in costs {
-            potential(out, &costs.machine, "everything", &costs.potential);
+            potential(out, &costs.machine, "the recording", &costs.potential);
         }
     }
     if !tables.user {
         let _ = writeln!(
             out,
-            "User-mode accesses were not recorded and take no room in the caches: capacity misses are a lower bound."
+            "User-mode accesses were not recorded and occupy no cache: capacity misses are a lower bound."
         );
     }
     for costs in costs.iter().filter(|costs| costs.overlapped > 0) {
         let cycles = cycles(costs.overlapped as f64);
         let _ = writeln!(
             out,
-            "Overlapping misses: CPUs waited {cycles} cycles less, which no row subtracts."
+            "Overlapping misses saved {cycles} cycles of waiting; no row subtracts them."
         );
     }
     if tables.ledger {
@@ -265,8 +265,8 @@ fn under(out: &mut Text, machine: &str, cost: &UnderCost) {
     // Writing to a text does not fail.
     let _ = writeln!(
         out,
-        "{machine}: {} and its callees take {:.2} % of all cycles: {} instructions and {} stall cycles, of {} and {}. \
-         It was entered {}.",
+        "{machine}: {} and its callees take {:.2} % of all cycles: {} instructions + {} stall cycles, of {} + {}; \
+         entered {}.",
         shown(&cost.cost.name),
         100.0 * share(cycles.sum(), all.sum()),
         cycles.instructions,
@@ -281,7 +281,7 @@ fn under(out: &mut Text, machine: &str, cost: &UnderCost) {
 fn calls(out: &mut Text, balance: &Balance) {
     let _ = writeln!(
         out,
-        "Call stacks: {:.2} % of {} returns end a call that was recorded.",
+        "Call stacks: {:.2} % of {} returns match a recorded call.",
         100.0 * share(balance.matched, balance.returns),
         balance.returns
     );
@@ -405,7 +405,7 @@ fn lines(out: &mut Text, lines: &[LineCost], top: usize) {
     for line in lines.iter().take(top) {
         let _ = writeln!(
             out,
-            "\n{} from byte {}: {} HITM, {} left the core, {} cycles; {} such {} went between cores",
+            "\n{}, line at byte {}: {} HITM, {} left the core, {} cycles; {} such {} moved between cores",
             shown(&line.name),
             line.start,
             line.hitm,
@@ -429,7 +429,7 @@ fn lines(out: &mut Text, lines: &[LineCost], top: usize) {
             "field",
             "HITM",
             "load misses",
-            "each",
+            "latency",
             "store misses",
             "upgrades",
             "cycles",

@@ -140,7 +140,7 @@ fn changes(document: &CoverageDocument) -> Table {
 }
 
 fn pairs(document: &CoverageDocument, top: usize) -> Table {
-    let mut table = Table::of_figures(&["pair", "accesses", "contended at most", "exercised in"]);
+    let mut table = Table::of_figures(&["pair", "accesses", "max contended", "exercised in"]);
     for pair in document.pairs.iter().take(top) {
         let share = |of: &PairUses| of.contended as f64 / of.accesses().max(1) as f64;
         let most = pair.uses.iter().map(share).fold(0.0, f64::max);
@@ -304,7 +304,7 @@ fn gaps(out: &mut Text, document: &CoverageDocument, top: usize) {
         // Writing to a text does not fail.
         let _ = writeln!(
             out,
-            "functions without contention in any recording: a workload that runs them on several CPUs with one object can refute the edits"
+            "functions that never contend in any recording: a workload that runs them on several CPUs on one object could refute the edits"
         );
     }
     for pair in open.iter().take(top) {

@@ -46,7 +46,7 @@ pub fn declared_text(document: &DeclaredDocument, path: &str, top: usize) -> Tex
                 .collect();
             let _ = writeln!(
                 out,
-                "not counted, set up whole objects: {}",
+                "not counted (they set up whole objects): {}",
                 names.join(", ")
             );
         }

@@ -39,18 +39,14 @@ pub fn diff_text(document: &DiffDocument, names: [&str; 2], top: usize) -> Text 
 fn fields(diff: &DiffDocument, out: &mut Text, top: usize) {
     let mut header = vec!["field", "loads A", "loads B", "stores A", "stores B"];
     header.extend(match has_events(diff) {
-        true => ["per call A", "per call B", "in per cent"],
-        false => ["per million A", "per million B", "in per cent"],
+        true => ["per call A", "per call B", "change %"],
+        false => ["per million A", "per million B", "change %"],
     });
     if diff.machine.is_some() {
         header.extend(["cycles A", "cycles B", "change"]);
         header.extend(match has_events(diff) {
-            true => [
-                "cycles per call A",
-                "cycles per call B",
-                "cycles in per cent",
-            ],
-            false => ["cycles each A", "cycles each B", "cycles in per cent"],
+            true => ["cycles per call A", "cycles per call B", "cycles change %"],
+            false => ["cycles/access A", "cycles/access B", "cycles change %"],
         });
     }
     let mut table = Table::of_figures(&header);

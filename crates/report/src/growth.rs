@@ -35,7 +35,7 @@ fn series(document: &GrowthDocument, out: &mut Text) {
     for recording in &document.recordings {
         let _ = writeln!(
             out,
-            "  {} CPUs: `{}`, {} accesses, {} for each CPU",
+            "  {} CPUs: `{}`, {} accesses, {} per CPU",
             recording.cpus,
             shown(&recording.command),
             recording.accesses,
@@ -57,8 +57,8 @@ fn table(document: &GrowthDocument, top: usize) -> Table {
     header.extend(recorded.map(|recording| format!("on {}", recording.cpus)));
     header.extend(["a", "b", "c", "weight", "residual"].map(str::to_owned));
     header.extend([
-        format!("on {} predicted", document.cpus),
-        "times".to_owned(),
+        format!("predicted on {}", document.cpus),
+        "factor".to_owned(),
     ]);
     let header: Vec<&str> = header.iter().map(String::as_str).collect();
     let mut table = Table::new(&header);

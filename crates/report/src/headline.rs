@@ -51,7 +51,7 @@ pub fn report_headline(report: &Report) -> String {
         }),
         View::Type(view) => Some(type_headline(view, whole)),
     };
-    first.unwrap_or_else(|| "No access to a type that can be laid out.".to_owned())
+    first.unwrap_or_else(|| "No access to a type with a layout.".to_owned())
 }
 
 fn most_by(functions: &[Share]) -> String {
@@ -65,7 +65,7 @@ pub fn type_headline(view: &TypeView, whole: u64) -> String {
     let figures = &view.figures;
     if figures.accesses == 0 {
         return format!(
-            "No access is attributed to {}: the recording has the type, but not where objects of it are.",
+            "No access is attributed to {}: the recording has the type, but not its objects' addresses.",
             shown(&view.name)
         );
     }
@@ -143,14 +143,14 @@ pub fn costs_headline(document: &CostsDocument) -> Option<String> {
         percent(share(row.cycles, costs.whole.cycles)),
         most_in(&costs.fields, &row),
         hottest.map_or(String::new(), |place| format!(
-            ", most at {}",
+            ", hottest at {}",
             shown(place.at())
         )),
         match (is_laid_out, of.is_empty()) {
             (true, false) => format!("{} of that is not true sharing: {of}", part(not_true)),
             (true, true) => "all of that is true sharing".to_owned(),
             (false, false) => of,
-            (false, true) => "of no type that can be laid out".to_owned(),
+            (false, true) => "not a type with a layout".to_owned(),
         }
     ))
 }
@@ -174,7 +174,7 @@ fn most_in(fields: &[Cost], row: &Cost) -> String {
         .collect();
     match hot.is_empty() || all.len() == 1 {
         true => String::new(),
-        false => format!(", most in {}", hot.join(", ")),
+        false => format!(", hottest in {}", hot.join(", ")),
     }
 }
 
@@ -222,7 +222,7 @@ pub fn survey_headline(survey: &SurveyDocument) -> String {
     let layout = largest(layouts).map(|(row, gain)| estimated(row, gain));
     let both: Vec<String> = remedy.into_iter().chain(layout).collect();
     match both.is_empty() {
-        true => "Nothing to gain was found: replay confirmed no remedy that it tried, and no estimate of a layout is 0.5 % of all cost or more.".to_owned(),
+        true => "No gain found: replay confirmed none of the remedies it tried, and no layout is estimated to save 0.5 % of all cost.".to_owned(),
         false => both.join(" "),
     }
 }
@@ -243,7 +243,7 @@ fn confirmed(remedy: &Remedy, survey: &SurveyDocument) -> Option<String> {
     let change = match gain.whole.significant {
         true => format!("{} of all cost", relative(&gain.whole, gain.whole.without)),
         false => format!(
-            "{} of what the concerned types cost",
+            "{} of the affected types' cost",
             relative(&gain.types, gain.types.without)
         ),
     };
@@ -261,7 +261,7 @@ fn confirmed(remedy: &Remedy, survey: &SurveyDocument) -> Option<String> {
 
 fn estimated(row: &SurveyRow, gain: f64) -> String {
     format!(
-        "Not confirmed: an order of {} is estimated to change its cost by -{}, all cost by -{}.",
+        "Not confirmed: reordering {} is estimated to change its cost by -{}, all cost by -{}.",
         shown(&row.name),
         percent(gain),
         percent(gain * row.share)

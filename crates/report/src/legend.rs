@@ -7,15 +7,15 @@ const LEGEND: &[(&str, &str)] = &[
     ("accesses", "loads, stores and RMWs"),
     (
         "shared",
-        "accesses to bytes of an object that come from another CPU: loads of what it wrote, writes to what it used",
+        "accesses to bytes of an object that come from another CPU: loads of what that CPU wrote, writes to what it used",
     ),
     (
         "loads",
-        "accesses that only read, whether or not they leave their core; on a machine: of all replayed CPUs",
+        "accesses that only read, hits included; with --machine: of all replayed CPUs",
     ),
     (
         "stores",
-        "accesses that only write, likewise; on a machine or in two recordings: with RMWs",
+        "accesses that only write, likewise; with --machine or in `diff`: with RMWs",
     ),
     ("RMW", "atomic read-modify-writes"),
     (
@@ -30,9 +30,9 @@ const LEGEND: &[(&str, &str)] = &[
     ("writers", "CPUs that write"),
     (
         "most by",
-        "the functions with the most accesses, or the most cycles, in that order",
+        "the functions with the most accesses, or cycles, most first",
     ),
-    ("most in", "what most accesses go to, in that order"),
+    ("most in", "what most accesses go to, most first"),
     ("size", "bytes"),
     ("offset", "bytes from the type's start, or from the line's"),
     (
@@ -53,7 +53,7 @@ const LEGEND: &[(&str, &str)] = &[
     ),
     (
         "class",
-        "atomic: locks and the like; read by others: by other CPUs than the owner, more than the type on average; shared: of objects without an owner, goes from CPU to CPU; own: the rest",
+        "atomic: locks and the like; read by others: by CPUs other than the owner, more than the type's average; shared: moves from CPU to CPU, objects have no owner; own: the rest",
     ),
     ("loads : stores", "loads for each store; an RMW is both"),
     (
@@ -117,7 +117,7 @@ const LEGEND: &[(&str, &str)] = &[
     ),
     ("load misses", "loads that left their core"),
     ("store misses", "stores and RMWs that left their core"),
-    ("each", "cycles of each load miss, on average"),
+    ("latency", "mean cycles of a load miss"),
     ("wrote last", "the CPU that had modified the lines"),
     ("taken by", "the CPU that fetched them"),
     ("modified lines", "how many"),
@@ -127,7 +127,7 @@ const LEGEND: &[(&str, &str)] = &[
     ),
     (
         "accesses before",
-        "accesses that were served from there, without the edits; after: with them",
+        "accesses that this source served, without the edits; after: with them",
     ),
     (
         "cost before",
@@ -142,20 +142,20 @@ const LEGEND: &[(&str, &str)] = &[
         "accesses to the field per million accesses of the first recording, independent of the length of the run",
     ),
     ("per million B", "the same for the second recording"),
-    ("in per cent", "second minus first"),
+    ("change %", "B minus A, relative to A"),
     (
-        "cycles each A",
+        "cycles/access A",
         "cycles for each access to the field, on average, in the first recording",
     ),
-    ("cycles each B", "the same for the second recording"),
-    ("cycles in per cent", "second minus first"),
+    ("cycles/access B", "the same for the second recording"),
+    ("cycles change %", "B minus A, relative to A"),
     (
         "verdict",
-        "better or worse if the interval excludes 0, else not significant; negligible: rounds to zero per cent",
+        "better or worse if the interval excludes 0, else not significant; negligible: rounds to 0 %",
     ),
     (
         "alone",
-        "the edit's effect without the others; lines: that only one CPU touches",
+        "the edit's effect without the others; of lines: touched by one CPU only",
     ),
     (
         "weight",
@@ -170,7 +170,7 @@ const LEGEND: &[(&str, &str)] = &[
         "accesses per CPU = a + b·n^c on n CPUs: the curve with the largest weight",
     ),
     (
-        "times",
+        "factor",
         "predicted accesses per CPU divided by those of the recording with the most CPUs",
     ),
     (

@@ -39,7 +39,7 @@ fn sentence(error: &PredictionError) -> String {
     };
     let ahead = match error.is_measured() {
         true => "",
-        false => " None so far ahead was compared.",
+        false => " None this far ahead was checked.",
     };
     let cpus: Vec<String> = error.compared_cpus.iter().map(usize::to_string).collect();
     let [least, most] = error.percent.map(|percent| format!("{percent:.0}"));
@@ -48,7 +48,7 @@ fn sentence(error: &PredictionError) -> String {
         false => format!("{least} to {most}"),
     };
     format!(
-        "{} CPUs are copies of {} recorded ones. Predictions for {} times as many CPUs{kind} missed recordings of {} by {range} % of cycles (mean of the 20 most expensive fields; docs/model/scaling.md).{ahead}",
+        "{} CPUs are copies of {} recorded ones. Predictions for {} times as many CPUs{kind} differed from recordings of {} by {range} % of cycles (mean of the 20 most expensive fields; docs/model/scaling.md).{ahead}",
         error.cpus,
         error.recorded_cpus,
         error.compared_copies,
@@ -76,7 +76,7 @@ mod tests {
     fn what_was_compared_is_in_the_sentence() {
         assert_eq!(
             sentence(&error(4, 4, [16.8, 34.3])),
-            "32 CPUs are copies of 8 recorded ones. Predictions for 4 times as many CPUs missed recordings \
+            "32 CPUs are copies of 8 recorded ones. Predictions for 4 times as many CPUs differed from recordings \
              of 32 and 128 by 17 to 34 % of cycles (mean of the 20 most expensive fields; docs/model/scaling.md)."
         );
         let series = PredictionError {
@@ -85,7 +85,7 @@ mod tests {
         };
         assert!(
             sentence(&series)
-                .contains("CPUs with --series missed recordings of 32 and 128 by 17 %")
+                .contains("CPUs with --series differed from recordings of 32 and 128 by 17 %")
         );
     }
 
@@ -95,7 +95,10 @@ mod tests {
         let begins =
             "480 CPUs are copies of 8 recorded ones. Predictions for 16 times as many CPUs";
         assert!(said.starts_with(begins), "{said}");
-        assert!(said.ends_with(" None so far ahead was compared."), "{said}");
+        assert!(
+            said.ends_with(" None this far ahead was checked."),
+            "{said}"
+        );
     }
 
     #[test]

@@ -109,7 +109,7 @@ pub(crate) fn warn_of_short(out: &mut Text, warm_up: Option<WarmUp>) {
 pub(crate) fn in_either_half(objects: usize) -> Option<String> {
     (objects > 0).then(|| {
         format!(
-            "{} can be in either half of a pair of lines that are fetched together: every second interleaving has them in the other half.",
+            "{} can be in either half of a line pair fetched together: every second interleaving uses the other half.",
             counted(objects, "object")
         )
     })
@@ -210,7 +210,7 @@ pub(crate) fn warn_of_turns(out: &mut Text, metadata: &BTreeMap<String, String>)
     // Writing to a text does not fail.
     let _ = writeln!(
         out,
-        "Long turns: CPUs ran in turns {turn}, so threads of the same work advance unequally and what they do at once can look serial; ask a recording with --turn 1000, too (docs/model/programs.md)."
+        "Long turns: CPUs ran in turns {turn}, so threads doing the same work advance unevenly and concurrent work can look serial; also try a recording with --turn 1000 (docs/model/programs.md)."
     );
 }
 

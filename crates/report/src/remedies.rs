@@ -171,12 +171,12 @@ fn gain(gain: &Gain) -> String {
     let halves = match gain.in_either_half {
         0 => String::new(),
         objects => format!(
-            "; ± includes both halves of a pair of lines that {} may start in",
+            "; ± covers both halves of a line pair that {} may start in",
             counted(objects, "object")
         ),
     };
     format!(
-        "{verdict}: {everything}{:+.0} ± {:.0} cycles of the {:.0} of the concerned types ({:+.2} ± {:.2} %); misses {:+.0} ± {:.0} of {:.0}{halves}",
+        "{verdict}: {everything}{:+.0} ± {:.0} cycles of the affected types' {:.0} ({:+.2} ± {:.2} %); misses {:+.0} ± {:.0} of {:.0}{halves}",
         types.difference,
         types.ci95,
         types.without,

@@ -38,11 +38,11 @@ pub(crate) fn changes(out: &mut Text, changes: &[SetsChange]) {
 
 fn table() -> Table {
     Table::of_figures(&[
-        "lines from one CPU",
-        "different lines",
+        "cache, CPU",
+        "distinct lines",
         "sets reached",
-        "of sets",
-        "in the fullest",
+        "sets",
+        "max per set",
         "ways",
         "beyond the ways",
     ])

@@ -44,7 +44,7 @@ const PADDING: usize = 2;
 const LIST_MIN: usize = 16;
 /// Last columns of which the first names say most: what does not fit is cut.
 const CUT: [&str; 2] = ["most by", "most in"];
-/// The first column is broken into no narrower pieces.
+/// Names are broken into no narrower pieces.
 const NAME_MIN: usize = 12;
 
 /// A table without borders. Without a width it is as wide as its cells: the same bytes everywhere.
@@ -174,8 +174,7 @@ impl<'t> Fit<'t> {
         widths.map(|width| width + PADDING).sum()
     }
 
-    /// Cuts the last column's names, then leaves columns out, then breaks the first column, until
-    /// it fits.
+    /// Cuts the last column's names, then leaves columns out, then breaks names, until it fits.
     fn narrow(&mut self, width: usize) {
         self.shrink_last(width);
         for title in LEFT_OUT {
@@ -190,14 +189,22 @@ impl<'t> Fit<'t> {
         for title in LEFT_OUT.iter().rev() {
             self.take_back(title, width);
         }
-        if self.total() > width {
-            self.shrink(0, width, NAME_MIN);
-        }
+        self.shrink_names(width);
         while self.total() > width && self.columns.len() > 1 {
             self.columns.pop();
         }
         // Never wider than asked, even if names are then broken after each letter.
         self.shrink(0, width, 1);
+    }
+
+    /// Makes columns of names narrower, the widest first.
+    fn shrink_names(&mut self, width: usize) {
+        let mut names: Vec<usize> = self.columns.clone();
+        names.retain(|column| *column == 0 || !self.table.is_right(*column));
+        names.sort_by_key(|column| std::cmp::Reverse(self.widths[*column]));
+        for column in names {
+            self.shrink(column, width, NAME_MIN);
+        }
     }
 
     fn take_back(&mut self, title: &str, width: usize) {
@@ -375,6 +382,18 @@ mod tests {
                 "a_long_name"
             ]
         );
+    }
+
+    #[test]
+    fn a_long_name_in_any_column_leaves_room_for_figures() {
+        let mut table = Table::new(&["offset", "field", "cycles"]);
+        table.align(0);
+        let name = "a_union | of | many | members | at | one | place";
+        table.add_row(vec!["2432".to_owned(), name.to_owned(), "12".to_owned()]);
+        let (text, left_out) = table.fitted(Some(30));
+        assert!(left_out.is_empty(), "{left_out:?}");
+        assert!(text.contains("12"), "{text}");
+        assert!(text.lines().all(|line| line.width() <= 30), "{text}");
     }
 
     #[test]

@@ -75,7 +75,7 @@ fn per_call(out: &mut Text, report: &Report, event: &EventCount) {
     // Writing to a text does not fail.
     let _ = writeln!(
         out,
-        "{}: for each {asked}{:.3} accesses to everything.",
+        "{}: {asked}{:.3} accesses to everything per call.",
         calls(event),
         each(report.ledger.total)
     );

@@ -74,7 +74,7 @@ impl Text {
                     out.push('\n');
                     if !left_out.is_empty() {
                         let told = format!(
-                            "(too narrow for: {}; --json has all)\n",
+                            "(columns hidden: {}; --json has all)\n",
                             left_out.join(", ")
                         );
                         wrap(&mut out, &told, prose_width);

@@ -63,9 +63,9 @@ pub fn whatif_text(document: &WhatIfDocument, path: &str, top: usize) -> Text {
             result.line_bytes,
             mechanisms(&result.mechanisms),
             match (result.warm_up, result.llc_share) {
-                (Some(_), true) => "warm, their share of each cache, ",
+                (Some(_), true) => "warm, CPUs' share of each cache, ",
                 (Some(_), false) => "warm, ",
-                (None, true) => "cold, their share of each cache, ",
+                (None, true) => "cold, CPUs' share of each cache, ",
                 (None, false) => "cold, ",
             },
             interleavings(result.interleavings, result.seed),
@@ -74,7 +74,7 @@ pub fn whatif_text(document: &WhatIfDocument, path: &str, top: usize) -> Text {
                 false => String::new(),
             },
             match result.by_difference {
-                true => ", edits by difference",
+                true => ", only changes replayed",
                 false => "",
             }
         );
@@ -147,7 +147,7 @@ pub(crate) fn potential(out: &mut Text, machine: &str, names: &str, p: &Potentia
         none if none == percent(0.0) => writeln!(out),
         share => writeln!(
             out,
-            " A layout changes true sharing ({share}) only if words that are exchanged together come to share a line."
+            " A layout reduces true sharing ({share}) only by putting words exchanged together on one line."
         ),
     };
 }
@@ -302,7 +302,7 @@ fn time(out: &mut Text, result: &WhatIf) {
     let share = |part: f64, all: f64| percent(if all > 0.0 { part / all } else { 0.0 });
     let _ = writeln!(
         out,
-        "CPU time is that of {} at work, waiting as in a closed queue. The busiest line is held {} of the time before, {} after; waiting for lines takes {} and {} of CPU time, memory at most {}.",
+        "CPU time: {} at work, queueing for lines (closed queueing network). The busiest line is held {} of the time before, {} after; waiting for lines takes {} and {} of CPU time, memory at most {}.",
         counted(time.cpus, "CPU"),
         percent(time.busiest.without),
         percent(time.busiest.with),
@@ -337,7 +337,7 @@ fn objects(out: &mut Text, result: &WhatIf) {
     for followed in &result.followed {
         let _ = writeln!(
             out,
-            "skip array of {}: of {} objects whose pointer is loaded, the array of {} is known.",
+            "skip array of {}: of {} objects whose pointer is loaded, {} have a known array.",
             followed.pointer, followed.owners, followed.arrays
         );
     }

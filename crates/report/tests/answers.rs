@@ -140,7 +140,7 @@ fn advice_is_read_back_with_its_layouts_and_remedies() {
     (after.bytes, after.lines) = (before.bytes + 64, before.lines + 1);
     let each = -layout.effects[0][0].types.difference / 64.0;
     let bytes = format!("{} to {} bytes", before.bytes, before.bytes + 64);
-    let bytes = format!("{bytes}, {each:.0} cycles saved by each");
+    let bytes = format!("{bytes}, {each:.0} cycles saved per byte");
     let edit = layout.edits.trim_end().to_owned();
     document.aligned = Some(AlignedObjects {
         edits: "base-align rq line\n".to_owned(),
@@ -188,7 +188,7 @@ fn a_survey_is_read_back_with_and_without_estimates() {
     assert_eq!(text(&read_back(&document)), text(&document));
 }
 
-/// A remedy whose edits change what the concerned types cost, 1000 cycles, and all cost, 4000.
+/// A remedy whose edits change what the affected types cost, 1000 cycles, and all cost, 4000.
 fn tried(subject: &str, types: Measure, whole: Measure) -> Remedy {
     let tried = |effect| Trial {
         edits: "type rq\n".to_owned(),
@@ -274,14 +274,14 @@ fn a_survey_begins_with_what_gains_most() {
         let text = survey_text(&document, &["r.data".to_owned()]).to_string();
         text.lines().next().unwrap().to_owned()
     };
-    let none = "Nothing to gain was found: replay confirmed no remedy that it tried, and no estimate of a layout is 0.5 % of all cost or more.";
-    let order = "Not confirmed: an order of rq is estimated to change its cost by -40.0 %, all cost by -10.0 %.";
+    let none = "No gain found: replay confirmed none of the remedies it tried, and no layout is estimated to save 0.5 % of all cost.";
+    let order = "Not confirmed: reordering rq is estimated to change its cost by -40.0 %, all cost by -10.0 %.";
     let on = machine().name;
     let of_all = format!(
         "Give a line of its own: rq.lock: -20.00 ± 0.25 % of all cost on {on}, confirmed by replay."
     );
     let of_types = format!(
-        "Give a line of its own: rq.lock: -30.00 ± 1.00 % of what the concerned types cost on {on}, confirmed by replay."
+        "Give a line of its own: rq.lock: -30.00 ± 1.00 % of the affected types' cost on {on}, confirmed by replay."
     );
     let nothing = tried(
         "rq.lock",
@@ -317,7 +317,7 @@ fn a_survey_begins_with_what_gains_most() {
         ..more.clone()
     };
     assert_eq!(headline(Some(0.7), std::slice::from_ref(&of_type)), of_all);
-    let larger = "Not confirmed: an order of rq is estimated to change its cost by -90.0 %, all cost by -22.5 %.";
+    let larger = "Not confirmed: reordering rq is estimated to change its cost by -90.0 %, all cost by -22.5 %.";
     assert_eq!(
         headline(Some(0.9), &[of_type]),
         format!("{of_all} {larger}")

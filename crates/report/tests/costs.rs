@@ -77,7 +77,7 @@ fn what_costs_most_comes_first_whatever_it_is() {
     let text = text_of(&types, Some(hottest));
     assert!(
         text.starts_with(
-            "malloc(64) costs most on m: 944 cycles, 94.4 % of all, most at server.c:42 serve; false sharing 100.0 %.\n"
+            "malloc(64) costs most on m: 944 cycles, 94.4 % of all, hottest at server.c:42 serve; false sharing 100.0 %.\n"
         ),
         "{text}"
     );
@@ -85,7 +85,7 @@ fn what_costs_most_comes_first_whatever_it_is() {
     assert!(!text.contains("\n (stack) "), "{text}");
     let text = text_of(&[("job", 1099)], None);
     assert!(
-        text.starts_with("job costs most on m: 1099 cycles, 100.0 % of all, most in next, done[], lock; 100.0 % of that"),
+        text.starts_with("job costs most on m: 1099 cycles, 100.0 % of all, hottest in next, done[], lock; 100.0 % of that"),
         "fields with half of the first's: {text}"
     );
     let text = text_of(&[("link_map@ld.so.2", 1)], None);

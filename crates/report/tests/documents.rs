@@ -329,7 +329,7 @@ fn costs_show_the_counts_of_their_document() {
         ["CPU 0, copy 1", "71", "7373"]
     );
     let lines = text(By::Line);
-    let head = "queue from byte -64: 31 HITM, 78 left the core, 4747 cycles; 3 such lines went between cores\n";
+    let head = "queue, line at byte -64: 31 HITM, 78 left the core, 4747 cycles; 3 such lines moved between cores\n";
     assert!(lines.contains(head), "{lines}");
     assert_eq!(
         row(&lines, "12 "),
@@ -381,7 +381,7 @@ fn several_machines_are_each_as_alone(first: &CostsDocument, others: &[CostsDocu
         let per_call = alone.costs.whole.cycles as f64 / 8.0;
         let machine = &alone.costs.machine;
         let line =
-            format!("{machine}: 8 calls of tick: for each {per_call:.3} cycles of everything.");
+            format!("{machine}: 8 calls of tick: {per_call:.3} cycles of everything per call.");
         assert!(text.contains(&line), "{line}: {text}");
     }
     assert_eq!(joined.by_machine().count(), 3);

@@ -71,14 +71,14 @@ fn the_text_has_the_documents_figures_and_no_escapes_of_a_files() {
     assert_eq!(back, document);
     let text = growth_text(&document, 40).to_string();
     assert!(
-        text.contains("8 CPUs: `load -c 8`, 52200 accesses, 6.53 k for each CPU"),
+        text.contains("8 CPUs: `load -c 8`, 52200 accesses, 6.53 k per CPU"),
         "{text}"
     );
     let row = text.lines().find(|line| line.contains("rq.cpu")).unwrap();
     for part in ["scan", "1.20 k", "1.40 k", "1.80 k", " 1 "] {
         assert!(row.contains(part), "{part}: {row}");
     }
-    assert!(text.contains("on 32 predicted"), "{text}");
+    assert!(text.contains("predicted on 32"), "{text}");
     assert!(
         !text.contains('\u{1b}') && text.contains(r"jiffies\x1b[31m"),
         "{text}"

@@ -248,5 +248,5 @@ fn a_pipe_gets_tables_of_a_sensible_width_and_prose_as_it_is() {
         row(&whole) > Some(80) && row(&narrow) <= Some(80),
         "{narrow}"
     );
-    assert!(narrow.contains("(too narrow for: "), "{narrow}");
+    assert!(narrow.contains("(columns hidden: "), "{narrow}");
 }

@@ -96,7 +96,7 @@ fn whatif_shows_the_measures_of_its_document() {
     assert_eq!(summary.last().unwrap(), "better");
     assert!(
         text.contains(
-            "made-up: 38.3 % of the cost of queue is not true sharing: false sharing 12.3 %, cold misses 20.0 %, capacity misses 5.0 %, unshared 1.0 %. A layout changes true sharing (61.7 %) only if words that are exchanged together come to share a line.\n"
+            "made-up: 38.3 % of the cost of queue is not true sharing: false sharing 12.3 %, cold misses 20.0 %, capacity misses 5.0 %, unshared 1.0 %. A layout reduces true sharing (61.7 %) only by putting words exchanged together on one line.\n"
         ),
         "{text}"
     );
@@ -127,7 +127,7 @@ fn a_cost_of_one_cause_or_of_none_is_said_in_a_sentence_of_its_own() {
             true_sharing: 1.0,
             ..Potential::default()
         }),
-        "made-up: all that queue costs is true sharing. A layout changes true sharing (100.0 %) only if words that are exchanged together come to share a line."
+        "made-up: all that queue costs is true sharing. A layout reduces true sharing (100.0 %) only by putting words exchanged together on one line."
     );
     assert_eq!(
         second_line(Potential::default()),

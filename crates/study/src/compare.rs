@@ -29,7 +29,7 @@ use crate::whatif::WhatIfError;
 pub struct Effect {
     /// Interleavings replayed: fewer than allowed if their figures are narrow enough.
     pub interleavings: usize,
-    /// Cycles of the concerned types' accesses that left their core.
+    /// Cycles of the affected types' accesses that left their core.
     pub types: Measure,
     /// How many such accesses.
     pub misses: Measure,

@@ -25,7 +25,7 @@ pub enum ModelError {
     #[error("type {0}: void has an id that is not 0")]
     SecondVoid(TypeId),
     /// More types than ids.
-    #[error("{0} types are too many to number")]
+    #[error("too many types: {0}")]
     TooManyTypes(usize),
     /// A reference to a type that does not exist.
     #[error("type {id} refers to type {target}, but there are only {count}")]

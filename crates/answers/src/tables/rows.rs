@@ -237,7 +237,7 @@ table! {
         "name" name: String,
         /// From the object's start to the line's.
         "start_bytes" start: i64,
-        /// How many such lines went between cores.
+        /// How many such lines moved between cores.
         "lines" lines: u64,
         /// Modified lines that its accesses fetched.
         "hitm" hitm: u64,

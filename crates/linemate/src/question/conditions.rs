@@ -38,7 +38,7 @@ pub(crate) struct Replaying {
     /// (docs/guide/many-cpus.md)
     #[arg(long, help_heading = HEADING, value_name = "LIST", default_value = "phases,locks,domains")]
     pub(crate) groups: GroupWords,
-    /// Model with `--cpus` what grows with the number of CPUs, from these recordings on several
+    /// With `--cpus`, model what grows with the number of CPUs, from these recordings on different
     /// numbers of CPUs (see `linemate growth`)
     #[arg(long, help_heading = HEADING, value_name = "FILES", value_delimiter = ',')]
     pub(crate) series: Vec<InFile>,
@@ -169,7 +169,7 @@ impl Replaying {
         let lacks = |one: &Mechanism| !machine.has(*one) && *one != Mechanism::AdjacentLinePairs;
         if let Some(lacking) = self.mechanisms.iter().find(lacks) {
             bail!(
-                "--mechanisms {}: the description of {} has none",
+                "--mechanisms {}: the description of {} lacks it",
                 lacking.key(),
                 machine.name
             );

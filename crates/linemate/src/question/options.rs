@@ -42,7 +42,7 @@ pub(crate) const MISSING: &[Missing] = &[
         options: &[
             "input", "type", "machine", "line", "under", "event", "kernel", "series",
         ],
-        why: "It is about machines, which it takes without `--machine`, not about a recording.",
+        why: "It takes machines as arguments, and no recording.",
     },
     Missing {
         verbs: &["check"],

@@ -42,7 +42,7 @@ pub(crate) struct Args {
     /// Known findings: only new and worse ones fail
     #[arg(long, value_name = "FILE")]
     baseline: Option<UpdatedFile>,
-    /// Write the findings as a baseline; with --baseline, only those of it that remain
+    /// Write the findings as a baseline; with --baseline, only known ones that remain
     #[arg(long, value_name = "FILE")]
     write_baseline: Option<OutFile>,
     /// A recording: check members of the groups that types declare (`__cacheline_group_begin`)
@@ -65,8 +65,8 @@ pub(crate) struct Args {
     /// else in the rules file
     #[arg(long)]
     sarif: bool,
-    /// Check nothing: write the rules as assertions for the compiler of the types, for lines of 64
-    /// bytes or --line
+    /// Instead of checking, write the rules as compile-time assertions, for lines of 64 bytes or
+    /// --line
     #[arg(long, value_name = "LANGUAGE", value_enum, conflicts_with_all = ["kernel", "program", "recording", "baseline", "write_baseline", "json", "sarif"])]
     emit: Option<Emitted>,
 }

@@ -61,7 +61,7 @@ pub(crate) struct Args {
     smp: u16,
     /// Record one workload on each of these numbers of CPUs, 1 to 512, for `linemate growth`: -o
     /// NAME writes NAME-4.data and so on. In the command, {cpus} becomes the number, {cpus*K} and
-    /// {cpus/K} K times and a K-th of it
+    /// {cpus/K} the number times K and over K
     #[arg(long, value_name = "N,N,...", value_delimiter = ',', conflicts_with_all = ["smp", "bare"], value_parser = between(1, MAX_CPUS))]
     series: Vec<u16>,
     /// Sockets, 1 to 512 [default: the NUMA nodes]
@@ -96,8 +96,8 @@ pub(crate) struct Args {
     /// Copy a file or folder into the guest; may be repeated
     #[arg(long = "file", value_name = "HOST[:GUEST]")]
     files: Vec<GuestFile>,
-    /// Give up after this many seconds on this computer, 1 to 31536000 (a year), for the boot and
-    /// for the run each [default: 3600 for the run]
+    /// Give up after this many seconds of host time, 1 to 31536000 (a year), for boot and run
+    /// each [default: 3600 for the run]
     #[arg(long, value_name = "SECONDS", value_parser = between(1, YEAR))]
     timeout: Option<u64>,
     /// Run the CPUs in parallel: faster, but not repeatable
@@ -173,9 +173,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<Outcome> {
     let series = args.series.clone();
     let session = session(args)?;
     if session.conditions.shape.timing == Timing::Parallel {
-        to_stderr(
-            "note: --parallel: this recording cannot be repeated; leave it out for one that can",
-        );
+        to_stderr("note: --parallel: this recording is not reproducible; omit it for one that is");
     }
     if series.is_empty() {
         let (outcome, recorded) = record(&session, &cancel)?;

@@ -164,7 +164,7 @@ fn counts(args: &Args, session: &Session<'_>, mut pictures: Pictures<'_>) -> any
         line_bytes: options.line.bytes(),
     };
     let next = next::step(
-        "what it costs there, and why",
+        "what it costs, and why",
         &format!(
             "report{} --machine gnr-2s-480",
             question.words(type_name.as_deref())

@@ -34,7 +34,7 @@ pub(super) fn one(context: &Context<'_>, name: &str, block: &ArrayUse) -> Option
         _ => (&*format!("{pairs} places"), "are"),
     };
     reasons.notes.push(format!(
-        "{places} that one CPU writes {are} less than a line before one that another CPU writes"
+        "{places} written by one CPU {are} less than a line before one written by another"
     ));
     reasons
         .notes

@@ -60,7 +60,7 @@ fn types(out: &mut Text, survey: &SurveyDocument) {
     }
     let _ = writeln!(
         out,
-        "Types ranked by what a layout can gain on {}, in cycles of accesses that leave their core; {}. Nested types count for the outermost.\n",
+        "Types ranked by what a layout can gain on {}, in cycles of accesses that leave their core; {}. Nested types count as their outermost type.\n",
         survey.machines.join(", "),
         interleavings(survey.interleavings, survey.seed)
     );

@@ -161,7 +161,7 @@ fn with_growth(advice: &AdviceDocument, grown: &GrownLayout, out: &mut Text) {
         let effect = layout.effects.first().and_then(|effects| effects.first());
         let more = after.saturating_sub(before).max(1) as f64;
         let each = effect.map_or(0.0, |effect| -effect.types.difference / more);
-        bytes = format!(", {before} to {after} bytes, {each:.0} cycles saved by each");
+        bytes = format!(", {before} to {after} bytes, {each:.0} cycles saved per byte");
     }
     let _ = writeln!(
         out,
@@ -227,7 +227,7 @@ fn layout(advice: &AdviceDocument, out: &mut Text, best: &AdvisedLayout) {
     if best.starts_lines {
         let _ = writeln!(
             out,
-            "With this layout objects start on cache lines, unlike as recorded: part of the gain can come from that, whatever the order.\n"
+            "With this layout objects start on cache lines, unlike the recorded ones: part of the gain can come from that alone.\n"
         );
     }
     let halves = best.effects.iter().flatten().map(|e| e.in_either_half);
@@ -436,7 +436,7 @@ fn sentences(group: &GroupReasons) -> Vec<String> {
     }
     if group.saves > 0.0 {
         lines.push(format!(
-            "Sharing lines saves {} of the type's cost, compared with a line for each.",
+            "Sharing lines saves {} of the type's cost, compared with one line per member.",
             percent(group.saves)
         ));
     }

@@ -17,7 +17,7 @@ pub(super) fn write(check: &HeldOutCheck, out: &mut Text, top: usize) {
         check.recording.cpus, check.recording.accesses
     );
     let mut table = Table::of_figures(&[
-        "rows with most accesses",
+        "busiest rows",
         "of all",
         "mean error",
         "largest error",
@@ -39,7 +39,7 @@ pub(super) fn write(check: &HeldOutCheck, out: &mut Text, top: usize) {
     out.table(table);
     let _ = writeln!(out);
     let mut header = names(check.by).to_vec();
-    header.extend(["real", "predicted", "error", "in interval"]);
+    header.extend(["recorded", "predicted", "error", "in interval"]);
     let mut table = Table::new(&header);
     table.align(names(check.by).len());
     for row in check.rows.iter().take(top) {

@@ -38,7 +38,7 @@ fn line(refusal: &RefusedCall) -> String {
     let (call, what) = (&refusal.call, shown(&refusal.what));
     match &**call {
         "connect" | "sendto" | "socket" => format!(
-            "no answer in the guest: {what} ({call}: {}); the guest's own network reaches only what runs in the guest",
+            "no answer in the guest: {what} ({call}: {}); the guest's network reaches only the guest itself",
             error_name(refusal.error)
         ),
         _ => {
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(
             lines(&all),
             [
-                "no answer in the guest: 127.0.0.1:80 (connect: ECONNREFUSED); the guest's own network reaches only what runs in the guest",
+                "no answer in the guest: 127.0.0.1:80 (connect: ECONNREFUSED); the guest's network reaches only the guest itself",
                 "not found in the guest: /no/such\\n.conf (open); copy it with --file HOST:GUEST",
                 "not found in the guest: / (access); copy it with --file /",
             ]

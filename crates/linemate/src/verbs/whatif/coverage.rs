@@ -78,7 +78,7 @@ fn same_kernel(first: &CoveredRecording, other: &CoveredRecording) -> anyhow::Re
     }
     let kernel = |recording| of(recording, "kernel").unwrap_or_else(|| "?".to_owned());
     bail!(
-        "{}: a recording of Linux {}, and {} is one of another image, Linux {}: --coverage takes recordings of one kernel",
+        "{}: recorded on Linux {}, but {} on a different image, Linux {}: --coverage takes recordings of one kernel",
         other.path,
         kernel(other),
         first.path,
@@ -92,7 +92,7 @@ fn same_fields(first: &Answer, other: &Answer) -> anyhow::Result<()> {
     let mut types = first.types.iter().zip(&other.types);
     if let Some(what) = types.find_map(|(first, other)| difference(first, other)) {
         bail!(
-            "{}: {what} is not as in {}: --coverage takes recordings of one build, ask about each alone",
+            "{}: {what} differs from {}: --coverage takes recordings of one build; run it on each",
             other.recording.path,
             first.recording.path
         );
@@ -180,7 +180,7 @@ impl AskedAbout<'_> {
         let is_unchanged = |of: &CoveredType| of.neighbours.concerned().is_empty();
         if types.iter().all(is_unchanged) {
             bail!(
-                "the edits give no field another neighbour and change no access to one: --coverage has nothing to list, ask without it"
+                "the edits give no field a new neighbour and change no accesses: --coverage has nothing to list, omit it"
             );
         }
         Ok(types)
