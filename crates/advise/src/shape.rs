@@ -222,7 +222,7 @@ fn first_stays(model: &TypeModel, composite: &Composite, origin: &Origin) -> Opt
         .units
         .first()
         .filter(|u| u.start == ByteOffset::ZERO)?;
-    let member = &composite.members[*unit.members.first()?];
+    let member = &composite.members[unit.main(composite)?];
     let mut id = member.type_id;
     // The model has checked that such chains end.
     loop {
@@ -249,7 +249,7 @@ fn first_stays(model: &TypeModel, composite: &Composite, origin: &Origin) -> Opt
 
 /// The name of a unit in edits.
 fn unit_name(model: &TypeModel, composite: &Composite, unit: &Unit) -> Option<String> {
-    let member = &composite.members[*unit.members.first()?];
+    let member = &composite.members[unit.main(composite)?];
     if member.name.is_empty() {
         inner_name(model, member.type_id)
     } else {

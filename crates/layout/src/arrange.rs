@@ -310,8 +310,8 @@ impl<'a> Arrangement<'a> {
 
     fn pad_elements(&mut self, field: &str, stride: Alignment) -> Result<(), Refusal> {
         let unit = self.unit(field, &[])?;
-        let member = self.origin.units[unit].members.first();
-        let id = member.map(|i| self.composite.members[*i].type_id);
+        let member = self.origin.units[unit].main(self.composite);
+        let id = member.map(|i| self.composite.members[i].type_id);
         let ty = id.and_then(|id| self.model.get(self.model.strip(id)));
         let Some(Type::Array { element, .. }) = ty else {
             return Err(Refusal::NotAField {
@@ -608,9 +608,8 @@ impl<'a> Arrangement<'a> {
         }
         let unit = self.lookup(field).ok_or_else(|| self.unknown(field))?;
         let members = &self.origin.units[unit].members;
-        let first = members
-            .first()
-            .map_or("", |i| &*self.composite.members[*i].name);
+        let first = self.origin.units[unit].main(self.composite);
+        let first = first.map_or("", |i| &*self.composite.members[i].name);
         // By the first one's name, so that a run has one name and no edit seems to move a single
         // bit-field.
         if members.len() > 1 && first != field && !companions.iter().any(|c| c == first) {

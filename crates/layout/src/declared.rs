@@ -135,7 +135,7 @@ fn is_open(slot: &Slot) -> bool {
 
 /// What a unit's declaration requests beyond its type's alignment.
 fn declared_alignment(unit: &Unit, source: &Composite, natural: ByteAlign) -> Option<Alignment> {
-    let member = &source.members[*unit.members.first()?];
+    let member = &source.members[unit.main(source)?];
     let bytes = ByteAlign::new(member.alignment.into()).filter(|asked| *asked > natural)?;
     Some(match bytes == BUILT_LINE.into() {
         true => Alignment::Line,

@@ -413,7 +413,7 @@ impl<'m> Layouts<'m> {
                 }
             }
             _ => {
-                let id = unit.members.first().map(|i| composite.members[*i].type_id);
+                let id = unit.main(composite).map(|i| composite.members[i].type_id);
                 self.value_of(id.unwrap_or(TypeId::VOID))
             }
         }
@@ -422,7 +422,7 @@ impl<'m> Layouts<'m> {
     /// The new layout of an array whose elements are at least `stride` apart.
     fn padded_array(&mut self, composite: &Composite, unit: &Unit, stride: Alignment) -> Value {
         let value = self.value(composite, unit);
-        let id = unit.members.first().map(|i| composite.members[*i].type_id);
+        let id = unit.main(composite).map(|i| composite.members[i].type_id);
         let model = self.model();
         let array = id.and_then(|id| model.get(model.strip(id)));
         let Some(Type::Array { element, count, .. }) = array else {

@@ -60,17 +60,17 @@ impl Layouts<'_> {
             let unit = &origin.units[slot.unit];
             let (true, Some(first), Some(name)) = (
                 unit.may_ask_for_line,
-                unit.members.first(),
+                unit.main(composite),
                 unit_name(self.model(), composite, unit),
             ) else {
                 continue;
             };
             let alignment = match slot.keeps_line {
-                true if kept[*first] != freed[*first] => {
+                true if kept[first] != freed[first] => {
                     Alignment::Bytes(ByteSize(self.natural_align(composite, unit).bytes()))
                 }
                 // An explicit `align` settles it.
-                false if slot.forced.is_none() && !starts_line(kept[*first]) => Alignment::Line,
+                false if slot.forced.is_none() && !starts_line(kept[first]) => Alignment::Line,
                 _ => continue,
             };
             let field = name.to_owned();

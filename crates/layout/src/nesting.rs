@@ -55,7 +55,7 @@ pub(crate) fn unit_name<'m>(
     composite: &'m Composite,
     unit: &Unit,
 ) -> Option<&'m str> {
-    let member = &composite.members[*unit.members.first()?];
+    let member = &composite.members[unit.main(composite)?];
     match member.name.is_empty() {
         true => anonymous_names(model, member.type_id).first().copied(),
         false => Some(&member.name),

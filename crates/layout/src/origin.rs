@@ -30,6 +30,9 @@ use crate::nesting::size_of;
 /// that is `____cacheline_aligned` and means "to a line".
 pub const BUILT_LINE: LineSize = LineSize::B64;
 
+/// What the names of the kernel's markers of declared groups begin with.
+const GROUP_MARKER: &str = "__cacheline_group_";
+
 /// A requested alignment, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forced {
@@ -68,7 +71,8 @@ pub enum UnitKind {
 /// The smallest part that moves as one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unit {
-    /// Indices of its members in the composite; more than one only for bit-fields.
+    /// Indices of its members in the composite; more than one for bit-fields, and where markers of
+    /// no bytes precede a member.
     pub members: Vec<usize>,
     /// How it may move.
     pub kind: UnitKind,
@@ -89,6 +93,14 @@ impl Unit {
     /// The first byte after it in the original.
     pub fn end(&self) -> ByteOffset {
         self.start + self.bytes
+    }
+
+    /// The member that edits call it by: the first bit-field, or what markers precede.
+    #[must_use]
+    pub fn main(&self, composite: &Composite) -> Option<usize> {
+        let bits = |i: &&usize| composite.members[**i].bits.is_some();
+        let first = self.members.iter().find(bits);
+        first.or(self.members.last()).copied()
     }
 }
 
@@ -186,7 +198,7 @@ impl<'m> Origins<'m> {
             }
             let Ok(origin) = self.of(id) else { continue };
             for unit in &origin.units {
-                let Some(inner) = unit.members.first().and_then(|m| inners[*m]) else {
+                let Some(inner) = unit.main(composite).and_then(|m| inners[m]) else {
                     continue;
                 };
                 let evidence = evidence.entry(inner).or_default();
@@ -333,6 +345,22 @@ impl<'m> Origins<'m> {
         }
     }
 
+    /// Whether a unit marks the place of the member that follows, at `start`: code finds that by the
+    /// marker's offset (`sk_buff.__cloned_offset`), so both move as one. Declared groups have
+    /// markers of their own, which stay where the group is.
+    fn marks(&self, composite: &Composite, unit: &Unit, start: ByteOffset) -> bool {
+        let is_marker = |i: &usize| {
+            let member = &composite.members[*i];
+            let ty = self.model.get(self.model.strip(member.type_id));
+            let is_empty = matches!(ty, Some(Type::Array { count: 0, .. }));
+            is_empty && !member.name.starts_with(GROUP_MARKER)
+        };
+        composite.kind == CompositeKind::Struct
+            && unit.bytes == ByteSize::ZERO
+            && unit.start == start
+            && unit.members.iter().all(is_marker)
+    }
+
     /// The members in the order of their offsets, adjacent bit-fields merged.
     fn units(&self, composite: &Composite) -> Vec<Unit> {
         let mut order: Vec<usize> = (0..composite.members.len()).collect();
@@ -362,6 +390,7 @@ impl<'m> Origins<'m> {
                 }
                 let (members, start) = (vec![index], member.offset.byte());
                 let kind = UnitKind::BitFields;
+                let members = [self.taken_markers(&mut units, composite, start), members].concat();
                 units.push(Unit {
                     members,
                     kind,
@@ -381,11 +410,16 @@ impl<'m> Origins<'m> {
                 UnitKind::Plain
             };
             let bytes = size_of(self.model, member.type_id);
-            let members = vec![index];
+            let start = member.offset.byte();
+            let members = [
+                self.taken_markers(&mut units, composite, start),
+                vec![index],
+            ]
+            .concat();
             units.push(Unit {
                 members,
                 kind,
-                start: member.offset.byte(),
+                start,
                 bytes,
                 forced: None,
                 gap: ByteSize::ZERO,
@@ -393,6 +427,20 @@ impl<'m> Origins<'m> {
             });
         }
         units
+    }
+
+    /// The members of the last unit, which goes, if it marks the place of the next one.
+    fn taken_markers(
+        &self,
+        units: &mut Vec<Unit>,
+        composite: &Composite,
+        start: ByteOffset,
+    ) -> Vec<usize> {
+        let last = units.last();
+        match last.is_some_and(|unit| self.marks(composite, unit, start)) {
+            true => units.pop().map_or_else(Vec::new, |marker| marker.members),
+            false => Vec::new(),
+        }
     }
 
     /// The alignment that a unit has, and gives its struct, by its members' types.
@@ -462,8 +510,8 @@ fn declared(
     natural: ByteAlign,
     size: ByteSize,
 ) -> Option<Forced> {
-    let first = unit.members.first()?;
-    requested(composite.members[*first].alignment, natural, size)
+    let main = unit.main(composite)?;
+    requested(composite.members[main].alignment, natural, size)
         .filter(|forced| unit.start.is_aligned(forced.on(BUILT_LINE)))
 }
 
@@ -541,7 +589,7 @@ fn explain_end(end: ByteOffset, align: ByteAlign, size: ByteSize) -> (Option<For
 
 fn overlap(composite: &Composite, units: &[Unit], i: usize) -> OriginError {
     let name = |unit: &Unit| {
-        let member = unit.members.first().map(|m| &composite.members[*m]);
+        let member = unit.main(composite).map(|m| &composite.members[m]);
         member.map_or_else(String::new, |m| m.name.to_string())
     };
     OriginError::Overlap {
