@@ -4,7 +4,7 @@ use linemate_layout::plan::subject_name;
 use linemate_layout::{EditFile, EditSubject, Layout, Layouts, Plan, derived_class};
 use linemate_source::tree::FoundDefinition;
 use linemate_source::{
-    Definition, Dialect, Idiom, Sought, definition, initialised, message, rewrite,
+    Definition, Dialect, Idiom, Sought, definition, initialised, message, rewrite, until,
 };
 
 use crate::change::{Change, ChangedFiles, FileText};
@@ -48,6 +48,7 @@ impl<'r> Draft<'r> {
                         note(&text);
                     }
                     initialised(&request, change, &files, note)?;
+                    cleared(&request, change, note)?;
                 }
                 changes.extend(change);
             }
@@ -192,6 +193,28 @@ fn initialised(
         say(&path, outside.map_err(rewriting(&path))?);
     }
     Ok(())
+}
+
+/// Notes where code clears or copies a part of a C struct that has other members now.
+fn cleared(
+    request: &Request<'_>,
+    change: &Change,
+    note: &mut dyn FnMut(&str),
+) -> Result<(), PatchError> {
+    let Sought::Tag(tag) = &change.sought else {
+        return Ok(());
+    };
+    if !initialised::is_reordered(&change.wanted) {
+        return Ok(());
+    }
+    let each = |path: &str, text: &str| {
+        for found in until::check_file(text, tag, &change.wanted) {
+            note(&format!("note: {path}:{found}"));
+        }
+    };
+    Ok(request
+        .tree
+        .each_text(Dialect::C, &[tag, "offsetof"], each)?)
 }
 
 /// The name of a type in the message.

@@ -6,7 +6,7 @@
 //! * [`definition`] finds definitions in a file, [`body`] reads their contents without losing a
 //!   byte;
 //! * [`Dialect`] makes bodies of C++ and Rust readable as C, and [`initialised`] reports what
-//!   depends on the order of a C++ class's members;
+//!   depends on the order of a C++ class's members, [`until`] what of a C struct's;
 //! * [`tree`] finds the definition of a recorded type in a tree;
 //! * [`proof`] says what to compile, and compares the result with the wanted layout;
 //! * [`diff`], [`message`], [`excerpt`] and [`mail`] make the patch;
@@ -44,6 +44,7 @@ mod row;
 mod rust_struct;
 pub mod summary;
 pub mod tree;
+pub mod until;
 mod uses;
 pub mod wanted;
 mod wrapped;

@@ -236,11 +236,30 @@ impl SourceTree {
     /// A file that cannot be read.
     pub fn texts(&self, dialect: Dialect, word: &str) -> Result<Vec<(String, String)>, TreeError> {
         let mut found = Vec::new();
-        for path in self.files.iter().filter(|path| dialect.reads(path)) {
-            let text = self.text(path, [word])?;
-            found.extend(text.map(|text| (self.relative(path), text)));
-        }
+        let each = |path: &str, text: &str| found.push((path.to_owned(), text.to_owned()));
+        self.each_text(dialect, &[word], each)?;
         Ok(found)
+    }
+
+    /// Hands over the files of a language that contain all of these words: path and text.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn each_text(
+        &self,
+        dialect: Dialect,
+        words: &[&str],
+        mut each: impl FnMut(&str, &str),
+    ) -> Result<(), TreeError> {
+        let (first, others) = words.split_first().unwrap_or((&"", &[]));
+        for path in self.files.iter().filter(|path| dialect.reads(path)) {
+            let text = self.text(path, [*first])?;
+            let text = text.filter(|text| others.iter().all(|word| text.contains(word)));
+            if let Some(text) = text {
+                each(&self.relative(path), &text);
+            }
+        }
+        Ok(())
     }
 
     /// The first `most` source files of C++ that mention a class.
