@@ -345,8 +345,8 @@ impl<'m> Origins<'m> {
         }
     }
 
-    /// Whether a unit marks the place of the member that follows, at `start`: code finds that by the
-    /// marker's offset (`sk_buff.__cloned_offset`), so both move as one. Declared groups have
+    /// Whether a unit marks the place of the member that follows, at `start`: code finds that by
+    /// the marker's offset (`sk_buff.__cloned_offset`), so both move as one. Declared groups have
     /// markers of their own, which stay where the group is.
     fn marks(&self, composite: &Composite, unit: &Unit, start: ByteOffset) -> bool {
         let is_marker = |i: &usize| {
