@@ -5,18 +5,23 @@
 //! layout. *Estimate*: the gain of the best layout that a short search finds without growth, by the
 //! fast model, unconfirmed. The first does not bound the second: if several words are exchanged
 //! together, each on a line of its own is a transfer, and all on one line are one.
+//!
+//! A type can have most of its cost in a struct by value (`sock` in `udp_sock`), which its own
+//! order moves as a whole. That struct is searched as well, and the better of both is the row's.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 
 use linemate_answers::{Estimate, SurveyRow};
-use linemate_experiment::scene::{Scene, Watch};
+use linemate_attribution::Analysis;
+use linemate_experiment::scene::{Place, Scene, Watch};
 use linemate_experiment::{Conditions, Experiment, Seed};
-use linemate_layout::nesting::embeds;
+use linemate_layout::nesting::{embeds, enclosing};
 use linemate_machine::{LineSize, Machine};
 use linemate_recording::{Accesses, Cycles};
 use linemate_replay::{Cause, Counts};
 use linemate_session::Session;
-use linemate_types::{ByteSize, TypeId};
+use linemate_types::{ByteOffset, ByteSize, CompositeKind, TypeId};
 
 use crate::advise::{limits, metrics, models, shape};
 use crate::error::AdviseError;
@@ -46,7 +51,7 @@ pub fn survey(
     searched: usize,
 ) -> Result<Vec<SurveyRow>, AdviseError> {
     let mut scenes = Vec::new();
-    let mut sums: BTreeMap<String, CyclesByCause> = BTreeMap::new();
+    let mut sums: BTreeMap<String, TypeCycles> = BTreeMap::new();
     let mut whole = Cycles::ZERO;
     for analysis in analyses {
         let watch = Watch {
@@ -63,14 +68,18 @@ pub fn survey(
                 // Whole subjects have no place.
                 let Some(place) = &key.place else { continue };
                 let sum = sums.entry(place.type_name.clone()).or_default();
-                sum.add(CyclesByCause::of(counts));
+                let cycles = CyclesByCause::of(counts);
+                sum.all.add(cycles);
+                for inside in structs_at(analysis.analysis(), place) {
+                    sum.inside.entry(inside).or_default().add(cycles);
+                }
             }
         }
         scenes.push(scene);
     }
     let mut rows: Vec<SurveyRow> = sums
-        .into_iter()
-        .map(|(name, sums)| survey_row(name, sums, whole))
+        .iter()
+        .map(|(name, sums)| survey_row(name.clone(), sums.all, whole))
         .filter(|row| row.cost > 0.0)
         .collect();
     rows.sort_by(|a, b| {
@@ -85,7 +94,7 @@ pub fn survey(
         machines,
         seed,
     };
-    recordings.estimate(&mut rows[..searched])?;
+    recordings.estimate(&mut rows[..searched], &sums)?;
     rank(&mut rows);
     Ok(rows)
 }
@@ -112,6 +121,7 @@ fn survey_row(name: String, cycles: CyclesByCause, whole: Cycles) -> SurveyRow {
         other_misses: part(cycles.unshared + cycles.capacity),
         capacity: part(cycles.capacity),
         estimate: None,
+        inside: None,
         why_not: None,
     }
 }
@@ -126,13 +136,13 @@ struct Found {
 }
 
 impl Found {
-    /// The gain in a type's cost: the fast model has the cycles of coherence, not those of caches
-    /// without room.
-    fn estimate(&self, row: &SurveyRow) -> Estimate {
-        let share = self.saved * (1.0 - row.capacity);
+    /// The gain in a type's cost, of a search of what has `part` of its cycles: the fast model has
+    /// the cycles of coherence, not those of caches without room.
+    fn estimate(&self, row: &SurveyRow, part: CyclesByCause) -> Estimate {
+        let gain = self.saved * (f64::from(part.all()) - f64::from(part.capacity));
         Estimate {
-            gain: share * row.cost,
-            share,
+            gain,
+            share: gain / row.cost,
             moves: self.moves,
             rated: self.rated,
             sampled_from: self.sampled_from,
@@ -151,6 +161,37 @@ fn most(row: &SurveyRow) -> f64 {
 fn worth(row: &SurveyRow) -> f64 {
     let found = row.estimate.map_or(0.0, |estimate| estimate.gain);
     found.max(row.cost * row.false_sharing)
+}
+
+/// What a type costs.
+#[derive(Clone, Debug, Default)]
+struct TypeCycles {
+    all: CyclesByCause,
+    /// By the name of a struct by value inside it.
+    inside: BTreeMap<String, CyclesByCause>,
+}
+
+/// The part of a type's cycles from which on a struct inside it is searched, too: a choice.
+const INSIDE_MIN: f64 = 0.5;
+
+/// The structs by value inside the place's type that the place is in, by their names.
+fn structs_at(analysis: &Analysis<'_>, place: &Place) -> BTreeSet<String> {
+    let model = analysis.model();
+    let Some(outer) = analysis.schema().get(place.ty) else {
+        return BTreeSet::new();
+    };
+    let found = RefCell::new(BTreeSet::new());
+    let visit = |id: TypeId| {
+        let composite = model.composite(id).filter(|c| {
+            let is_named = c.kind == CompositeKind::Struct && !c.name.is_empty();
+            is_named && model.strip(id) != model.strip(outer.id)
+        });
+        let name = composite.map(|c| c.name.to_string());
+        found.borrow_mut().extend(name);
+        false
+    };
+    let _ = enclosing(model, outer.id, ByteOffset::from(place.offset), &visit);
+    found.into_inner()
 }
 
 /// Cycles of accesses that left their core, by cause.
@@ -184,6 +225,20 @@ impl CyclesByCause {
     fn all(&self) -> Cycles {
         self.true_sharing + self.false_sharing + self.unshared + self.capacity
     }
+
+    /// As [`most`] of a row.
+    fn most(&self) -> f64 {
+        f64::from(self.false_sharing + self.false_sharing + self.unshared + self.capacity)
+    }
+}
+
+/// Makes the estimate the row's if it is larger than the one that it has.
+fn take_better(row: &mut SurveyRow, estimate: Estimate, searched: &Searched) {
+    let before = row.estimate.as_ref();
+    if before.is_none_or(|before| before.gain < estimate.gain) {
+        row.estimate = Some(estimate);
+        row.inside.clone_from(&searched.inside);
+    }
 }
 
 /// What types are searched on.
@@ -195,14 +250,40 @@ struct Recordings<'a> {
     seed: Seed,
 }
 
+/// A struct that is searched for a row.
+struct Searched {
+    /// The row's number.
+    row: usize,
+    shape: StructShape,
+    /// The row's cycles in it.
+    part: CyclesByCause,
+    /// Its name, if it is inside the row's type.
+    inside: Option<String>,
+}
+
 impl Recordings<'_> {
-    /// Searches the types of these rows; as many at a time as memory allows, because each batch
-    /// unpacks the stored data of all recordings.
-    fn estimate(&self, rows: &mut [SurveyRow]) -> Result<(), AdviseError> {
-        let mut waiting: Vec<(&mut SurveyRow, StructShape)> = Vec::new();
-        for row in rows {
+    /// Searches the types of these rows, given what all types cost; as many at a time as memory
+    /// allows, because each batch unpacks the stored data of all recordings.
+    fn estimate(
+        &self,
+        rows: &mut [SurveyRow],
+        sums: &BTreeMap<String, TypeCycles>,
+    ) -> Result<(), AdviseError> {
+        let mut waiting: Vec<Searched> = Vec::new();
+        for (number, row) in rows.iter_mut().enumerate() {
+            let Some(cycles) = sums.get(&row.name) else {
+                continue;
+            };
             match self.shape(&row.name) {
-                Ok(shape) => waiting.push((row, shape)),
+                Ok(shape) => {
+                    waiting.push(Searched {
+                        row: number,
+                        shape,
+                        part: cycles.all,
+                        inside: None,
+                    });
+                    waiting.extend(self.inside(number, cycles));
+                }
                 // A variable's: edits have no name for its struct.
                 Err(AdviseError::NoType { .. }) => row.why_not = Some(UNNAMED.to_owned()),
                 Err(AdviseError::Type { why, .. }) => row.why_not = Some(why),
@@ -210,21 +291,41 @@ impl Recordings<'_> {
                 Err(error) => return Err(error),
             }
         }
-        let mut waiting = waiting.as_mut_slice();
+        let mut waiting = waiting.as_slice();
         while !waiting.is_empty() {
-            let (now, later) = waiting.split_at_mut(self.at_once(waiting));
+            let (now, later) = waiting.split_at(self.at_once(waiting));
             waiting = later;
-            let shapes: Vec<&StructShape> = now.iter().map(|(_, shape)| shape).collect();
+            let shapes: Vec<&StructShape> = now.iter().map(|searched| &searched.shape).collect();
             let traces = self.traces(&shapes)?;
-            for ((row, shape), traces) in now.iter_mut().zip(traces) {
-                match self.search(shape, &traces) {
-                    Ok(found) => row.estimate = Some(found.estimate(row)),
+            for (searched, traces) in now.iter().zip(traces) {
+                let row = &mut rows[searched.row];
+                match self.search(&searched.shape, &traces) {
+                    Ok(found) => take_better(row, found.estimate(row, searched.part), searched),
                     Err(AdviseError::Absent(_)) => row.why_not = Some(ELSEWHERE.to_owned()),
                     Err(error) => return Err(error),
                 }
             }
         }
         Ok(())
+    }
+
+    /// The smallest struct inside a row's type that has most of its cycles and is larger than a
+    /// line.
+    fn inside(&self, row: usize, cycles: &TypeCycles) -> Option<Searched> {
+        let line = self.machines.first().map_or(LineSize::B64, |m| m.line);
+        let enough = INSIDE_MIN * cycles.all.most();
+        let most = cycles.inside.iter();
+        let most = most.filter(|(_, part)| part.most() > 0.0 && part.most() >= enough);
+        let searched = most.filter_map(|(name, part)| {
+            let shape = self.shape(name).ok()?;
+            (shape.origin.size.0 > line.bytes()).then(|| Searched {
+                row,
+                shape,
+                part: *part,
+                inside: Some(name.clone()),
+            })
+        });
+        searched.min_by_key(|searched| searched.shape.origin.size)
     }
 
     /// The type as all recordings' kernels have it.
@@ -246,10 +347,10 @@ impl Recordings<'_> {
 
     /// How many of the types, at least one, have together at most as many accesses as one may have
     /// events.
-    fn at_once(&self, waiting: &[(&mut SurveyRow, StructShape)]) -> usize {
+    fn at_once(&self, waiting: &[Searched]) -> usize {
         let mut sum = Accesses::ZERO;
-        let fits = |(_, shape): &&(&mut SurveyRow, StructShape)| {
-            sum += self.accesses(shape);
+        let fits = |searched: &&Searched| {
+            sum += self.accesses(&searched.shape);
             // All their traces are in memory at once: together they get the memory that one type's
             // may take.
             sum <= Accesses(EVENTS_MAX as u64)
@@ -339,9 +440,9 @@ mod tests {
             rated: 10,
             sampled_from: 20,
         };
-        let half = found(0.5).estimate(&row);
+        let half = found(0.5).estimate(&row, cycles);
         assert_eq!((half.gain, half.share, half.moves), (300.0, 0.3, 3));
-        assert!(found(1.0).estimate(&row).gain <= 600.0);
+        assert!(found(1.0).estimate(&row, cycles).gain <= 600.0);
     }
 
     #[test]

@@ -58,6 +58,9 @@ pub struct SurveyRow {
     pub capacity: f64,
     /// The result of a short search; null if not searched.
     pub estimate: Option<Estimate>,
+    /// The struct by value inside it that the estimate is of; null: the type itself.
+    #[serde(default)]
+    pub inside: Option<String>,
     /// Why it could not be searched.
     pub why_not: Option<String>,
 }

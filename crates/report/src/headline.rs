@@ -94,15 +94,33 @@ fn is_unnamed(row: &Cost) -> bool {
 }
 
 /// What the requested type costs, wherever it is; without one what costs most, where in the source,
-/// and for which causes. None if nothing costs anything.
+/// and for which causes, and if no layout changes that, the type with a layout that costs most.
+/// None if nothing costs anything.
 #[must_use]
 pub fn costs_headline(document: &CostsDocument) -> Option<String> {
     let costs = &document.costs;
-    let asked = document.type_name.as_deref();
-    let row = match asked {
-        Some(name) => Cost::sum(name, &costs.places),
-        None => costs.types.iter().find(|row| !is_unnamed(row))?.clone(),
+    if let Some(name) = &document.type_name {
+        return cost_sentence(document, &Cost::sum(name, &costs.places), "");
+    }
+    let most = costs.types.iter().find(|row| !is_unnamed(row))?;
+    let verb = match costs.types.first().is_some_and(is_unnamed) {
+        true => "costs most of the program's memory ",
+        false => "costs most ",
     };
+    let first = cost_sentence(document, most, verb)?;
+    let whole = costs.whole.cycles;
+    let other = laid_out(document).next();
+    let other = other.filter(|row| row.name != most.name && is_large(row.cycles, whole));
+    let verb = "costs most of the types with a layout ";
+    let second = other.and_then(|row| cost_sentence(document, row, verb));
+    let both: Vec<String> = std::iter::once(first).chain(second).collect();
+    Some(both.join(" "))
+}
+
+/// What a row costs, where, and for which causes.
+fn cost_sentence(document: &CostsDocument, row: &Cost, verb: &str) -> Option<String> {
+    let costs = &document.costs;
+    let asked = document.type_name.as_deref();
     if row.cycles == 0 {
         return None;
     }
@@ -130,18 +148,12 @@ pub fn costs_headline(document: &CostsDocument) -> Option<String> {
         .as_ref()
         .filter(|place| place.name == row.name);
     Some(format!(
-        "{} {}on {}: {} cycles, {} of all{}{}; {}.",
+        "{} {verb}on {}: {} cycles, {} of all{}{}; {}.",
         shown(&row.name),
-        match asked {
-            Some(_) => "",
-            None if costs.types.first().is_some_and(is_unnamed) =>
-                "costs most of the program's memory ",
-            None => "costs most ",
-        },
         shown(&costs.machine),
         row.cycles,
         percent(share(row.cycles, costs.whole.cycles)),
-        most_in(&costs.fields, &row),
+        most_in(&costs.fields, row),
         hottest.map_or(String::new(), |place| format!(
             ", hottest at {}",
             shown(place.at())
@@ -199,9 +211,12 @@ const ESTIMATE_MIN: f64 = 0.005;
 /// by if it is of the same type: a choice.
 const ESTIMATE_PART: f64 = 0.1;
 
+/// How many times a confirmed gain an estimate must be to be mentioned first: a choice.
+const ESTIMATE_FIRST: f64 = 10.0;
+
 /// What gains most: the remedy that replay confirmed, then the type whose layout is estimated to
-/// gain most, if that is clearly more or of another type. Not the larger one first: where locks are
-/// contended, replay shows a loss for layouts that the fast model likes.
+/// gain most, if that is clearly more or of another type. Not the larger one first, unless it is far
+/// larger: where locks are contended, replay shows a loss for layouts that the fast model likes.
 #[must_use]
 pub fn survey_headline(survey: &SurveyDocument) -> String {
     let remedies = survey.remedies.remedies.iter();
@@ -219,8 +234,14 @@ pub fn survey_headline(survey: &SurveyDocument) -> String {
         is_worth_it.then_some((estimate.gain, (row, estimate.share)))
     });
     let remedy = remedy.and_then(|remedy| confirmed(remedy, survey));
-    let layout = largest(layouts).map(|(row, gain)| estimated(row, gain));
-    let both: Vec<String> = remedy.into_iter().chain(layout).collect();
+    let layout = largest(layouts);
+    let estimate = layout.and_then(|(row, _)| row.estimate);
+    let estimate_first = estimate.is_some_and(|e| e.gain >= ESTIMATE_FIRST * confirmed_gain);
+    let layout = layout.map(|(row, gain)| estimated(row, gain));
+    let mut both: Vec<String> = remedy.into_iter().chain(layout).collect();
+    if estimate_first {
+        both.reverse();
+    }
     match both.is_empty() {
         true => "No gain found: replay confirmed none of the remedies it tried, and no layout is estimated to save 0.5 % of all cost.".to_owned(),
         false => both.join(" "),
@@ -260,9 +281,18 @@ fn confirmed(remedy: &Remedy, survey: &SurveyDocument) -> Option<String> {
 }
 
 fn estimated(row: &SurveyRow, gain: f64) -> String {
+    let (what, whose) = match &row.inside {
+        Some(inside) => {
+            let (inside, outer) = (shown(inside), shown(&row.name));
+            (
+                format!("{inside}, which is in {outer},"),
+                format!("{outer}'s"),
+            )
+        }
+        None => (shown(&row.name).to_string(), "its".to_owned()),
+    };
     format!(
-        "Not confirmed: reordering {} is estimated to change its cost by -{}, all cost by -{}.",
-        shown(&row.name),
+        "Not confirmed: reordering {what} is estimated to change {whose} cost by -{}, all cost by -{}.",
         percent(gain),
         percent(gain * row.share)
     )

@@ -92,11 +92,11 @@ const LEGEND: &[(&str, &str)] = &[
     ("memory", "lines fetched from memory"),
     (
         "true sharing",
-        "share of the cycles: another core wrote the same word",
+        "share of the cycles: before it loses the line again, the core uses a word that another core wrote, of this field or of a neighbour",
     ),
     (
         "false sharing",
-        "share of the cycles: another core wrote the line, but not the word",
+        "share of the cycles: another core took the line, and no word that it wrote is used",
     ),
     ("cold", "share of the cycles: the core never had the line"),
     (

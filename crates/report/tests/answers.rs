@@ -306,6 +306,13 @@ fn a_survey_begins_with_what_gains_most() {
         headline(Some(0.4), std::slice::from_ref(&some)),
         format!("{of_types} {order}")
     );
+    let little = tried(
+        "rq.lock",
+        measure(1000.0, -30.0, true),
+        measure(4000.0, -5.0, false),
+    );
+    let first = headline(Some(0.4), &[little]);
+    assert!(first.starts_with(&format!("{order} Give")), "{first}");
     assert_eq!(
         headline(Some(0.4), &[some.clone(), more.clone()]),
         format!("{of_all} {order}")

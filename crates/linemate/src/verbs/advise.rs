@@ -346,17 +346,26 @@ fn step_after_survey(args: &Args, document: &SurveyDocument) -> Option<String> {
             &format!("whatif{first}{machines} -e {edits}"),
         ));
     }
-    let about = question.words(Some(&layout?.name));
+    let layout = layout?;
+    let about = question.words(Some(layout.inside.as_ref().unwrap_or(&layout.name)));
     Some(next::step(
         "the layout that costs least",
         &format!("advise{about}{machines}"),
     ))
 }
 
-/// A recommendation becomes a patch, from a file.
+/// A recommendation becomes a patch, from a file. Without one a layout of another type may gain, or
+/// of a struct inside this one.
 fn next_step(args: &Args, document: &AdviceDocument) -> Option<String> {
-    document.recommended.as_ref()?;
     let question = &args.question;
+    if document.recommended.is_none() {
+        let about = question.words(None);
+        let machines = next::machines(&question.machines);
+        return Some(next::step(
+            "where a layout can gain, structs inside types included",
+            &format!("advise{about}{machines}"),
+        ));
+    }
     // One recording has the types of all.
     let first = next::inputs(question.paths().get(..1)?);
     let machines = next::machines(&question.machines);

@@ -45,8 +45,11 @@ fn types(out: &mut Text, survey: &SurveyDocument) {
             (None, Some(_)) => none("no search"),
             (None, None) => none("-"),
         };
+        let inside = row.inside.as_ref();
         list.add_row(vec![
-            row.name.clone(),
+            inside.map_or(row.name.clone(), |inside| {
+                format!("{} ({inside})", row.name)
+            }),
             cycles(row.cost),
             percent(row.share),
             percent(row.true_sharing),
@@ -68,7 +71,7 @@ fn types(out: &mut Text, survey: &SurveyDocument) {
     let _ = writeln!(
         out,
         "\n\
-         Not true sharing: cycles in a replay of the recorded layout. Estimate: the best layout of a short search without growth, by the fast model; confirm it with --type. It can exceed what is not true sharing: words that are exchanged together take one transfer if they share a line, else one each."
+         Not true sharing: cycles in a replay of the recorded layout. Estimate: the best layout of a short search without growth, by the fast model; confirm it with --type. In brackets: the struct inside the type that it reorders. It can exceed what is not true sharing: words that are exchanged together take one transfer if they share a line, else one each."
     );
     for row in rows {
         if let Some(e) = row.estimate.filter(|e| e.sampled_from > e.rated) {
