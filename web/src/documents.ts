@@ -886,6 +886,7 @@ export interface SurveyRow {
   other_misses: number;
   capacity: number;
   estimate: Estimate | null;
+  inside: string | null;
   why_not: string | null;
 }
 

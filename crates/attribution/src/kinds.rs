@@ -76,7 +76,41 @@ struct KindEntry {
     objects: u64,
 }
 
+/// What is at the end of a cache's objects, by its name and the type's: the kernel finds it by its
+/// distance from there and passes no pointer to it (`skb_shinfo()` of include/linux/skbuff.h).
+const AT_END: [(&str, &str); 1] = [("skbuff_small_head", "skb_shared_info")];
+
+/// Such an end starts a line (SKB_DATA_ALIGN).
+const END_ALIGN: u64 = 64;
+
 impl KindEntry {
+    /// The placements, and what is at the end behind them.
+    fn with_end(&self, schema: &Schema, mut placements: Vec<Placement>) -> Vec<Placement> {
+        let end = placements
+            .last()
+            .map_or(0, |last| last.start.saturating_add(last.size));
+        placements.extend(self.at_end(schema).filter(|at_end| at_end.start >= end));
+        placements
+    }
+
+    /// What the cache's name says about the objects' end.
+    fn at_end(&self, schema: &Schema) -> Option<Placement> {
+        let (name, _) = self.hint.as_ref()?;
+        let (_, ty) = AT_END.iter().find(|(cache, _)| cache == name)?;
+        let ty = *schema.named(ty).first()?;
+        let size = schema.size(ty);
+        let start = self
+            .kind
+            .size
+            .checked_sub(size.next_multiple_of(END_ALIGN))?;
+        Some(Placement {
+            start,
+            size,
+            ty,
+            stride: size,
+        })
+    }
+
     fn hint(&self) -> Option<Hint<'_>> {
         if let Some(ty) = self.elements {
             return Some(Hint::Elements(ty));
@@ -211,11 +245,11 @@ impl Kinds {
                 |(part, whole): (u64, u64)| decided.explained * whole >= decided.total * part;
             agreed.push(!entry.general && share(AGREEMENT));
             let speaks = !entry.general && share(MAJORITY);
-            let form = forms.number(if speaks {
-                decided.placements
-            } else {
-                Vec::new()
-            });
+            let placements = match speaks {
+                true => decided.placements,
+                false => Vec::new(),
+            };
+            let form = forms.number(entry.with_end(schema, placements));
             forms.of_kind.push(form);
         }
         Decider {
@@ -262,10 +296,9 @@ impl Decider<'_> {
             votes.add(offset, ty, 1);
         }
         let placements = votes.decide(schema, entry.bounds, entry.hint()).placements;
-        let form = if placements.is_empty() {
-            of_kind
-        } else {
-            self.forms.number(placements)
+        let form = match placements.is_empty() {
+            true => of_kind,
+            false => self.forms.number(entry.with_end(schema, placements)),
         };
         self.forms.of_object.insert((kind, signature), form);
         form
@@ -369,5 +402,25 @@ mod tests {
             vec![],
             "in a general cache nothing follows from the neighbours"
         );
+    }
+
+    #[test]
+    fn what_is_found_from_an_objects_end_is_there_behind_what_was_sighted() {
+        let schema = sample();
+        let forms = |cache: &str, size: u64, seen: &[(u64, TypeIndex)]| {
+            let mut kinds = Kinds::default();
+            let bounds = Bounds::Exact(size);
+            let k = kinds.number(kind(Some(1), size), bounds, Some(Hint::All(cache)));
+            let signature = kinds.retire(k, &votes(seen));
+            let mut decider = kinds.decide(&schema);
+            let form = decider.form(&schema, k, signature);
+            name(&decider.finish(), form)
+        };
+        assert_eq!(forms("skbuff_small_head", 704, &[]), [(384, 7)]);
+        let header = [(0, ENTITY)];
+        assert_eq!(forms("skbuff_small_head", 704, &header), [(0, 1), (384, 7)]);
+        assert_eq!(forms("skbuff_head_cache", 704, &[]), []);
+        assert_eq!(forms("skbuff_small_head", 256, &[]), [], "too small for it");
+        assert_eq!(forms("skbuff_small_head", 320, &header), [(0, 1)]);
     }
 }

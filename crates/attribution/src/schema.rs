@@ -482,7 +482,7 @@ pub(crate) mod tests {
     }
 
     /// 0 list_head, 1 entity (list_head at 16), 2 task (entity at 64, lock at 200), 3 vector, 4 pri
-    /// (vector[3] at 8), 5 flex.
+    /// (vector[3] at 8), 5 flex, 7 skb_shared_info.
     pub(crate) fn sample() -> Schema {
         Schema::new(vec![
             ty(
@@ -534,6 +534,7 @@ pub(crate) mod tests {
                 members: vec![scalar("a", 0, 4), scalar("b", 0, 8)],
                 id: TypeId::VOID,
             },
+            ty("skb_shared_info", 312, vec![scalar("dataref", 32, 4)]),
         ])
     }
 

@@ -24,6 +24,10 @@ const SCRIPT: &str = "kernel-image.sh";
 pub(crate) fn image(given: &Path) -> anyhow::Result<PathBuf> {
     let name = given.to_string_lossy();
     if !name.starts_with(DEBIAN) {
+        let is_number = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
+        if name.split('.').all(is_number) && !given.exists() {
+            bail!("--kernel: there is no file {name}: the kernel of that name is {DEBIAN}{name}");
+        }
         return Ok(given.to_owned());
     }
     let script = script()?;

@@ -350,6 +350,33 @@ fn the_owner_of_a_queue_is_who_writes_and_not_who_polls() {
     assert!(gain < -0.6, "{gain}");
 }
 
+/// What a type's own order cannot change is searched inside the struct that has it.
+#[test]
+fn a_struct_inside_a_type_that_has_its_cost_is_searched() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = root().join("crates/linemate/tests/programs/nested.c");
+    compile(&folder.path().join("nested"), &source, &["-pthread"]);
+    let options = ["--program", "--kernel-types", "no", "--smp", "4"];
+    let data = record(folder.path(), "6.12", &options, &["./nested"]);
+    let question = ["advise", "-i", &data, "--machine", "gnr-2s-480"];
+    let asked = |more: &[&str]| {
+        let output = linemate(&[&question[..], &["--trials", "0"], more].concat());
+        assert!(output.status.success(), "{}", story(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let survey: Value = serde_json::from_str(&asked(&["--json"])).unwrap();
+    let row = &items(&survey, "/types")[0];
+    assert_eq!(
+        (&row["name"], &row["inside"]),
+        (&"packet_sock".into(), &"sock".into())
+    );
+    assert!(row["estimate"]["share"].as_f64().unwrap() > 0.5, "{row}");
+    let text = asked(&[]);
+    let order = "Not confirmed: reordering sock, which is in packet_sock, is estimated to change packet_sock's cost by -";
+    assert!(text.contains(order), "{text}");
+    assert!(text.contains(" --type sock\n"), "{text}");
+}
+
 /// The standard library's functions that let a vector grow are not inlined, and all vectors share
 /// some of them.
 #[test]

@@ -586,6 +586,13 @@ fn bad_edits_are_refused(data: &str) {
         &["sched_group", "cpumask", "flexible"],
     );
     edit("ext4_inode_info", "move i_data first", &["ext4_inode_info"]);
+    let inside = "no access to any sched_avg that is not inside another type";
+    refused(data, &["-e", "percpu sched_avg"], &[inside]);
+    // It can be replayed, but does nothing.
+    let reuse = "reuse RMW of __lock in update_rq_clock";
+    let output = linemate(&["whatif", "-i", data, "--type", "rq", "-e", reuse]);
+    let said = format!("\nNo access matches `{reuse}`.\n");
+    assert!(story(&output).contains(&said), "{}", story(&output));
     refused(data, &["--type", "rq"], &["nothing to compare"]);
     refused(
         data,

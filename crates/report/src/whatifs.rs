@@ -43,6 +43,9 @@ pub fn whatif_text(document: &WhatIfDocument, path: &str, top: usize) -> Text {
     let results = document.results.iter();
     warn_of_copies(&mut out, results.map(|result| &result.prediction_error));
     warn_of_short(&mut out, document.results.first().and_then(|r| r.warm_up));
+    for edit in removes_nothing(document) {
+        let _ = writeln!(out, "No access matches `{}`.", shown(edit));
+    }
     let _ = writeln!(out, "\nedits");
     for line in document.edits.lines() {
         let _ = writeln!(out, "  {line}");
@@ -106,6 +109,17 @@ fn subject(result: &WhatIf) -> &'static str {
         false => "the type",
     }
 }
+
+/// The statements that remove accesses, if none is removed.
+fn removes_nothing(document: &WhatIfDocument) -> impl Iterator<Item = &str> {
+    let removed = document.results.iter().any(|result| result.skipped > 0);
+    let lines = document.edits.lines().filter(move |_| !removed);
+    let lines = lines.map(str::trim);
+    lines.filter(|line| REMOVING.iter().any(|verb| line.starts_with(verb)))
+}
+
+/// What statements begin with that remove accesses.
+const REMOVING: [&str; 3] = ["remove ", "reuse ", "skip "];
 
 /// What the edits do, in a sentence.
 fn effect(result: &WhatIf, names: &str) -> String {

@@ -965,6 +965,7 @@ class SurveyRow(TypedDict):
     other_misses: float
     capacity: float
     estimate: Estimate | None
+    inside: str | None
     why_not: str | None
 
 

@@ -31,7 +31,11 @@ impl Variant {
                 ObjectRule::BaseAlign(..) => {}
                 ObjectRule::Percpu(ids) => {
                     let size = resize(plan, ids[0], ByteAlign::ONE);
-                    self.copy(scene, &ids, size, area);
+                    if self.copy(scene, &ids, size, area) == 0 {
+                        let name = name_of(plan.layouts.model(), &ids);
+                        let own = format!("{name} that is not inside another type");
+                        return Err(VariantError::NoObjects(own));
+                    }
                 }
                 ObjectRule::AllocatePercpu(ids) => {
                     let size = resize(plan, ids[0], ByteAlign::ONE);
@@ -52,14 +56,16 @@ impl Variant {
         Ok(())
     }
 
-    /// Gives each CPU a copy of each object, in its own per-CPU memory.
-    fn copy(&mut self, scene: &Scene<'_>, ids: &[TypeId], size: Resize, area: &mut Area) {
+    /// Gives each CPU a copy of each object, in its own per-CPU memory. Returns how many objects
+    /// there are.
+    fn copy(&mut self, scene: &Scene<'_>, ids: &[TypeId], size: Resize, area: &mut Area) -> usize {
         let objects = || {
             subjects_of(scene, ids)
                 .flat_map(|s| scene.objects[s].keys().map(move |base| (s, *base)))
         };
         let stride = size.new.align_up(size.align);
-        let bytes = times(stride, objects().count());
+        let count = objects().count();
+        let bytes = times(stride, count);
         // CPU by CPU: a CPU's copies are adjacent, as its per-CPU area has them.
         for cpu in (0..scene.cpus as u16).map(CpuId) {
             let start = area.take_percpu(bytes);
@@ -67,6 +73,7 @@ impl Variant {
                 self.edit(subject).copies.insert((base, cpu), copy);
             }
         }
+        count
     }
 
     /// What each CPU alone writes of an array starts at a multiple of `align`; each of several
