@@ -362,7 +362,7 @@ fn misses_overlap_where_the_kernel_is_known(data: &str) {
     assert!(cycles(&with) < cycles(&without));
     let text = String::from_utf8(report(&["--mechanisms", "overlap"]).stdout).unwrap();
     assert!(text.contains("64-byte lines, with overlap, "), "{text}");
-    assert!(text.contains("Overlapping misses: "), "{text}");
+    assert!(text.contains("Overlapping misses saved "), "{text}");
 
     let other = kernel("6.1");
     let wrong = report(&[

@@ -75,7 +75,7 @@ fn one(context: &Context<'_>, ids: &[FieldId]) -> Option<Remedy> {
     Some(Remedy {
         kind: RemedyKind::SplitPerCpu,
         subject: name.clone(),
-        advice: "count per CPU and sum the copies where the total is read (a reference count: percpu_ref)"
+        advice: "count per CPU and sum the copies where the total is read (a reference count: percpu_ref); the gain is an upper bound, because no sum is replayed"
             .to_owned(),
         concerns: vec![name.clone()],
         stake: stake(&all),
