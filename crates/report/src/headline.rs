@@ -216,7 +216,8 @@ const ESTIMATE_FIRST: f64 = 10.0;
 
 /// What gains most: the remedy that replay confirmed, then the type whose layout is estimated to
 /// gain most, if that is clearly more or of another type. Not the larger one first, unless it is
-/// far larger: where locks are contended, replay shows a loss for layouts that the fast model likes.
+/// far larger: where locks are contended, replay shows a loss for layouts that the fast model
+/// likes.
 #[must_use]
 pub fn survey_headline(survey: &SurveyDocument) -> String {
     let remedies = survey.remedies.remedies.iter();
