@@ -101,11 +101,11 @@ function noGain(replayed: number): string {
 }
 
 function survey(document: SurveyDocument): HTMLElement {
-  return section("advise", "Where a layout can gain", `On ${document.machines.join(", ")}, ${interleavings(document.interleavings ?? 1, document.seed)}; the estimate is the fast model's best layout of a short search, without cold and capacity misses.`,
+  return section("advise", "Where a layout can gain", `On ${document.machines.join(", ")}, ${interleavings(document.interleavings ?? 1, document.seed)}; the estimate is the fast model's best layout of a short search, without cold and capacity misses; in brackets: the struct inside the type that it reorders.`,
     table({
       label: "Types by what a layout can gain",
       columns: [
-        { title: "type", value: (row) => row.name },
+        { title: "type", value: (row) => (row.inside ? `${row.name} (${row.inside})` : row.name) },
         { title: "not true sharing", bar: true, value: (row) => row.cost * (row.false_sharing + row.other_misses), text: (row) => exact(row.cost * (row.false_sharing + row.other_misses)) },
         { title: "cycles", value: (row) => row.cost, text: (row) => exact(row.cost) },
         { title: "of all", value: (row) => row.share, text: (row) => percent(row.share) },

@@ -31,8 +31,8 @@ function draw(tools: HTMLElement, body: HTMLElement, store: Store, document: Cos
   replace(tools, choice(`From byte, in ${view.name}`, options, String(chosen.start), (start) => store.set({ line: Number(start) })));
   const missed = line !== null && !lines.some((l) => l.start === line);
   body.replaceChildren(
-    missed ? h("p", { class: "note" }, `No access to the line from byte ${line} left its core: another line is shown.`) : "",
-    h("p", {}, `${exact(chosen.lines)} such ${chosen.lines === 1 ? "line" : "lines"} went between cores; ${exact(chosen.misses)} accesses left their core, ` +
+    missed ? h("p", { class: "note" }, `No access to the line at byte ${line} left its core: another line is shown.`) : "",
+    h("p", {}, `${exact(chosen.lines)} such ${chosen.lines === 1 ? "line" : "lines"} moved between cores; ${exact(chosen.misses)} accesses left their core, ` +
       `${exact(chosen.hitm)} fetched a modified line (HITM), ${exact(chosen.cycles)} cycles.`),
     scrolled("The line to scale", strip(chosen, view, document.costs.line_bytes)),
     cells(chosen),

@@ -73,7 +73,7 @@ function seriesOf(page: Page, view: PageType, count: Count): Series[] {
     const fields = new Map<string, number[][]>();
     for (const line of page.costs?.costs.lines ?? []) {
       if (line.name !== view.name) continue;
-      add(`from ${line.start}`, `line from byte ${line.start}`, line.cells.reduce<number[][]>((sum, cell) => plus(sum, cell.times ?? []), []));
+      add(`from ${line.start}`, `line at byte ${line.start}`, line.cells.reduce<number[][]>((sum, cell) => plus(sum, cell.times ?? []), []));
       for (const cell of line.cells) {
         const name = namesOf(cell.field, line.name).join(" | ");
         fields.set(name, plus(fields.get(name) ?? [], cell.times ?? []));

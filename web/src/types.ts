@@ -91,7 +91,7 @@ function costColumns(page: Page): Column<Ranked>[] {
     { title: "of all", value: of((c) => c.cycles), text: (row) => percent(of((c) => c.cycles)(row), whole) },
     figure("not true sharing", "cycles of false sharing, cold, capacity and unshared misses", otherThanTrue),
     figure("false sharing", "cycles because the line is exchanged although no word is", (c) => c.causes.false_sharing),
-    figure("true sharing", "cycles of words that are exchanged: a layout changes them only if words that are exchanged together come to share a line", (c) => c.causes.true_sharing),
+    figure("true sharing", "cycles of words that are exchanged: a layout reduces them only by putting words exchanged together on one line", (c) => c.causes.true_sharing),
     figure("HITM", "modified lines fetched from another core", (c) => c.hitm.reduce((a, b) => a + b, 0)),
   ];
 }

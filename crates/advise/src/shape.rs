@@ -209,6 +209,8 @@ impl StructShape {
         unit >= self.frozen
             && self.names[unit].is_some()
             && !self.arranged_inside[unit]
+            // A member of no bytes says where others are.
+            && self.units()[unit].bytes > ByteSize::ZERO
             && self.units()[unit].kind != UnitKind::Flexible
     }
 }

@@ -182,12 +182,16 @@ fn structs_at(analysis: &Analysis<'_>, place: &Place) -> BTreeSet<String> {
     };
     let found = RefCell::new(BTreeSet::new());
     let visit = |id: TypeId| {
-        let composite = model.composite(id).filter(|c| {
-            let is_named = c.kind == CompositeKind::Struct && !c.name.is_empty();
-            is_named && model.strip(id) != model.strip(outer.id)
-        });
-        let name = composite.map(|c| c.name.to_string());
-        found.borrow_mut().extend(name);
+        let Some(composite) = model.composite(id) else {
+            return false;
+        };
+        // Which of a union's alternatives is used is not known.
+        if composite.kind == CompositeKind::Union {
+            return true;
+        }
+        if !composite.name.is_empty() && id != model.strip(outer.id) {
+            found.borrow_mut().insert(composite.name.to_string());
+        }
         false
     };
     let _ = enclosing(model, outer.id, ByteOffset::from(place.offset), &visit);
@@ -232,10 +236,15 @@ impl CyclesByCause {
     }
 }
 
-/// Makes the estimate the row's if it is larger than the one that it has.
+/// Makes the estimate the row's if it is larger than the one that it has; of equal ones the
+/// type's own is it.
 fn take_better(row: &mut SurveyRow, estimate: Estimate, searched: &Searched) {
     let before = row.estimate.as_ref();
-    if before.is_none_or(|before| before.gain < estimate.gain) {
+    let is_better = |before: &Estimate| match searched.inside {
+        Some(_) => before.gain < estimate.gain,
+        None => before.gain <= estimate.gain,
+    };
+    if before.is_none_or(is_better) {
         row.estimate = Some(estimate);
         row.inside.clone_from(&searched.inside);
     }
@@ -274,16 +283,14 @@ impl Recordings<'_> {
             let Some(cycles) = sums.get(&row.name) else {
                 continue;
             };
+            waiting.extend(self.inside(number, cycles));
             match self.shape(&row.name) {
-                Ok(shape) => {
-                    waiting.push(Searched {
-                        row: number,
-                        shape,
-                        part: cycles.all,
-                        inside: None,
-                    });
-                    waiting.extend(self.inside(number, cycles));
-                }
+                Ok(shape) => waiting.push(Searched {
+                    row: number,
+                    shape,
+                    part: cycles.all,
+                    inside: None,
+                }),
                 // A variable's: edits have no name for its struct.
                 Err(AdviseError::NoType { .. }) => row.why_not = Some(UNNAMED.to_owned()),
                 Err(AdviseError::Type { why, .. }) => row.why_not = Some(why),
@@ -301,10 +308,16 @@ impl Recordings<'_> {
                 let row = &mut rows[searched.row];
                 match self.search(&searched.shape, &traces) {
                     Ok(found) => take_better(row, found.estimate(row, searched.part), searched),
-                    Err(AdviseError::Absent(_)) => row.why_not = Some(ELSEWHERE.to_owned()),
+                    Err(AdviseError::Absent(_)) if searched.inside.is_none() => {
+                        row.why_not = Some(ELSEWHERE.to_owned());
+                    }
+                    Err(AdviseError::Absent(_)) => {}
                     Err(error) => return Err(error),
                 }
             }
+        }
+        for row in rows.iter_mut().filter(|row| row.estimate.is_some()) {
+            row.why_not = None;
         }
         Ok(())
     }

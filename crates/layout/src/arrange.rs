@@ -347,7 +347,8 @@ impl<'a> Arrangement<'a> {
         };
         // The remaining bits would have to be found within one storage unit, whose layout is up to
         // the compiler.
-        if members.len() > 1 {
+        let bits = |i: &&usize| self.composite.members[**i].bits.is_some();
+        if members.iter().filter(bits).count() > 1 {
             return refuse(
                 "shares its bytes with other bit-fields",
                 "they cannot be removed apart",

@@ -135,8 +135,8 @@ fn is_open(slot: &Slot) -> bool {
 
 /// What a unit's declaration requests beyond its type's alignment.
 fn declared_alignment(unit: &Unit, source: &Composite, natural: ByteAlign) -> Option<Alignment> {
-    let member = &source.members[unit.main(source)?];
-    let bytes = ByteAlign::new(member.alignment.into()).filter(|asked| *asked > natural)?;
+    let alignments = unit.members.iter().map(|i| source.members[*i].alignment);
+    let bytes = ByteAlign::new(alignments.max()?.into()).filter(|asked| *asked > natural)?;
     Some(match bytes == BUILT_LINE.into() {
         true => Alignment::Line,
         false => Alignment::Bytes(ByteSize(bytes.bytes())),

@@ -71,8 +71,8 @@ pub enum UnitKind {
 /// The smallest part that moves as one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unit {
-    /// Indices of its members in the composite; more than one for bit-fields, and where markers of
-    /// no bytes precede a member.
+    /// Indices of its members in the composite; more than one only for bit-fields, which markers of
+    /// no bytes may precede.
     pub members: Vec<usize>,
     /// How it may move.
     pub kind: UnitKind,
@@ -95,7 +95,7 @@ impl Unit {
         self.start + self.bytes
     }
 
-    /// The member that edits call it by: the first bit-field, or what markers precede.
+    /// The member that edits call it by: of bit-fields the first.
     #[must_use]
     pub fn main(&self, composite: &Composite) -> Option<usize> {
         let bits = |i: &&usize| composite.members[**i].bits.is_some();
@@ -345,9 +345,10 @@ impl<'m> Origins<'m> {
         }
     }
 
-    /// Whether a unit marks the place of the member that follows, at `start`: code finds that by
-    /// the marker's offset (`sk_buff.__cloned_offset`), so both move as one. Declared groups have
-    /// markers of their own, which stay where the group is.
+    /// Whether a unit marks the place of the bit-fields that follow, at `start`: code finds them by
+    /// the marker's offset (`sk_buff.__cloned_offset`), because they have none, so both move as
+    /// one. Other markers are where a range of members begins or ends, and declared groups have
+    /// their own.
     fn marks(&self, composite: &Composite, unit: &Unit, start: ByteOffset) -> bool {
         let is_marker = |i: &usize| {
             let member = &composite.members[*i];
@@ -410,16 +411,10 @@ impl<'m> Origins<'m> {
                 UnitKind::Plain
             };
             let bytes = size_of(self.model, member.type_id);
-            let start = member.offset.byte();
-            let members = [
-                self.taken_markers(&mut units, composite, start),
-                vec![index],
-            ]
-            .concat();
             units.push(Unit {
-                members,
+                members: vec![index],
                 kind,
-                start,
+                start: member.offset.byte(),
                 bytes,
                 forced: None,
                 gap: ByteSize::ZERO,
@@ -429,7 +424,7 @@ impl<'m> Origins<'m> {
         units
     }
 
-    /// The members of the last unit, which goes, if it marks the place of the next one.
+    /// The members of the last unit, which goes, if it marks the place of bit-fields at `start`.
     fn taken_markers(
         &self,
         units: &mut Vec<Unit>,
@@ -510,8 +505,8 @@ fn declared(
     natural: ByteAlign,
     size: ByteSize,
 ) -> Option<Forced> {
-    let main = unit.main(composite)?;
-    requested(composite.members[main].alignment, natural, size)
+    let alignments = unit.members.iter().map(|i| composite.members[*i].alignment);
+    requested(alignments.max()?, natural, size)
         .filter(|forced| unit.start.is_aligned(forced.on(BUILT_LINE)))
 }
 

@@ -1,4 +1,4 @@
-//! Markers of no bytes, which code finds members by.
+//! Markers of no bytes, which code finds bit-fields by.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -15,7 +15,7 @@ use linemate_types::{LineSize, TypeModel};
 /// }
 /// ```
 #[test]
-fn a_marker_moves_with_the_member_that_it_marks() {
+fn a_marker_moves_with_the_bit_fields_that_it_marks() {
     let mut t = TypeList::default();
     let u8_ = t.unsigned("unsigned char", 1);
     let u16_ = t.unsigned("unsigned short", 2);
@@ -49,15 +49,22 @@ fn a_marker_moves_with_the_member_that_it_marks() {
     assert_eq!(planned(""), at([0, 4, 4, 4, 5, 6, 6, 8, 8, 16]));
     assert_eq!(
         planned("move cloned last"),
-        at([0, 16, 16, 16, 4, 6, 6, 8, 8, 24])
+        at([0, 16, 16, 16, 4, 5, 6, 8, 8, 24])
     );
     assert_eq!(
         planned("move users first"),
-        at([4, 8, 8, 8, 9, 0, 0, 10, 16, 24])
+        at([4, 8, 8, 8, 9, 10, 0, 10, 16, 24])
     );
     assert_eq!(
         planned("move tail first"),
         at([8, 12, 12, 12, 13, 14, 14, 16, 0, 16])
     );
-    assert!(planned("move begin last").is_err());
+    // What begins there stays where it was among the others.
+    assert_eq!(
+        planned("move begin first"),
+        at([0, 4, 4, 4, 5, 0, 6, 8, 8, 16])
+    );
+    let split = planned("move nohdr first").unwrap_err();
+    assert!(split.contains("name the first, `cloned`"), "{split}");
+    assert!(planned("move offset first").is_err());
 }

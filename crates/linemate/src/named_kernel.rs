@@ -24,8 +24,10 @@ const SCRIPT: &str = "kernel-image.sh";
 pub(crate) fn image(given: &Path) -> anyhow::Result<PathBuf> {
     let name = given.to_string_lossy();
     if !name.starts_with(DEBIAN) {
-        let is_number = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
-        if name.split('.').all(is_number) && !given.exists() {
+        let is_number = |part: &str| part.parse::<u16>().is_ok();
+        let version = name.split_once('.');
+        let is_version = version.is_some_and(|(a, b)| is_number(a) && is_number(b));
+        if is_version && !given.exists() {
             bail!("--kernel: there is no file {name}: the kernel of that name is {DEBIAN}{name}");
         }
         return Ok(given.to_owned());

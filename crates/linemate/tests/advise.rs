@@ -277,6 +277,7 @@ fn advice_is_confirmed_repeats_and_refuses_nonsense() {
         "other_misses",
         "capacity",
         "estimate",
+        "inside",
         "why_not",
     ];
     has_exactly(&survey["types"][0], &row);

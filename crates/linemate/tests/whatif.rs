@@ -593,6 +593,14 @@ fn bad_edits_are_refused(data: &str) {
     let output = linemate(&["whatif", "-i", data, "--type", "rq", "-e", reuse]);
     let said = format!("\nNo access matches `{reuse}`.\n");
     assert!(story(&output).contains(&said), "{}", story(&output));
+    for edit in [
+        "skip silent stores of clock_update_flags",
+        "remove nr_running",
+    ] {
+        let output = linemate(&["whatif", "-i", data, "--type", "rq", "-e", edit]);
+        assert!(output.status.success(), "{}", story(&output));
+        assert!(!story(&output).contains("No access matches"), "{edit}");
+    }
     refused(data, &["--type", "rq"], &["nothing to compare"]);
     refused(
         data,

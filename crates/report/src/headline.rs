@@ -226,7 +226,8 @@ pub fn survey_headline(survey: &SurveyDocument) -> String {
     let confirmed_gain = remedy.and_then(Remedy::gain).unwrap_or(0.0);
     let layouts = survey.types.iter().filter_map(|row| {
         let estimate = row.estimate?;
-        let is_mended = remedy.is_some_and(|remedy| remedy.concerns.contains(&row.name));
+        let mends = |name: &String| remedy.is_some_and(|remedy| remedy.concerns.contains(name));
+        let is_mended = mends(&row.name) || row.inside.as_ref().is_some_and(mends);
         let enough = match is_mended {
             true => confirmed_gain * (1.0 + ESTIMATE_PART),
             false => confirmed_gain * ESTIMATE_PART,

@@ -110,7 +110,8 @@ fn subject(result: &WhatIf) -> &'static str {
     }
 }
 
-/// The statements that remove accesses, if none is removed.
+/// The statements that remove accesses, if none is removed. A silent store that is skipped becomes
+/// the load that tests for it, so it is not counted.
 fn removes_nothing(document: &WhatIfDocument) -> impl Iterator<Item = &str> {
     let removed = document.results.iter().any(|result| result.skipped > 0);
     let lines = document.edits.lines().filter(move |_| !removed);
@@ -119,7 +120,7 @@ fn removes_nothing(document: &WhatIfDocument) -> impl Iterator<Item = &str> {
 }
 
 /// What statements begin with that remove accesses.
-const REMOVING: [&str; 3] = ["remove ", "reuse ", "skip "];
+const REMOVING: [&str; 2] = ["remove ", "reuse "];
 
 /// What the edits do, in a sentence.
 fn effect(result: &WhatIf, names: &str) -> String {

@@ -57,8 +57,20 @@ fn member_of<'t>(tokens: &[Token<'t>], tag: &str) -> Option<&'t str> {
 fn moves_memory(before: &[Token<'_>]) -> bool {
     let statement = before.iter().rev();
     let mut statement = statement.take_while(|token| ![";", "{", "}"].contains(&token.text));
-    statement.any(|token| token.is_word() && token.text.starts_with("mem"))
+    statement.any(|token| MOVING.contains(&token.text))
 }
+
+/// Functions that clear, copy or compare bytes.
+const MOVING: [&str; 8] = [
+    "memset",
+    "memset64",
+    "memzero_explicit",
+    "memcpy",
+    "memmove",
+    "memcmp",
+    "memchr_inv",
+    "bzero",
+];
 
 /// Which members are on the other side of `member` now.
 fn note(wanted: &Wanted, member: &str) -> Option<String> {

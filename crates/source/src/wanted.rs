@@ -178,7 +178,7 @@ impl Wanted {
                     .position(|n| *n == number)
                     .unwrap_or_else(|| {
                         numbers.push(number);
-                        let first = unit.members.first().and_then(|m| members.get(*m));
+                        let first = unit.main(composite).and_then(|m| members.get(m));
                         groups.push(Group {
                             name: group_name(file, composite, first),
                         });

@@ -6,10 +6,7 @@
  * once, so it cannot be written less often.
  */
 #define _GNU_SOURCE
-#include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
-#include <stdlib.h>
+#include "start.h"
 
 enum { THREADS = 4, ROUNDS = 2000 };
 
@@ -27,27 +24,12 @@ struct account {
 
 static struct ledger ledger = { .lock = PTHREAD_MUTEX_INITIALIZER };
 static struct account account = { .limit = 1L << 40 };
-static atomic_int waiting = THREADS;
-
-/* Each on a CPU of its own. Nobody sleeps here, who would be woken when others are done. */
-static void start(int cpu)
-{
-	cpu_set_t own;
-
-	CPU_ZERO(&own);
-	CPU_SET(cpu, &own);
-	if (sched_setaffinity(0, sizeof(own), &own))
-		abort();
-	atomic_fetch_sub(&waiting, 1);
-	while (atomic_load(&waiting))
-		__builtin_ia32_pause();
-}
 
 static void *work(void *arg)
 {
 	long me = (long)arg;
 
-	start(me - 1);
+	start(me - 1, THREADS);
 	for (int i = 1; i <= ROUNDS; i++) {
 		pthread_mutex_lock(&ledger.lock);
 		ledger.balance += me + i;

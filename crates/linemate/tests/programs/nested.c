@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * A socket of a protocol begins with what all sockets have: its own order of members moves that as
- * a whole. One thread counts what it drops next to what the others read; what they read behind it
- * is on another line.
+ * a whole. One thread counts what it drops next to what the others read.
  */
 #define _GNU_SOURCE
-#include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
-#include <stdlib.h>
+#include "start.h"
 
 enum { THREADS = 4, ROUNDS = 4000 };
 
@@ -27,28 +23,13 @@ struct packet_sock {
 
 static struct packet_sock *sock;
 static volatile long sink[16 * THREADS];
-static atomic_int waiting = THREADS;
-
-/* Each on a CPU of its own. Nobody sleeps here, who would be woken when others are done. */
-static void start(int cpu)
-{
-	cpu_set_t own;
-
-	CPU_ZERO(&own);
-	CPU_SET(cpu, &own);
-	if (sched_setaffinity(0, sizeof(own), &own))
-		abort();
-	atomic_fetch_sub(&waiting, 1);
-	while (atomic_load(&waiting))
-		__builtin_ia32_pause();
-}
 
 static void *work(void *arg)
 {
 	volatile struct packet_sock *s = sock;
 	long me = (long)arg;
 
-	start(me);
+	start(me, THREADS);
 	for (int i = 0; i < ROUNDS; i++) {
 		if (me == 0)
 			s->sk.drops++;

@@ -5,11 +5,8 @@
  * more depends on who has to wait: it polls the other's count.
  */
 #define _GNU_SOURCE
-#include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
+#include "start.h"
 #include <stdio.h>
-#include <stdlib.h>
 
 enum { STAGES = 4, SLOTS = 64, STARTED = 32, LAPS = 4000 };
 
@@ -23,21 +20,6 @@ struct stage {
 };
 
 static struct stage *stages[STAGES];
-static atomic_int waiting = STAGES;
-
-/* Each on a CPU of its own. Nobody sleeps here, who would be woken when others are done. */
-static void start(int cpu)
-{
-	cpu_set_t own;
-
-	CPU_ZERO(&own);
-	CPU_SET(cpu, &own);
-	if (sched_setaffinity(0, sizeof(own), &own))
-		abort();
-	atomic_fetch_sub(&waiting, 1);
-	while (atomic_load(&waiting))
-		__builtin_ia32_pause();
-}
 
 static void put(struct stage *stage, unsigned long number)
 {
@@ -71,7 +53,7 @@ static void *work(void *arg)
 	struct stage *from = stages[me], *to = stages[(me + 1) % STAGES];
 	unsigned long number = 0;
 
-	start(me);
+	start(me, STAGES);
 	for (int i = 0; i < LAPS; i++) {
 		if (i >= STARTED)
 			number = take(from);
