@@ -329,7 +329,7 @@ fn types_that_dwz_moved_to_another_file_are_found_there() {
         .err()
         .unwrap()
         .to_string();
-    assert!(wrong.contains("of the build"), "{wrong}");
+    assert!(wrong.contains("has build ID"), "{wrong}");
     let files = ProgramFiles::new(&bytes, None, Some(&alternate)).unwrap();
     let types = ProgramTypes::read(&files).unwrap();
     assert!(check(&one.path, types.model()) >= 33);

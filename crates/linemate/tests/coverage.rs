@@ -185,7 +185,7 @@ fn questions_without_an_answer_are_refused_in_one_line() {
     );
     refused(
         &of(&["-i", "alone", "-i", "renamed"]),
-        &["renamed: ", "rq.nr_running", "in alone", "of one build"],
+        &["renamed: ", "rq.nr_running", "from alone", "of one build"],
     );
     let lines = ["-i", "alone", "--machine", "power11"];
     refused(&of(&lines), &["lines of one size"]);

@@ -429,7 +429,7 @@ fn lines(out: &mut Text, lines: &[LineCost], top: usize) {
             "field",
             "HITM",
             "load misses",
-            "latency",
+            "mean",
             "store misses",
             "upgrades",
             "cycles",

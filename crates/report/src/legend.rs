@@ -117,7 +117,7 @@ const LEGEND: &[(&str, &str)] = &[
     ),
     ("load misses", "loads that left their core"),
     ("store misses", "stores and RMWs that left their core"),
-    ("latency", "mean cycles of a load miss"),
+    ("mean", "mean cycles of a load miss"),
     ("wrote last", "the CPU that had modified the lines"),
     ("taken by", "the CPU that fetched them"),
     ("modified lines", "how many"),
