@@ -16,9 +16,9 @@
 #include <getopt.h>
 #include <pthread.h>
 #include <stdbool.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "../children.h"
 #include "../common.h"
 
 #define BLOCK	4096L
@@ -82,8 +82,6 @@ static void run_threads(void)
 
 static void run_processes(void)
 {
-	bool failed = false;
-	int status;
 	long i;
 
 	for (i = 0; i < workers; i++) {
@@ -96,9 +94,7 @@ static void run_processes(void)
 			_exit(0);
 		}
 	}
-	while (wait(&status) > 0)
-		failed |= status != 0;
-	if (failed)
+	if (collect_children(workers))
 		exit(EXIT_ERROR);
 }
 

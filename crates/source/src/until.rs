@@ -91,7 +91,7 @@ fn note(wanted: &Wanted, member: &str) -> Option<String> {
         (comes, goes) => format!("before it now: {comes}; no longer: {goes}"),
     };
     Some(format!(
-        "this clears, copies or compares bytes up to or from `{member}`; {sides}: check that they may be"
+        "bytes up to or from `{member}` are cleared, copied or compared here; {sides}"
     ))
 }
 
@@ -128,9 +128,7 @@ mod tests {
         assert_eq!(notes([0, 1, 2, 3]), [""; 0]);
         assert_eq!(notes([1, 0, 2, 3]), [""; 0]);
         let said = |sides: &str| {
-            format!(
-                "4: this clears, copies or compares bytes up to or from `tail`; {sides}: check that they may be"
-            )
+            format!("4: bytes up to or from `tail` are cleared, copied or compared here; {sides}")
         };
         assert_eq!(notes([0, 3, 1, 2]), [said("before it now: data")]);
         assert_eq!(notes([0, 2, 1, 3]), [said("no longer before it: users")]);
