@@ -367,6 +367,7 @@ export interface Costs {
   pairs_by: MachinePlaces;
   time: TimeGrid;
   lines: LineCost[];
+  lock_waits?: LockCost[];
   groups?: GroupCosts;
   prediction_error?: PredictionError;
   under: UnderCost | null;
@@ -486,6 +487,13 @@ export interface CellCost {
   times?: number[][];
 }
 
+export interface LockCost {
+  name: string;
+  function: string;
+  waits: number;
+  cycles: number;
+}
+
 export interface GroupCosts {
   groups: number;
   mixing: Mixing;
@@ -498,13 +506,6 @@ export interface GroupCosts {
 }
 
 export type Mixing = "groups" | "domains" | "flat";
-
-export interface LockCost {
-  name: string;
-  function: string;
-  waits: number;
-  cycles: number;
-}
 
 export interface PredictionError {
   cpus: number;

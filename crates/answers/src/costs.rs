@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::EventCount;
 use crate::grid::TimeGrid;
-use crate::groups::GroupCosts;
+use crate::groups::{GroupCosts, LockCost};
 use crate::lines::LineCost;
 use crate::prediction::PredictionError;
 use crate::replayed::{MachinePlaces, WarmUp};
@@ -171,6 +171,10 @@ pub struct Costs {
     /// Lines by type and place. A type's lines add up to the type, all lines to `whole`, a line's
     /// cells to the line.
     pub lines: Vec<LineCost>,
+    /// With `--mechanisms locks`: time spent waiting for locks, most cycles first; in no other
+    /// figure. Absent if no CPU waited.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lock_waits: Vec<LockCost>,
     /// Interactions of CPU groups; only with more CPUs than were recorded (docs/model/scaling.md).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "GroupCosts"))]

@@ -221,8 +221,10 @@ impl<'a> Experiment<'a> {
     fn moved_few(&self, variants: &[&Variant]) -> Option<Vec<bool>> {
         let (first, edited) = variants.split_first()?;
         let machine = self.machine;
-        // What prefetchers fetch, and what of misses overlaps, depends on accesses to all lines.
-        let by_line = machine.overlap.is_none()
+        // What prefetchers fetch, what of misses overlaps, and who waits for a lock depends on
+        // accesses to all lines.
+        let by_line = !self.waits_for_locks()
+            && machine.overlap.is_none()
             && machine.l2_streamer.is_none()
             && machine.l1_stride.is_none();
         let plain = !self.conditions.exact && !self.conditions.cold && self.cpus.copies == 1;

@@ -65,6 +65,9 @@ pub enum ExperimentError {
     #[error("--cpus needs kernel types: record without `--kernel-types no`")]
     Unnamed,
     /// More CPUs than were recorded are replayed warm only.
+    #[error("{0} CPUs, more than were recorded, wait by --groups locks: omit --mechanisms locks")]
+    Locks(usize),
+    /// More CPUs than were recorded, with empty caches.
     #[error("{0} CPUs, more than were recorded, can only be replayed warm: omit --cold")]
     Cold(usize),
     /// The recording cannot answer.

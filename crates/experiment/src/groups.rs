@@ -15,23 +15,10 @@ use rustc_hash::FxHashMap;
 use crate::conditions::Seed;
 use crate::cpus::Cpus;
 use crate::error::ExperimentError;
+use crate::locks;
 use crate::names::FieldNames;
-use crate::scene::{Scene, Site};
+use crate::scene::Scene;
 use crate::setup::Experiment;
-
-/// Functions whose RMWs acquire a lock that is held alone: spinlocks, mutexes, semaphores and
-/// rwlocks of writers. Not distinguished from other RMWs: bit locks and what is inlined elsewhere.
-const ACQUIRE: [&str; 9] = [
-    "_raw_spin_lock",
-    "_raw_spin_trylock",
-    "_raw_write_lock",
-    "_raw_write_trylock",
-    "mutex_lock",
-    "mutex_trylock",
-    "down_write",
-    "queued_write_lock_slowpath",
-    "raw_spin_rq_lock_nested",
-];
 
 impl Experiment<'_> {
     /// Where the first group's CPUs sit, of all.
@@ -101,23 +88,10 @@ impl Experiment<'_> {
 
 /// Which functions acquire locks, and how much more often CPUs do what they do.
 fn code(scene: &Scene<'_>, cpus: Cpus) -> Result<Code, ExperimentError> {
-    let acquires = |site: &Site| {
-        // Of a function's copies: `f.isra.0`.
-        let plain = site.function.split('.').next().unwrap_or(&site.function);
-        let kernel = !site.user;
-        kernel
-            && ACQUIRE.iter().any(|function| {
-                plain
-                    .strip_prefix(function)
-                    // `_raw_spin_lock_irqsave`, `mutex_lock_nested`; other functions may begin with
-                    // the same letters.
-                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
-            })
-    };
     let growth = scene.session.growth();
     let growth = growth.map(|growth| factors(scene, growth, cpus));
     Ok(Code {
-        acquires: scene.sites.iter().map(acquires).collect(),
+        acquires: scene.sites.iter().map(locks::acquires).collect(),
         growth: growth.transpose()?.unwrap_or_default(),
     })
 }

@@ -17,6 +17,7 @@ mod error;
 pub mod follow;
 mod groups;
 mod known;
+mod locks;
 mod names;
 pub mod order;
 pub mod ranges;

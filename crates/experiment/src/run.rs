@@ -20,6 +20,7 @@
 //! Results do not depend on the number of threads.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use linemate_machine::LineSize;
 use linemate_recording::Access;
@@ -38,6 +39,7 @@ use crate::cpus::Cpus;
 use crate::difference::Difference;
 use crate::error::ExperimentError;
 use crate::known::KnownOutcomes;
+use crate::locks;
 use crate::runner::{FILLING, HalfTurns, Job, Runner, counting, take_all};
 use crate::setup::Experiment;
 use crate::supply::{Batches, Replays, StepSource, Supply};
@@ -396,6 +398,9 @@ impl<'a> Experiment<'a> {
         }
         if self.machine.overlap.is_some() {
             replay = replay.with_overlap(self.machine, self.scene.session.dependences());
+        }
+        if self.waits_for_locks() {
+            replay = replay.with_locks(Arc::new(locks::acquiring(self.scene)));
         }
         if self.conditions.llc_share {
             replay = replay.with_llc_share(self.machine);

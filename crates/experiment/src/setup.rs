@@ -37,7 +37,7 @@ impl<'a> Experiment<'a> {
     ///
     /// # Errors
     /// A recording without its number of CPUs; a number of CPUs that is not a multiple of the
-    /// recorded ones.
+    /// recorded ones; more CPUs than were recorded with empty caches, or on a machine with locks.
     pub fn new(
         scene: &'a Scene<'a>,
         machine: &'a Machine,
@@ -46,6 +46,9 @@ impl<'a> Experiment<'a> {
         let cpus = Cpus::new(scene.session.analysis(), conditions.cpus)?;
         if conditions.cold && cpus.copies > 1 {
             return Err(ExperimentError::Cold(cpus.replayed()));
+        }
+        if machine.locks && cpus.copies > 1 {
+            return Err(ExperimentError::Locks(cpus.replayed()));
         }
         Ok(Experiment {
             scene,

@@ -136,6 +136,7 @@ impl Machine {
             l2_streamer: d.l2_streamer.as_ref().map(|t| t.check(line)).transpose()?,
             l1_stride: d.l1_stride.as_ref().map(|t| t.check(line)).transpose()?,
             overlap: d.overlap.as_ref().map(OverlapTable::check).transpose()?,
+            locks: false,
             topology,
             name: description.name,
             title: description.title,

@@ -167,23 +167,27 @@ pub enum Mechanism {
     L1Stride,
     /// [`Machine::overlap`].
     Overlap,
+    /// [`Machine::locks`].
+    Locks,
 }
 
 impl Mechanism {
-    pub const ALL: [Mechanism; 4] = [
+    pub const ALL: [Mechanism; 5] = [
         Mechanism::AdjacentLinePairs,
         Mechanism::L2Streamer,
         Mechanism::L1Stride,
         Mechanism::Overlap,
+        Mechanism::Locks,
     ];
 
-    /// Its key in a description.
+    /// Its name, which is its key in a description if it has one.
     pub fn key(self) -> &'static str {
         match self {
             Mechanism::AdjacentLinePairs => "adjacent_line_pairs",
             Mechanism::L2Streamer => "l2_streamer",
             Mechanism::L1Stride => "l1_stride",
             Mechanism::Overlap => "overlap",
+            Mechanism::Locks => "locks",
         }
     }
 }
@@ -387,6 +391,9 @@ pub struct Machine {
     pub l1_stride: Option<L1Stride>,
     /// How misses overlap; `None` if they do not.
     pub overlap: Option<Overlap>,
+    /// Whether CPUs wait for the kernel's locks. In no description, because locks are not the
+    /// machine's: [`Machine::with_only`] adds it.
+    pub locks: bool,
 }
 
 impl Machine {
@@ -397,7 +404,15 @@ impl Machine {
             Mechanism::L2Streamer => self.l2_streamer.is_some(),
             Mechanism::L1Stride => self.l1_stride.is_some(),
             Mechanism::Overlap => self.overlap.is_some(),
+            Mechanism::Locks => self.locks,
         }
+    }
+
+    /// Whether its description has nothing to replay the mechanism with. Pairs of lines, the
+    /// default, are refused on no machine, and locks are none's.
+    pub fn lacks(&self, mechanism: Mechanism) -> bool {
+        let of_any = [Mechanism::AdjacentLinePairs, Mechanism::Locks];
+        !self.has(mechanism) && !of_any.contains(&mechanism)
     }
 
     /// Those of its mechanisms that it has, by key.
@@ -406,13 +421,15 @@ impl Machine {
         has.map(|one| one.key().to_owned()).collect()
     }
 
-    /// The same machine with only those of its mechanisms that `keep` accepts.
+    /// The same machine with only those of its mechanisms that `keep` accepts; with locks, which
+    /// every machine can have, if it accepts them.
     #[must_use]
     pub fn with_only(mut self, keep: impl Fn(Mechanism) -> bool) -> Machine {
         self.adjacent_line_pairs &= keep(Mechanism::AdjacentLinePairs);
         self.l2_streamer = self.l2_streamer.filter(|_| keep(Mechanism::L2Streamer));
         self.l1_stride = self.l1_stride.filter(|_| keep(Mechanism::L1Stride));
         self.overlap = self.overlap.filter(|_| keep(Mechanism::Overlap));
+        self.locks = keep(Mechanism::Locks);
         self
     }
 }

@@ -108,6 +108,7 @@ impl Machine {
             l2_streamer: None,
             l1_stride: None,
             overlap: None,
+            locks: false,
         })
     }
 }

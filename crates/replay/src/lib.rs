@@ -64,6 +64,7 @@ pub use linemate_insn::{Dependence, Dependences};
 pub use rounds::error::ReplayError;
 pub use rounds::filter::{Filter, Kept, Later, Seen, keeps_exact};
 pub use rounds::interleaver::{Interleaving, RoundNumber, mix};
+pub use rounds::locks::LockWait;
 pub use rounds::placement::{
     AsRecorded, COPIES_MAX, Cloner, Clones, Fate, KeyId, NoClones, Placed, Placement, Sharing,
     SiteId,
@@ -72,7 +73,6 @@ pub use rounds::replay::{Config, Item, Replay};
 pub use rounds::slices::{Begins, Cut, ROUND_ACCESSES_MAX, SliceHead, Slicer, Turned};
 pub use rounds::warm::WarmUp;
 pub use scale::join::{Copies, join};
-pub use scale::locks::LockWait;
 pub use scale::mixing::Mixing;
 pub use scale::scaled::{Scaled, Scaling};
 pub use scale::tape::{Accounts, Code, Retention, Tape};

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use linemate_answers::{
-    Balance, By, CellCost, Cost, Costs, CostsDocument, EventCount, LineCost, MachinePlaces,
-    PairCost, UnderCost, share,
+    Balance, By, CellCost, Cost, Costs, CostsDocument, EventCount, LineCost, LockCost,
+    MachinePlaces, PairCost, UnderCost, share,
 };
 use linemate_text::shown;
 
@@ -131,6 +131,10 @@ fn on_machine(document: &CostsDocument, out: &mut Text, tables: &CostsTables<'_>
     );
     write_tables(document, out, tables);
     groups(document, out, tables.top);
+    if !costs.lock_waits.is_empty() {
+        let _ = writeln!(out);
+        locks(out, &costs.lock_waits, costs, tables.top);
+    }
 }
 
 fn write_tables(document: &CostsDocument, out: &mut Text, tables: &CostsTables<'_>) {
@@ -167,32 +171,43 @@ fn groups(document: &CostsDocument, out: &mut Text, top: usize) {
             "\nThe recording has no think time (format 1): instructions before and after a turn's accesses are lost, so CPU groups meet too often; record again."
         );
     }
-    let time = document.costs.duration as f64 * document.costs.cpus as f64;
-    let of_time = |cycles: u64| percent(cycles as f64 / time.max(1.0));
     let _ = writeln!(
         out,
         "\n{} CPU groups of {} CPUs. CPUs spend {} of their time on lines, {} waiting for locks.",
         groups.groups,
         document.costs.recorded_cpus,
-        of_time(document.costs.whole.cycles),
-        of_time(groups.locks.iter().map(|lock| lock.cycles).sum()),
+        of_time(&document.costs, document.costs.whole.cycles),
+        of_time(
+            &document.costs,
+            groups.locks.iter().map(|lock| lock.cycles).sum()
+        ),
     );
-    if groups.locks.is_empty() {
-        return;
+    if !groups.locks.is_empty() {
+        locks(out, &groups.locks, &document.costs, top);
     }
+}
+
+/// Cycles as a share of the time of all CPUs.
+fn of_time(costs: &Costs, cycles: u64) -> String {
+    let time = costs.duration as f64 * costs.cpus as f64;
+    percent(cycles as f64 / time.max(1.0))
+}
+
+/// The waiting for locks.
+fn locks(out: &mut Text, waits: &[LockCost], costs: &Costs, top: usize) {
     let head = ["lock", "taken in", "waits", "cycles", "of the CPUs' time"];
     let mut table = Table::of_figures(&head);
-    for lock in groups.locks.iter().take(top) {
+    for lock in waits.iter().take(top) {
         table.add_row(vec![
             lock.name.clone(),
             lock.function.clone(),
             lock.waits.to_string(),
             lock.cycles.to_string(),
-            of_time(lock.cycles),
+            of_time(costs, lock.cycles),
         ]);
     }
     out.table(table);
-    more(out, groups.locks.len(), top);
+    more(out, waits.len(), top);
 }
 
 /// What the figures rest on, the `costs` on all machines.

@@ -26,7 +26,7 @@ use crate::border;
 
 use crate::whatif::WhatIfError;
 
-use groups::group_costs;
+use groups::{group_costs, lock_costs};
 use narrow::{InType, Narrowed};
 use row::{cost_of, potential_of, ranked, ranked_by};
 
@@ -182,6 +182,10 @@ fn report(
         pairs_by: border::places(outcome.transfers.places),
         time: border::time_grid(session.time_grid()),
         lines: lines::lines(&book),
+        lock_waits: match outcome.scaled {
+            None => lock_costs(scene, outcome),
+            Some(_) => Vec::new(),
+        },
         groups: group_costs(experiment, outcome),
         prediction_error: cpus.prediction_error(session),
         fields,

@@ -5,7 +5,7 @@
 use linemate_answers::{CellCost, Cost, Costs, LineCost, LinePair, MachinePlaces};
 use linemate_experiment::{Conditions, ExperimentError, Seed};
 use linemate_layout::EditSubject;
-use linemate_machine::{Machine, find};
+use linemate_machine::{Machine, Mechanism, find};
 use linemate_recording::{AccessKind, Recording};
 use linemate_session::Session;
 use linemate_study::WhatIfError;
@@ -422,6 +422,63 @@ fn device_registers_are_in_no_cache() {
     assert_eq!(names, ["rq"]);
 }
 
+/// Both CPUs write `curr` and `nohz` four times each under one lock, in turns of one round.
+fn locked() -> Recording {
+    let mut w = World::with_chunks_of(64);
+    let rq = UNITS[0] + RQ;
+    for _ in 0..ROUNDS {
+        for cpu in 0..2 {
+            w.turn(cpu);
+            w.access(cpu, AccessKind::Rmw, rq + 72, 4, F::SpinLock, false);
+            for _ in 0..4 {
+                w.access(cpu, AccessKind::Store, rq + 8, 8, F::UpdateRq, false);
+                w.access(cpu, AccessKind::Store, NOHZ, 8, F::UpdateRq, false);
+            }
+            w.access(cpu, AccessKind::Store, rq + 72, 4, F::UpdateRq, false);
+        }
+    }
+    w.record()
+}
+
+#[test]
+fn with_locks_one_of_two_waits_and_its_lines_move_once() {
+    let recording = locked();
+    let session = Session::new(&recording).unwrap();
+    let found = |locks: bool| {
+        let machine = machine().with_only(|one| locks && one == Mechanism::Locks);
+        let run = CostRun {
+            machine: &machine,
+            conditions: Conditions::default(),
+            seed: Seed(1),
+            sources: false,
+        };
+        costs(&session, None, run).unwrap()
+    };
+    let (without, with) = (found(false), found(true));
+    assert!(without.lock_waits.is_empty());
+    assert_eq!(with.mechanisms, ["locks"]);
+    let [lock] = &with.lock_waits[..] else {
+        panic!("{:?}", with.lock_waits);
+    };
+    assert_eq!(
+        (&*lock.name, &*lock.function),
+        ("rq.lock", "_raw_spin_lock_irqsave")
+    );
+    assert!(lock.cycles > 0 && lock.waits <= ROUNDS);
+    let misses = |costs: &Costs| row(&costs.fields, "rq.curr").misses;
+    // Once in each critical section, if the other CPU was inside before.
+    assert!(misses(&with) <= 2 * ROUNDS, "{}", misses(&with));
+    assert!(misses(&without) > 3 * ROUNDS, "{}", misses(&without));
+    // The waiter's second RMWs count, and by type, field and function alike.
+    let made = |costs: &Costs| costs.whole.loads + costs.whole.stores;
+    assert_eq!(made(&without), 20 * ROUNDS);
+    assert_eq!(made(&with), 20 * ROUNDS + lock.waits);
+    for rows in [&with.types, &with.fields, &with.functions] {
+        let cycles: u64 = rows.iter().map(|row| row.cycles).sum();
+        assert_eq!(cycles, with.whole.cycles);
+    }
+}
+
 #[test]
 fn clones_multiply_accesses_and_cpus() {
     let costs = found(None, Some(8)).unwrap();
@@ -443,6 +500,22 @@ fn what_is_not_there_is_named() {
     assert!(matches!(
         found(Some("rqq"), None),
         Err(WhatIfError::Type { .. })
+    ));
+    let recording = locked();
+    let session = Session::new(&recording).unwrap();
+    let locks = machine().with_only(|one| one == Mechanism::Locks);
+    let run = CostRun {
+        machine: &locks,
+        conditions: Conditions {
+            cpus: Some(8),
+            ..Conditions::default()
+        },
+        seed: Seed(1),
+        sources: false,
+    };
+    assert!(matches!(
+        costs(&session, None, run),
+        Err(WhatIfError::Experiment(ExperimentError::Locks(8)))
     ));
     assert!(matches!(
         found(None, Some(3)),

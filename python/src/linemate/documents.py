@@ -321,6 +321,7 @@ class Costs(TypedDict):
     pairs_by: MachinePlaces
     time: TimeGrid
     lines: list[LineCost]
+    lock_waits: NotRequired[list[LockCost]]
     groups: NotRequired[GroupCosts]
     prediction_error: NotRequired[PredictionError]
     under: UnderCost | None
@@ -441,6 +442,13 @@ class CellCost(TypedDict):
     times: NotRequired[list[list[int]]]
 
 
+class LockCost(TypedDict):
+    name: str
+    function: str
+    waits: int
+    cycles: int
+
+
 class GroupCosts(TypedDict):
     groups: int
     mixing: Mixing
@@ -452,13 +460,6 @@ class GroupCosts(TypedDict):
     unreleased: int
 
 Mixing: TypeAlias = 'Literal["groups", "domains", "flat"]'
-
-
-class LockCost(TypedDict):
-    name: str
-    function: str
-    waits: int
-    cycles: int
 
 
 class PredictionError(TypedDict):

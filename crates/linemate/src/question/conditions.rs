@@ -42,7 +42,7 @@ pub(crate) struct Replaying {
     /// numbers of CPUs (see `linemate growth`)
     #[arg(long, help_heading = HEADING, value_name = "FILES", value_delimiter = ',')]
     pub(crate) series: Vec<InFile>,
-    /// Hardware mechanisms to model (docs/model/replay.md); `none` disables all
+    /// Mechanisms to model (docs/model/replay.md); `none` disables all
     #[arg(long, help_heading = HEADING, value_name = "LIST", default_value = "adjacent_line_pairs")]
     pub(crate) mechanisms: MechanismWords,
     /// For `--mechanisms overlap` and `--under`: the image of the recorded kernel; may be repeated
@@ -163,11 +163,9 @@ impl Replaying {
         self.mechanisms.contains(mechanism)
     }
 
-    /// Removes unrequested mechanisms from the machine. Pairs of lines are requested by default,
-    /// even if a machine has none.
+    /// Removes unrequested mechanisms from the machine.
     fn keep_mechanisms(&self, machine: &mut Machine) -> anyhow::Result<()> {
-        let lacks = |one: &Mechanism| !machine.has(*one) && *one != Mechanism::AdjacentLinePairs;
-        if let Some(lacking) = self.mechanisms.iter().find(lacks) {
+        if let Some(lacking) = self.mechanisms.iter().find(|one| machine.lacks(*one)) {
             bail!(
                 "--mechanisms {}: the description of {} lacks it",
                 lacking.key(),

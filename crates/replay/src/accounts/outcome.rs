@@ -8,8 +8,8 @@ use crate::accounts::counts::{Counts, Tally};
 use crate::accounts::held::HeldLine;
 use crate::accounts::lines::{LineView, Uncontested};
 use crate::accounts::transfers::Transfers;
+use crate::rounds::locks::LockWait;
 use crate::rounds::warm::WarmUp;
-use crate::scale::locks::LockWait;
 
 /// Lines that prefetchers fetched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -75,6 +75,50 @@ pub(crate) struct Slice {
     pub(crate) end: u32,
 }
 
+/// Whose turn it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    /// The slice, by its number in the round.
+    pub(crate) slice: usize,
+    /// Which copy of the recorded CPU.
+    pub(crate) copy: u16,
+}
+
+/// What an access does to the clock of its CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// It stalls for that many cycles.
+    Stalls(u64),
+    /// The access is made again when the round says that the CPU continues ([`Round::woken`]).
+    Waits,
+}
+
+/// A CPU that continues.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Woken {
+    /// The slice that it runs.
+    pub(crate) slice: usize,
+    /// When, in cycles.
+    pub(crate) at: u64,
+}
+
+/// What happens in a round.
+pub(crate) trait Round {
+    /// Instructions from its slice's start to an access.
+    fn offset(&self, access: usize) -> u32;
+
+    /// Performs an access, by its number in the round, at that time.
+    fn step(&mut self, access: usize, turn: Turn, at: u64) -> Step;
+
+    /// A slice has ended.
+    fn ended(&mut self, _slice: usize, _at: u64) {}
+
+    /// A CPU that waited and continues by what was done last: each once.
+    fn woken(&mut self) -> Option<Woken> {
+        None
+    }
+}
+
 /// The progress of one CPU, recorded or cloned, through its slice.
 #[derive(Clone, Copy, Debug)]
 struct Runner {
@@ -135,33 +179,31 @@ impl Interleaver {
         self.round.0
     }
 
-    /// Runs one round. `offset` gives the instructions from its slice's start to an access; `step`
-    /// performs an access (its index, its slice, which copy, when) and returns for how long the CPU
-    /// stalls; `ended` gets the end of each slice.
-    pub(crate) fn round(
-        &mut self,
-        slices: &[Slice],
-        copies: u16,
-        offset: impl Fn(usize) -> u32,
-        mut step: impl FnMut(usize, usize, u16, u64) -> u64,
-        mut ended: impl FnMut(usize, u64),
-    ) {
-        let mut end = self.start(slices, copies, &offset, &mut ended);
+    /// Runs one round.
+    pub(crate) fn round(&mut self, slices: &[Slice], copies: u16, round: &mut impl Round) {
+        let mut end = self.start(slices, copies, round);
         while let Some((at, index)) = self.schedule.first() {
             let runner = &mut self.runners[index];
-            let stall = step(runner.next as usize, runner.slice as usize, runner.copy, at);
-            // Only its clock: others are delayed only through busy lines.
-            runner.shift += stall;
-            runner.next += 1;
-            let due = if runner.next == runner.end {
-                let finished = runner.finished();
-                ended(runner.slice as usize, finished);
-                end = end.max(finished);
-                None
-            } else {
-                Some(runner.due(offset(runner.next as usize)))
+            let due = match round.step(runner.next as usize, runner.turn(), at) {
+                Step::Waits => None,
+                Step::Stalls(stall) => {
+                    // Only its clock: others are delayed only through busy lines, and locks.
+                    runner.shift += stall;
+                    runner.next += 1;
+                    if runner.next == runner.end {
+                        let finished = runner.finished();
+                        round.ended(runner.slice as usize, finished);
+                        end = end.max(finished);
+                        None
+                    } else {
+                        Some(runner.due(round.offset(runner.next as usize)))
+                    }
+                }
             };
             self.schedule.set(index, due);
+            while let Some(Woken { slice, at }) = round.woken() {
+                self.wake(slice, at, round);
+            }
         }
         // The barrier between rounds: it keeps what was recorded later later, at the price that a
         // CPU that finishes early waits for the longest slice of the round.
@@ -169,15 +211,23 @@ impl Interleaver {
         self.round = self.round.next();
     }
 
+    /// The CPU that runs the slice continues at that time with the access that it waited at.
+    fn wake(&mut self, slice: usize, at: u64, round: &impl Round) {
+        let found = self
+            .runners
+            .iter()
+            .position(|runner| runner.slice as usize == slice);
+        if let Some(index) = found {
+            let runner = &mut self.runners[index];
+            let due = runner.due(round.offset(runner.next as usize));
+            runner.shift += at.saturating_sub(due);
+            self.schedule.set(index, Some(at.max(due)));
+        }
+    }
+
     /// Sets up the runners: copy by copy, the slices in recorded order. Returns the latest end of
     /// those that have nothing to do.
-    fn start(
-        &mut self,
-        slices: &[Slice],
-        copies: u16,
-        offset: &impl Fn(usize) -> u32,
-        ended: &mut impl FnMut(usize, u64),
-    ) -> u64 {
+    fn start(&mut self, slices: &[Slice], copies: u16, round: &mut impl Round) -> u64 {
         self.runners.clear();
         let mut end = self.now;
         let longest = slices
@@ -205,14 +255,14 @@ impl Interleaver {
                     copy,
                 };
                 if runner.next == runner.end {
-                    ended(index, runner.finished());
+                    round.ended(index, runner.finished());
                     end = end.max(runner.finished());
                 }
                 self.runners.push(runner);
             }
         }
         let due = |runner: &Runner| {
-            (runner.next < runner.end).then(|| runner.due(offset(runner.next as usize)))
+            (runner.next < runner.end).then(|| runner.due(round.offset(runner.next as usize)))
         };
         self.schedule.begin(self.runners.iter().map(due));
         end
@@ -220,6 +270,13 @@ impl Interleaver {
 }
 
 impl Runner {
+    fn turn(&self) -> Turn {
+        Turn {
+            slice: self.slice as usize,
+            copy: self.copy,
+        }
+    }
+
     /// When its slice ends, if it does not stall any more.
     fn finished(&self) -> u64 {
         u64::from(self.last) * CYCLES_PER_INSTRUCTION + self.shift

@@ -5,6 +5,8 @@ pub(crate) mod engine;
 pub(crate) mod error;
 pub(crate) mod filter;
 pub(crate) mod interleaver;
+pub(crate) mod locking;
+pub(crate) mod locks;
 pub(crate) mod memory;
 pub(crate) mod overlap;
 pub(crate) mod placement;

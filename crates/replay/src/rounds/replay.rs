@@ -6,15 +6,18 @@ use linemate_insn::Dependences;
 use linemate_machine::{LogicalCpu, Machine};
 use linemate_recording::{Access, AccessKind, CpuId, GuestAddr, TimeGrid, VirtualTime};
 use linemate_units::{Accesses, Cycles, Instructions};
+use rustc_hash::FxHashSet;
 
 use crate::accounts::outcome::Outcome;
 use crate::cache::address::span;
-use crate::cache::array::{group_shares, shares, thread_shares};
+use crate::cache::array::{Evicted, group_shares, shares, thread_shares};
+use crate::cache::pressure::Level;
 use crate::difference::timeline::{Timeline, TimelineRecorder};
 use crate::rounds::engine::Engine;
 use crate::rounds::error::{KEYS_MAX, ReplayError};
 use crate::rounds::filter::Later;
-use crate::rounds::interleaver::{Interleaver, Interleaving, Slice};
+use crate::rounds::interleaver::{Interleaver, Interleaving, Round, Slice, Step, Turn};
+use crate::rounds::locking::Locking;
 use crate::rounds::overlap::Windows;
 use crate::rounds::placement::{Cloner, Fate, KeyId, Placed, Placement, SiteId};
 use crate::rounds::slices::{Begins, SliceHead, Slicer};
@@ -84,6 +87,7 @@ pub struct Replay<P, C> {
     time: VirtualTime,
     pub(crate) taper: Option<Taper>,
     timeline: Option<TimelineRecorder>,
+    locking: Option<Locking>,
 }
 
 impl<P: Placement, C: Cloner> Replay<P, C> {
@@ -122,6 +126,7 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
             time: VirtualTime(0),
             taper: None,
             timeline: None,
+            locking: None,
         })
     }
 
@@ -162,6 +167,14 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
     ) -> Replay<P, C> {
         let windows = |shape| Windows::new(shape, &self.engine.cpus, dependences);
         self.engine.windows = machine.overlap.map(windows);
+        self
+    }
+
+    /// CPUs wait for locks, which the RMWs of these instructions acquire; for as many CPUs as were
+    /// recorded, without a tape or a timeline. Must be called before the first access.
+    #[must_use]
+    pub fn with_locks(mut self, acquires: Arc<FxHashSet<GuestAddr>>) -> Replay<P, C> {
+        self.locking = Some(Locking::new(acquires));
         self
     }
 
@@ -430,35 +443,31 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
             engine,
             taper,
             timeline,
+            locking,
             ..
         } = self;
-        let copies = usize::from(cloner.copies());
         if let Some(taper) = taper {
             taper.begin_round(slices.len());
             if taper.takes() {
                 engine.make_room_aside();
             }
         }
-        let offset = |access: usize| round[access].offset;
-        match timeline {
-            None => interleaver.round(
-                slices,
-                cloner.copies(),
-                offset,
-                |access, slice, copy, now| {
-                    let waiting = &round[access];
-                    // Copies of one recorded CPU side by side, which is how `Config::cpus` lists
-                    // them.
-                    let cpu = usize::from(slices[slice].head.cpu.0) * copies + usize::from(copy);
-                    let instance = cloner.instance(copy, waiting.sharing);
-                    match taper {
-                        None => engine.step(waiting, cpu, instance, now),
-                        Some(taper) => engine.taped(taper, waiting, slice, cpu, now),
-                    }
-                },
-                |_, _| (),
-            ),
-            Some(timeline) => followed_round(interleaver, engine, timeline, slices, round),
+        match (timeline, locking) {
+            (Some(timeline), _) => followed_round(interleaver, engine, timeline, slices, round),
+            (None, Some(locking)) => {
+                let mut round = locking.round(engine, slices, round);
+                interleaver.round(slices, 1, &mut round);
+            }
+            (None, None) => {
+                let mut round = PlainRound {
+                    engine,
+                    cloner,
+                    taper: taper.as_mut(),
+                    slices,
+                    accesses: round,
+                };
+                interleaver.round(slices, round.cloner.copies(), &mut round);
+            }
         }
         if let Some(taper) = taper.as_mut().filter(|taper| taper.takes()) {
             taper.end_round(slices, self.time);
@@ -487,6 +496,9 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
             taper.begin_taking();
         }
         self.engine.begin_counting();
+        if let Some(locking) = &mut self.locking {
+            locking.begin_counting();
+        }
         (self.accesses, self.skipped, self.uncached) = Default::default();
         self.instructions.fill(Instructions::ZERO);
     }
@@ -513,49 +525,116 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
             rounds: self.interleaver.rounds(),
             cycles: Cycles(self.interleaver.cycles()),
             warm_up: self.warm_up,
+            locks: self.locking.map(Locking::finish).unwrap_or_default(),
             ..self.engine.finish()
         };
         (outcome, self.placement, tape)
     }
 }
 
-/// Runs a round of as many CPUs as were recorded, and notes it.
+/// A round whose CPUs wait for nothing but lines.
+struct PlainRound<'r, C> {
+    engine: &'r mut Engine,
+    cloner: &'r C,
+    taper: Option<&'r mut Taper>,
+    slices: &'r [Slice],
+    accesses: &'r [Waiting],
+}
+
+impl<C: Cloner> Round for PlainRound<'_, C> {
+    #[inline]
+    fn offset(&self, access: usize) -> u32 {
+        self.accesses[access].offset
+    }
+
+    #[inline]
+    fn step(&mut self, access: usize, turn: Turn, at: u64) -> Step {
+        let Turn { slice, copy } = turn;
+        let waiting = &self.accesses[access];
+        // Copies of one recorded CPU side by side, which is how `Config::cpus` lists them.
+        let recorded = usize::from(self.slices[slice].head.cpu.0);
+        let cpu = recorded * usize::from(self.cloner.copies()) + usize::from(copy);
+        let instance = self.cloner.instance(copy, waiting.sharing);
+        Step::Stalls(match &mut self.taper {
+            None => self.engine.step(waiting, cpu, instance, at),
+            Some(taper) => self.engine.taped(taper, waiting, slice, cpu, at),
+        })
+    }
+}
+
+/// A round of as many CPUs as were recorded, which is noted.
+struct FollowedRound<'r> {
+    engine: &'r mut Engine,
+    timeline: &'r mut TimelineRecorder,
+    slices: &'r [Slice],
+    accesses: &'r [Waiting],
+    /// When it starts.
+    start: u64,
+    /// By slice.
+    ends: Vec<u64>,
+    /// Kept to save allocations.
+    evicted: Vec<(Level, Evicted)>,
+}
+
+impl Round for FollowedRound<'_> {
+    #[inline]
+    fn offset(&self, access: usize) -> u32 {
+        self.accesses[access].offset
+    }
+
+    #[inline]
+    fn step(&mut self, access: usize, turn: Turn, at: u64) -> Step {
+        let FollowedRound {
+            engine,
+            timeline,
+            start,
+            ..
+        } = self;
+        let (slice, start) = (turn.slice, *start);
+        let waiting = &self.accesses[access];
+        let cpu = usize::from(self.slices[slice].head.cpu.0);
+        let place = engine.cpus[cpu].place;
+        let stamp = timeline.stamp(slice, at - start, start);
+        engine.system.set_now(place, stamp);
+        let stall = engine.step(waiting, cpu, 0, at);
+        if waiting.followed {
+            timeline.step(slice, stamp, start, stall);
+        }
+        // A hit in L1 evicts nothing.
+        if stall > 0 {
+            engine.system.take_evicted(place, &mut self.evicted);
+            for (level, gone) in &self.evicted {
+                timeline.evicted(slice, *level, *gone, start);
+            }
+        }
+        Step::Stalls(stall)
+    }
+
+    fn ended(&mut self, slice: usize, at: u64) {
+        self.ends[slice] = at;
+    }
+}
+
 fn followed_round(
     interleaver: &mut Interleaver,
     engine: &mut Engine,
     timeline: &mut TimelineRecorder,
     slices: &[Slice],
-    round: &[Waiting],
+    accesses: &[Waiting],
 ) {
     let start = interleaver.now();
     timeline.begin_round(slices.len());
-    let mut ends = vec![start; slices.len()];
-    let mut evicted = Vec::new();
-    interleaver.round(
+    let mut round = FollowedRound {
+        engine,
+        timeline,
         slices,
-        1,
-        |access| round[access].offset,
-        |access, slice, _, now| {
-            let waiting = &round[access];
-            let cpu = usize::from(slices[slice].head.cpu.0);
-            let place = engine.cpus[cpu].place;
-            let stamp = timeline.stamp(slice, now - start, start);
-            engine.system.set_now(place, stamp);
-            let stall = engine.step(waiting, cpu, 0, now);
-            if waiting.followed {
-                timeline.step(slice, stamp, start, stall);
-            }
-            // A hit in L1 evicts nothing.
-            if stall > 0 {
-                engine.system.take_evicted(place, &mut evicted);
-                for (level, gone) in &evicted {
-                    timeline.evicted(slice, *level, *gone, start);
-                }
-            }
-            stall
-        },
-        |slice, end| ends[slice] = end,
-    );
+        accesses,
+        start,
+        ends: vec![start; slices.len()],
+        evicted: Vec::new(),
+    };
+    interleaver.round(slices, 1, &mut round);
+    let FollowedRound { timeline, ends, .. } = round;
     for (slice, end) in ends.into_iter().enumerate() {
         timeline.end_slice(slice, end - start);
     }

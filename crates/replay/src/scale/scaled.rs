@@ -19,10 +19,10 @@ use crate::cache::address::instance_line;
 use crate::rounds::engine::Engine;
 use crate::rounds::error::ReplayError;
 use crate::rounds::interleaver::mix;
+use crate::rounds::locks::{Asked, LockId, Locks};
 use crate::rounds::placement::Sharing;
 use crate::rounds::schedule::Schedule;
 use crate::rounds::waiting::{Cpu, places};
-use crate::scale::locks::{Asked, LockId, Locks};
 use crate::scale::mixing::{Mixer, Mixing, Moment};
 use crate::scale::tape::{Own, Tape, Taped};
 

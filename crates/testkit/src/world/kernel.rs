@@ -51,6 +51,8 @@ pub enum F {
     Vfree = 17,
     /// `set_pte(pte_t *)`.
     SetPte = 18,
+    /// `_raw_spin_lock_irqsave(lock)`, none of whose parameters is recorded.
+    SpinLock = 19,
 }
 
 impl From<F> for FunctionId {
@@ -59,7 +61,7 @@ impl From<F> for FunctionId {
     }
 }
 
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 20] = [
     "wake_task",
     "update_entity",
     "kmem_cache_alloc",
@@ -79,6 +81,7 @@ const NAMES: [&str; 19] = [
     "vmalloc",
     "vfree",
     "set_pte",
+    "_raw_spin_lock_irqsave",
 ];
 
 pub(super) struct Ids {

@@ -23,7 +23,7 @@ pub(super) struct ReplayArgs {
     /// Start with cold caches and count cold misses
     #[arg(long, help_heading = HEADING)]
     cold: bool,
-    /// Hardware mechanisms to model (docs/model/replay.md) [default: adjacent_line_pairs]; `none`
+    /// Mechanisms to model (docs/model/replay.md) [default: adjacent_line_pairs]; `none`
     /// disables all. Machines described without one of them are skipped
     #[arg(long, help_heading = HEADING, value_name = "LIST")]
     mechanisms: Option<MechanismWords>,
@@ -95,12 +95,8 @@ pub(super) fn keep_machines(
     for name in &case.machines {
         let place = files.machine_anywhere(name);
         let machine = machines::resolve(&place.to_string_lossy().into_owned().into())?;
-        let lacks = |one: &Mechanism| {
-            // Pairs of lines are available on every machine, as for the other verbs.
-            *one != Mechanism::AdjacentLinePairs
-                && names.iter().any(|name| name == one.key())
-                && !machine.has(*one)
-        };
+        let lacks =
+            |one: &Mechanism| machine.lacks(*one) && names.iter().any(|name| name == one.key());
         match Mechanism::ALL.into_iter().find(lacks) {
             Some(lacking) => to_stderr(&format!(
                 "{name} is skipped: its description has no {}",

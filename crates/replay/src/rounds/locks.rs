@@ -114,6 +114,11 @@ impl Locks {
         Some(next)
     }
 
+    /// Who gets the lock next.
+    pub(crate) fn first_waiter(&self, id: LockId) -> Option<usize> {
+        self.held.get(&id)?.queue.front().copied()
+    }
+
     /// A lock whose holder did not release it while it ran.
     pub(crate) fn count_unreleased(&mut self) {
         self.unreleased += 1;
