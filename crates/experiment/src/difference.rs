@@ -1,11 +1,11 @@
 //! Edits replayed by what they change.
 //!
 //! ```text
-//!   stream ─► layout as recorded, whole ──► outcome, timeline         by interleaving
-//!                  │ accesses to lines that the edits may change
-//!                  ▼
-//!              followed ─► partial replays with the timeline ─┬─ without edits
-//!                                                             └─ with ─► difference, on top of the outcome
+//!   stream ─┬► layout as recorded, whole ──► outcome, timeline        by interleaving: `baseline`
+//!           │ accesses to lines that the edits may change
+//!           ▼
+//!        followed ─► partial replays with the timeline ─┬─ without edits
+//!                                                       └─ with ─► difference, on top of the outcome
 //! ```
 //!
 //! An edit moves a few percent of the accesses; a whole replay of each variant would do all others
@@ -17,9 +17,7 @@ use std::sync::Arc;
 
 use linemate_machine::LineSize;
 use linemate_recording::{Accesses, GuestAddr};
-use linemate_replay::{
-    AsRecorded, Drift, NoClones, Outcome, Partial, Replay, ReplayError, Timeline, TimelineReader,
-};
+use linemate_replay::{Drift, Outcome, Partial, ReplayError, Timeline, TimelineReader};
 use linemate_session::LONG;
 use linemate_session::rounds::Rounds;
 use linemate_session::shelf::{self, Part};
@@ -30,10 +28,11 @@ use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 
+use crate::baseline::Baselines;
 use crate::conditions::Seed;
 use crate::error::ExperimentError;
-use crate::known::{KnownOutcomes, question_of_moved};
-use crate::runner::{FILLING, Job, Runner};
+use crate::known::question_of_moved;
+use crate::runner::{FILLING, Job};
 use crate::setup::Experiment;
 use crate::supply::{Batches, Supply};
 use crate::variant::{Memory, Unedited, Variant};
@@ -118,50 +117,33 @@ impl EditedLines {
     }
 }
 
-/// What the layout as recorded leaves for the variants of a question.
+/// What a question's variants are put on top of.
 pub(crate) struct Difference<'s> {
     supply: Supply<'s>,
     lines: EditedLines,
     tables: Tables,
+    baselines: Baselines,
     part: Part,
-    warm: Option<Warm>,
-    baselines: BTreeMap<Seed, Baseline>,
+    /// The accesses that are followed.
+    followed: Option<Stream>,
+    /// By seed: what the partial replay without edits finds.
+    partials: BTreeMap<Seed, Outcome>,
     /// Whether there is more than what was kept.
     grown: bool,
-}
-
-/// What fills the caches, and the layout as recorded on them.
-struct Warm {
-    /// The accesses that are followed.
-    followed: Stream,
-    timeline: Arc<Timeline>,
-    /// Ready to count; `None` where the rest was kept from another question.
-    replay: Option<Replay<AsRecorded, NoClones>>,
 }
 
 /// What is kept for the next question about the same types.
 #[derive(Deserialize)]
 struct KeptDifferences {
     followed: Vec<u8>,
-    filling: Timeline,
-    /// By seed: the timeline, and what the partial replay without edits finds.
-    seeds: BTreeMap<Seed, (Timeline, Option<Outcome>)>,
+    partials: BTreeMap<Seed, Outcome>,
 }
 
 /// The same, to be written.
 #[derive(Serialize)]
 struct KeptOf<'k> {
     followed: &'k [u8],
-    filling: &'k Timeline,
-    seeds: BTreeMap<Seed, (&'k Timeline, Option<&'k Outcome>)>,
-}
-
-/// An interleaving of the layout as recorded.
-struct Baseline {
-    outcome: Outcome,
-    timeline: Arc<Timeline>,
-    /// What the partial replay without edits finds.
-    partial: Option<Outcome>,
+    partials: &'k BTreeMap<Seed, Outcome>,
 }
 
 /// What could be found by differences, and what could not.
@@ -169,6 +151,13 @@ pub(crate) struct Differences {
     pub(crate) outcomes: Vec<(Job, Outcome)>,
     /// To be replayed whole.
     pub(crate) whole: Vec<Job>,
+}
+
+/// The accesses that are followed, and what they count for.
+#[derive(Clone, Copy)]
+struct Followed<'f> {
+    stream: &'f Stream,
+    tables: &'f Tables,
 }
 
 /// What a partial replay found.
@@ -182,6 +171,8 @@ struct Found {
 #[derive(Clone)]
 struct PartialRunner<'s> {
     variant: &'s Variant,
+    /// Whether nothing moves what hits in L1 whatever the interleaving.
+    unedited: bool,
     memory: Memory,
     partial: Partial,
     timeline: TimelineReader,
@@ -191,6 +182,7 @@ impl<'s> PartialRunner<'s> {
     fn take(&mut self, rounds: &Rounds) -> Result<(), ReplayError> {
         let PartialRunner {
             variant,
+            unedited,
             memory,
             partial,
             timeline,
@@ -199,7 +191,11 @@ impl<'s> PartialRunner<'s> {
             for (head, steps) in round {
                 partial.begin_slice(head)?;
                 for step in steps {
-                    partial.begin_step();
+                    if *unedited && !step.needed {
+                        partial.add_hit(step.access.kind, step.placed())?;
+                        continue;
+                    }
+                    partial.begin_step(step.at, step.tie);
                     variant.apply(step, memory, |item, placed| partial.add(item, placed))?;
                 }
             }
@@ -269,10 +265,12 @@ impl<'a> Experiment<'a> {
             part: Part::Differences(question_of_moved(self, &moved)),
             lines: EditedLines::new(self.machine.line, moved),
             tables: self.scene.tables(),
-            warm: None,
-            baselines: BTreeMap::new(),
+            baselines: self.baselines(),
+            followed: None,
+            partials: BTreeMap::new(),
             grown: false,
         };
+        self.by_field(&mut difference.supply);
         self.recall(&mut difference);
         Ok(Some(difference))
     }
@@ -284,44 +282,20 @@ impl<'a> Experiment<'a> {
         let Some(kept) = bytes.and_then(|bytes| shelf::unpack::<KeptDifferences>(&bytes)) else {
             return;
         };
-        let Some(followed) = Stream::read(kept.followed, session.rows().len()) else {
-            return;
-        };
-        let known = KnownOutcomes::of(self, Unedited::AsRecorded);
-        difference.warm = Some(Warm {
-            followed,
-            timeline: Arc::new(kept.filling),
-            replay: None,
-        });
-        for (seed, (timeline, partial)) in kept.seeds {
-            if let Some(outcome) = known.get(seed) {
-                let outcome = outcome.clone();
-                let baseline = Baseline {
-                    outcome,
-                    timeline: Arc::new(timeline),
-                    partial,
-                };
-                difference.baselines.insert(seed, baseline);
-            }
-        }
+        difference.followed = Stream::read(kept.followed, session.rows().len());
+        difference.partials = kept.partials;
     }
 
     /// Keeps what is new for the next question.
     pub(crate) fn keep_differences(&self, difference: &Difference<'_>) {
-        let Some(warm) = difference.warm.as_ref().filter(|_| difference.grown) else {
+        self.keep_baselines(&difference.baselines);
+        let followed = difference.followed.as_ref().filter(|_| difference.grown);
+        let Some(followed) = followed.and_then(Stream::bytes) else {
             return;
         };
-        let Some(followed) = warm.followed.bytes() else {
-            return;
-        };
-        let seeds = difference
-            .baselines
-            .iter()
-            .map(|(seed, baseline)| (*seed, (&*baseline.timeline, baseline.partial.as_ref())));
         let kept = KeptOf {
             followed,
-            filling: &warm.timeline,
-            seeds: seeds.collect(),
+            partials: &difference.partials,
         };
         if let Some(packed) = shelf::pack(&kept) {
             self.scene.session.shelf().store(difference.part, &packed);
@@ -336,15 +310,13 @@ impl<'a> Experiment<'a> {
         jobs: &[Job],
     ) -> Result<Differences, ExperimentError> {
         let seeds: BTreeSet<Seed> = jobs.iter().map(|job| job.seed).collect();
-        let unknown = |seed: &Seed| !difference.baselines.contains_key(seed);
+        let unknown = |seed: &Seed| !difference.baselines.have(*seed);
         let new: Vec<Seed> = seeds.iter().copied().filter(unknown).collect();
-        if !new.is_empty() {
-            self.replay_recorded(difference, variants[0], &new)?;
-        }
+        self.prepare(difference, variants[0], &new)?;
         let mut partials: Vec<Job> = jobs.iter().copied().filter(|job| job.variant > 0).collect();
-        for (seed, baseline) in &difference.baselines {
-            if baseline.partial.is_none() && partials.iter().any(|job| job.seed == *seed) {
-                let seed = *seed;
+        for seed in &seeds {
+            let seed = *seed;
+            if !difference.partials.contains_key(&seed) && partials.iter().any(|j| j.seed == seed) {
                 partials.push(Job { variant: 0, seed });
             }
         }
@@ -353,17 +325,19 @@ impl<'a> Experiment<'a> {
         let (recorded, found): (Vec<_>, Vec<_>) =
             found.into_iter().partition(|found| found.job.variant == 0);
         for found in recorded {
-            if let Some(baseline) = difference.baselines.get_mut(&found.job.seed) {
-                baseline.partial = Some(found.outcome);
-                difference.grown = true;
-            }
+            difference.partials.insert(found.job.seed, found.outcome);
+            difference.grown = true;
         }
+        let outcomes = seeds.iter().filter_map(|seed| {
+            let outcome = difference.baselines.outcome(self.scene, *seed)?;
+            Some((*seed, outcome))
+        });
+        let recorded: BTreeMap<Seed, Outcome> = outcomes.collect();
         let mut outcomes = Vec::with_capacity(jobs.len());
         let mut whole = Vec::new();
         for job in jobs.iter().filter(|job| job.variant == 0) {
-            if let Some(baseline) = difference.baselines.get(&job.seed) {
-                outcomes.push((*job, baseline.outcome.clone()));
-            }
+            let outcome = recorded.get(&job.seed);
+            outcomes.extend(outcome.map(|outcome| (*job, outcome.clone())));
         }
         for Found {
             job,
@@ -371,11 +345,11 @@ impl<'a> Experiment<'a> {
             drift,
         } in found
         {
-            let baseline = difference.baselines.get(&job.seed);
-            let near = baseline.filter(|_| drift.share() <= DRIFT_MAX);
-            let changed = near.and_then(|baseline| {
-                let before = baseline.partial.as_ref()?;
-                baseline.outcome.changed(before, &outcome)
+            let recorded = recorded.get(&job.seed);
+            let near = recorded.filter(|_| drift.share() <= DRIFT_MAX);
+            let changed = near.and_then(|recorded| {
+                let before = difference.partials.get(&job.seed)?;
+                recorded.changed(before, &outcome)
             });
             match changed {
                 Some(outcome) => outcomes.push((job, outcome)),
@@ -385,69 +359,51 @@ impl<'a> Experiment<'a> {
         Ok(Differences { outcomes, whole })
     }
 
-    /// The layout as recorded under the seeds' interleavings, whole.
-    fn replay_recorded(
+    /// Replays the layout as recorded under these seeds' interleavings, and chooses what is
+    /// followed, as far as that is to be done.
+    fn prepare(
         &self,
         difference: &mut Difference<'a>,
         recorded: &Variant,
-        seeds: &[Seed],
+        new: &[Seed],
     ) -> Result<(), ExperimentError> {
-        let warm = match difference.warm.take() {
-            Some(warm) if warm.replay.is_some() => warm,
-            _ => {
-                self.find_lines(&mut difference.lines)?;
-                self.warm_up(&difference.supply, &difference.lines, recorded)?
-            }
-        };
-        let Difference { supply, lines, .. } = &*difference;
-        let mut runners: Vec<Runner<'_>> = Vec::with_capacity(seeds.len());
-        for (seed, replay) in seeds.iter().zip(std::iter::repeat(&warm.replay)) {
-            let replay = replay.iter().cloned();
-            runners.extend(replay.map(|replay| Runner::new(recorded, replay).counting(*seed)));
+        let Difference {
+            supply,
+            lines,
+            baselines,
+            followed,
+            grown,
+            ..
+        } = difference;
+        let mut follower = None;
+        if followed.is_none() {
+            self.find_lines(lines)?;
+            let rows = self.scene.session.rows();
+            let packer = FollowedPacker::new(self.cpus.recorded, rows, self.machine.line);
+            follower = Some(packer);
         }
-        let left_out = self.feed_with(&mut runners, supply, 1, |rounds| {
-            lines.mark(rounds);
+        let mut follow = |rounds: &mut Rounds| {
+            if let Some(packer) = &mut follower {
+                lines.mark(rounds);
+                packer.add(rounds)?;
+            }
             Ok(())
-        })?;
-        let finish = |(seed, runner): (&Seed, Runner<'_>)| {
-            let mut replay = runner.replayed(&left_out)?;
-            let timeline = Arc::new(replay.take_timeline());
-            let baseline = Baseline {
-                outcome: replay.finish().0,
-                timeline,
-                partial: None,
-            };
-            Ok((*seed, baseline))
         };
-        let new = seeds.par_iter().zip(runners).map(finish);
-        let new: Vec<(Seed, Baseline)> = new.collect::<Result<_, ExperimentError>>()?;
-        difference.baselines.extend(new);
-        difference.warm = Some(warm);
-        difference.grown = true;
-        Ok(())
-    }
-
-    fn warm_up(
-        &self,
-        supply: &Supply<'_>,
-        lines: &EditedLines,
-        recorded: &Variant,
-    ) -> Result<Warm, ExperimentError> {
-        let replay = self.replay(FILLING)?.with_timeline();
-        let mut filling = [Runner::new(recorded, replay)];
-        let rows = self.scene.session.rows();
-        let mut follower = FollowedPacker::new(self.cpus.recorded, rows, self.machine.line);
-        self.feed_with(&mut filling, supply, 1, |rounds| {
-            lines.mark(rounds);
-            Ok(follower.add(rounds)?)
-        })?;
-        let [Runner { mut replay, .. }] = filling;
-        let timeline = Arc::new(replay.take_timeline());
-        Ok(Warm {
-            followed: follower.finish()?,
-            timeline,
-            replay: Some(replay),
-        })
+        let fills = !new.is_empty() && !baselines.are_filled();
+        if fills {
+            self.fill(baselines, supply, recorded, follow)?;
+        } else if followed.is_none() {
+            // The same pass over the stream, with no replay in it.
+            self.feed_with(&mut [], supply, 1, &mut follow)?;
+        }
+        if let Some(packer) = follower {
+            *followed = Some(packer.finish()?);
+            *grown = true;
+        }
+        match new {
+            [] => Ok(()),
+            new => self.replay_recorded(baselines, supply, recorded, new),
+        }
     }
 
     /// The lines of all moved objects: by the recording's counts, which have every object that was
@@ -506,7 +462,8 @@ impl<'a> Experiment<'a> {
         variants: &[&Variant],
         jobs: &[Job],
     ) -> Result<Vec<Found>, ExperimentError> {
-        let Some(warm) = difference.warm.as_ref().filter(|_| !jobs.is_empty()) else {
+        let followed = difference.followed.as_ref().filter(|_| !jobs.is_empty());
+        let Some((followed, filling)) = followed.zip(difference.baselines.filling()) else {
             return Ok(Vec::new());
         };
         let mut found = Vec::with_capacity(jobs.len());
@@ -520,13 +477,17 @@ impl<'a> Experiment<'a> {
             });
             let (now, later) = rest.split_at(several.unwrap_or(rest.len()));
             rest = later;
-            let filled = self.fill_partial(warm, difference, variants, now)?;
+            let read = Followed {
+                stream: followed,
+                tables: &difference.tables,
+            };
+            let filled = self.fill_partial(read, filling, variants, now)?;
             let sizes = filled
                 .values()
                 .map(|runner| runner.partial.size_in_memory());
             let size = sizes.max().unwrap_or(0);
             for part in difference.supply.parts(now, |job| job.variant, size) {
-                self.count_partial(warm, difference, &filled, part, &mut found)?;
+                self.count_partial(read, &difference.baselines, &filled, part, &mut found)?;
             }
         }
         Ok(found)
@@ -535,8 +496,8 @@ impl<'a> Experiment<'a> {
     /// Partial replays of the jobs' variants, their caches filled.
     fn fill_partial<'s>(
         &self,
-        warm: &Warm,
-        difference: &Difference<'a>,
+        followed: Followed<'_>,
+        filling: &Arc<Timeline>,
         variants: &[&'s Variant],
         jobs: &[Job],
     ) -> Result<BTreeMap<usize, PartialRunner<'s>>, ExperimentError> {
@@ -544,21 +505,22 @@ impl<'a> Experiment<'a> {
         let filled = numbers.iter().map(|number| {
             Ok(PartialRunner {
                 variant: variants[*number],
+                unedited: variants[*number].unedited().is_some(),
                 memory: Memory::default(),
                 partial: Partial::new(self.replay(FILLING)?),
-                timeline: TimelineReader::new(Arc::clone(&warm.timeline)),
+                timeline: TimelineReader::new(Arc::clone(filling)),
             })
         });
         let mut filled: Vec<PartialRunner<'s>> = filled.collect::<Result<_, ExperimentError>>()?;
-        self.feed_partial(&mut filled, &warm.followed, &difference.tables)?;
+        self.feed_partial(&mut filled, followed)?;
         Ok(numbers.into_iter().zip(filled).collect())
     }
 
     /// Counts these jobs, each from a copy of its variant's filled one.
     fn count_partial(
         &self,
-        warm: &Warm,
-        difference: &Difference<'a>,
+        followed: Followed<'_>,
+        baselines: &Baselines,
         filled: &BTreeMap<usize, PartialRunner<'_>>,
         jobs: &[Job],
         found: &mut Vec<Found>,
@@ -566,10 +528,10 @@ impl<'a> Experiment<'a> {
         let mut runners = Vec::with_capacity(jobs.len());
         for job in jobs {
             let runner = filled.get(&job.variant).cloned();
-            let runner = runner.zip(difference.baselines.get(&job.seed));
-            runners.extend(runner.map(|(runner, baseline)| runner.counting(&baseline.timeline)));
+            let runner = runner.zip(baselines.timeline(job.seed));
+            runners.extend(runner.map(|(runner, timeline)| runner.counting(timeline)));
         }
-        self.feed_partial(&mut runners, &warm.followed, &difference.tables)?;
+        self.feed_partial(&mut runners, followed)?;
         let outcomes = jobs.par_iter().zip(runners);
         found.par_extend(outcomes.map(|(job, runner)| Found {
             job: *job,
@@ -582,9 +544,9 @@ impl<'a> Experiment<'a> {
     fn feed_partial(
         &self,
         runners: &mut [PartialRunner<'_>],
-        stream: &Stream,
-        tables: &Tables,
+        followed: Followed<'_>,
     ) -> Result<(), ExperimentError> {
+        let Followed { stream, tables } = followed;
         let all = vec![true; self.scene.types.len()];
         let wanted = Wanted::Only(&all);
         let mut reader = Reader::new(stream, self.scene.ownership, tables, wanted);

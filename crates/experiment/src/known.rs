@@ -10,6 +10,7 @@ use linemate_session::shelf::{self, Digest, Part};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::conditions::Seed;
+use crate::scene::KeyName;
 use crate::setup::Experiment;
 use crate::variant::Unedited;
 
@@ -94,12 +95,13 @@ impl Experiment<'_> {
     /// other recordings belong, which are not in the digest.
     pub fn kept_as(&self, more: &impl Debug) -> Option<Digest> {
         let alone = !self.conditions.exact && self.scene.session.growth().is_none();
-        alone.then(|| question(self, more))
+        alone.then(|| question(self, &self.scene.keys, more))
     }
 }
 
-/// A digest of the experiment, without recording and seed, and of `more`.
-fn question(experiment: &Experiment<'_>, more: &impl Debug) -> Digest {
+/// A digest of the experiment, without recording and seed, of what accesses count for, and of
+/// `more`.
+fn question(experiment: &Experiment<'_>, keys: &[KeyName], more: &impl Debug) -> Digest {
     let mut digest = Digester(Xxh3::new());
     let Experiment {
         scene,
@@ -120,16 +122,21 @@ fn question(experiment: &Experiment<'_>, more: &impl Debug) -> Digest {
         // By debug formatting, which has every field: one that is added later is part of the
         // question without a line here. `memory` decides only how many replays run at a time,
         // and `whole` nothing about a layout without edits.
-        "{more:?} {machine:?} {code:?} {cpus:?} {conditions:?} {lines} {under:?} {:?} {:?} {:?}",
-        scene.keys, scene.sites, scene.sources
+        "{more:?} {machine:?} {code:?} {cpus:?} {conditions:?} {lines} {under:?} {keys:?} {:?} {:?}",
+        scene.sites, scene.sources
     );
     Digest(digest.0.digest())
+}
+
+/// The same of the layout as recorded, whatever keys a scene has.
+pub(crate) fn question_of_recorded(experiment: &Experiment<'_>) -> Digest {
+    question(experiment, &[], &"by field")
 }
 
 /// The same for what edits of these subjects are put on top of.
 pub(crate) fn question_of_moved(experiment: &Experiment<'_>, moved: &[bool]) -> Digest {
     let mut digest = Digester(Xxh3::new());
-    let recorded = question(experiment, &Unedited::AsRecorded);
+    let recorded = question(experiment, &experiment.scene.keys, &Unedited::AsRecorded);
     // Writing to a digest cannot fail.
     let _ = write!(digest, "{recorded:x} {moved:?}");
     Digest(digest.0.digest())

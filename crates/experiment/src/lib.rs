@@ -8,6 +8,7 @@
 //!
 //! Nothing here prints.
 
+mod baseline;
 pub mod calls;
 mod code;
 mod conditions;

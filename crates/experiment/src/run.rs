@@ -169,7 +169,7 @@ impl<'a> Experiment<'a> {
                 None => unknown.push(*job),
             }
         }
-        if let Some(difference) = &mut outcomes.difference {
+        if let Some(difference) = outcomes.difference.as_mut().filter(|_| !unknown.is_empty()) {
             let variants = outcomes.variants;
             let made = self.differences(difference, variants, &unknown)?;
             for (job, outcome) in made.outcomes {

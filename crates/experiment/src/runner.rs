@@ -99,6 +99,8 @@ pub(crate) fn take_all(runners: &mut [Runner<'_>], rounds: &Rounds) -> Result<()
 pub(crate) struct Runner<'s> {
     variant: &'s Variant,
     memory: Memory,
+    /// Whether what hits in L1 whatever the interleaving is counted only.
+    counts_hits: bool,
     pub(crate) replay: Replay<AsRecorded, NoClones>,
 }
 
@@ -107,7 +109,17 @@ impl<'s> Runner<'s> {
         Runner {
             variant,
             memory: Memory::default(),
+            counts_hits: false,
             replay,
+        }
+    }
+
+    /// The same, of a layout as recorded: what hits in L1 whatever the interleaving is counted, and
+    /// not replayed. So nothing depends on which of it the rounds have.
+    pub(crate) fn without_hits(self) -> Runner<'s> {
+        Runner {
+            counts_hits: true,
+            ..self
         }
     }
 
@@ -121,6 +133,7 @@ impl<'s> Runner<'s> {
         let Runner {
             variant,
             memory,
+            counts_hits,
             replay,
         } = self;
         for (start, round) in rounds.starts.iter().zip(rounds.iter()) {
@@ -128,6 +141,10 @@ impl<'s> Runner<'s> {
             for (head, steps) in round {
                 replay.begin_slice(head)?;
                 for step in steps {
+                    if *counts_hits && !step.needed {
+                        replay.add_hit(step.access.kind, step.placed())?;
+                        continue;
+                    }
                     variant.apply(step, memory, |item, placed| replay.add(item, placed))?;
                 }
             }

@@ -419,11 +419,16 @@ impl<'a> Scene<'a> {
 
     /// What accesses to a subject's byte count for, given as the recording's counts have it.
     pub(crate) fn counted_key(&self, field: FieldRef) -> KeyId {
+        self.key(self.counted_field(field))
+    }
+
+    /// The field, or the subject where its fields are not distinguished in the recording's counts.
+    pub(crate) fn counted_field(&self, field: FieldRef) -> FieldRef {
         let typed = self.types[field.subject.index()].is_some();
-        self.key(FieldRef {
+        FieldRef {
             offset: if typed { field.offset } else { 0 },
             ..field
-        })
+        }
     }
 
     /// What accesses to a subject count for where its fields are not distinguished; `None` if it

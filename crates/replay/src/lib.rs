@@ -69,7 +69,7 @@ pub use rounds::placement::{
     AsRecorded, COPIES_MAX, Cloner, Clones, Fate, KeyId, NoClones, Placed, Placement, Sharing,
     SiteId,
 };
-pub use rounds::replay::{Config, Item, Replay};
+pub use rounds::replay::{Config, Item, Replay, TIE_MAX};
 pub use rounds::slices::{Begins, Cut, ROUND_ACCESSES_MAX, SliceHead, Slicer, Turned};
 pub use rounds::warm::WarmUp;
 pub use scale::join::{Copies, join};

@@ -84,15 +84,25 @@ fn head(cpu: usize, slice: &[Touch]) -> SliceHead {
     head
 }
 
-fn item(touch: &Touch, offset: u32, followed: bool) -> Item {
-    Item {
-        pc: GuestAddr(0x1000),
-        offset,
-        size: 4,
-        kind: touch.kind,
-        later: Later::default(),
-        followed,
-    }
+/// A slice's accesses, each with its item.
+fn items(slice: &[Touch]) -> impl Iterator<Item = (&Touch, Item)> {
+    let (mut offset, mut tie) = (0, 0);
+    slice.iter().enumerate().map(move |(number, touch)| {
+        tie = match touch.gap {
+            0 if number > 0 => tie + 1,
+            _ => 0,
+        };
+        offset += touch.gap;
+        let item = Item {
+            pc: GuestAddr(0x1000),
+            offset,
+            size: 4,
+            kind: touch.kind,
+            later: Later::default(),
+            tie,
+        };
+        (touch, item)
+    })
 }
 
 fn placed(line: u64, byte: u64, key: u32) -> Placed {
@@ -121,12 +131,10 @@ fn feed_whole(
     for round in rounds {
         for (cpu, slice) in round.iter().enumerate() {
             replay.begin_slice(head(cpu, slice)).unwrap();
-            let mut offset = 0;
-            for touch in slice {
-                offset += touch.gap;
+            for (touch, item) in items(slice) {
                 let followed = follows(touch.line);
                 let place = placed(edit(touch.line), touch.byte, u32::from(followed));
-                replay.add(&item(touch, offset, followed), place).unwrap();
+                replay.add(&item, place).unwrap();
             }
         }
         replay.end_round();
@@ -144,10 +152,10 @@ fn feed_partial(
     for round in rounds {
         for (cpu, slice) in round.iter().enumerate() {
             partial.begin_slice(head(cpu, slice)).unwrap();
-            for touch in slice.iter().filter(|touch| follows(touch.line)) {
-                partial.begin_step();
+            for (touch, item) in items(slice).filter(|(touch, _)| follows(touch.line)) {
+                partial.begin_step(item.offset, item.tie);
                 let place = placed(edit(touch.line), touch.byte, 1);
-                partial.add(&item(touch, 0, true), place).unwrap();
+                partial.add(&item, place).unwrap();
             }
         }
         partial.end_round(&mut reader).unwrap();
@@ -247,19 +255,13 @@ fn a_timeline_of_other_accesses_is_refused() {
     let mut replay = whole(&machine).with_timeline();
     feed_whole(&mut replay, &rounds, |_| true, &as_recorded);
     let timeline = Arc::new(replay.take_timeline());
-    for steps in [1, 3] {
+    for slices in [1, 3] {
         let mut reader = TimelineReader::new(timeline.clone());
         let mut partial = Partial::new(whole(&machine));
-        for (cpu, slice) in rounds[0].iter().enumerate() {
-            partial.begin_slice(head(cpu, slice)).unwrap();
-            for _ in 0..if cpu == 0 { steps } else { 1 } {
-                partial.begin_step();
-                partial
-                    .add(&item(&touch(0), 0, true), placed(0, 0, 1))
-                    .unwrap();
-            }
+        for cpu in 0..slices {
+            partial.begin_slice(head(cpu, &rounds[0][0])).unwrap();
         }
-        assert!(partial.end_round(&mut reader).is_err(), "{steps}");
+        assert!(partial.end_round(&mut reader).is_err(), "{slices}");
     }
     let mut partial = Partial::new(whole(&machine));
     partial.begin_slice(head(0, &[])).unwrap();

@@ -148,7 +148,7 @@ fn filtered_pass(
                         size: access.size,
                         kind: access.kind,
                         later: stays.later,
-                        followed: false,
+                        tie: 0,
                     };
                     replay.add(&item, *placed).unwrap();
                     rest = &rest[1..];

@@ -3,7 +3,7 @@
 use linemate_machine::LineSize;
 use linemate_recording::{AccessKind, Accesses, CpuId, VirtualTime};
 use linemate_replay::{
-    Begins, Fate, Filter, Kept, KeyId, Later, ReplayError, Seen, SiteId, SliceHead, Slicer,
+    Begins, Fate, Filter, Kept, KeyId, Later, ReplayError, Seen, SiteId, SliceHead, Slicer, TIE_MAX,
 };
 
 use crate::step::{Slice, Step};
@@ -205,6 +205,10 @@ impl<'s> Cutter<'s> {
                 self.slices
                     .push((SliceHead::new(cpu), self.steps.len() as u32));
             }
+            let first = match &self.slices[..] {
+                [.., (_, before), _] => *before,
+                _ => 0,
+            };
             let Some((head, end)) = self.slices.last_mut() else {
                 continue;
             };
@@ -214,9 +218,12 @@ impl<'s> Cutter<'s> {
                 self.left_out.uncached += Accesses::ONE;
                 continue;
             }
+            let before = self.steps[first as usize..].last();
+            let tie = before.filter(|before| before.at == cut.offset);
             *end += 1;
             self.steps.push(Step {
                 at: cut.offset,
+                tie: tie.map_or(0, |before| before.tie.saturating_add(1).min(TIE_MAX)),
                 ..*step
             });
         }

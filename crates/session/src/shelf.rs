@@ -34,8 +34,11 @@ pub enum Part {
     Stream(LineSize),
     /// What replays without edits found; the digest identifies scene, machine and conditions.
     Outcomes(Digest),
-    /// What differences are added to; the digest identifies scene, machine, conditions and moved
-    /// types.
+    /// Replays of the layout as recorded, by field, with their timelines; the digest identifies
+    /// machine and conditions.
+    Baselines(Digest),
+    /// The accesses that edits may affect, and what they cost as recorded; the digest identifies
+    /// scene, machine, conditions and moved types.
     Differences(Digest),
     /// What types are used in turn, and which counters are written with which bitmaps.
     InTurn,
@@ -52,6 +55,7 @@ impl fmt::Display for Part {
             Part::Counts => f.write_str("counts"),
             Part::Stream(line) => write!(f, "stream{}", line.bytes()),
             Part::Outcomes(question) => write!(f, "outcomes-{question:016x}"),
+            Part::Baselines(question) => write!(f, "baselines-{question:016x}"),
             Part::Differences(question) => write!(f, "differences-{question:016x}"),
             Part::InTurn => f.write_str("in-turn"),
             Part::Costs(question) => write!(f, "costs-{question:016x}"),

@@ -24,11 +24,14 @@ pub struct Step {
     /// Instructions from its slice's first access, where the recording has been cut into slices;
     /// else 0.
     pub at: u32,
+    /// How many accesses of the slice before it have the same `at`, [`linemate_replay::TIE_MAX`] at
+    /// most.
+    pub tie: u16,
     /// What was left out after it.
     pub later: Later,
     /// Whether a replay needs it even if nothing moves it.
     pub needed: bool,
-    /// Whether it is to a line that an edit may change, so that a timeline has it.
+    /// Whether it is to a line that an edit may change.
     pub followed: bool,
 }
 
@@ -45,6 +48,7 @@ impl Step {
             sharing: Sharing::Shared,
             fate: Fate::Cached,
             at: 0,
+            tie: 0,
             later: Later::default(),
             needed: true,
             followed: false,
@@ -69,7 +73,7 @@ impl Step {
             size: self.access.size,
             kind: self.access.kind,
             later: self.later,
-            followed: self.followed,
+            tie: self.tie,
         }
     }
 

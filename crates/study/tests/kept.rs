@@ -17,7 +17,7 @@ use linemate_session::progress::{Progress, Silent, Step, StepParts};
 use linemate_session::shelf::InMemory;
 use linemate_study::costs::{CostRun, costs};
 use linemate_study::{Run, Study};
-use linemate_testkit::world::{APIC, F, NOHZ, RQ, UNITS, World};
+use linemate_testkit::world::{APIC, F, KMALLOC_SLAB, NOHZ, RQ, UNITS, World};
 use proptest::prelude::*;
 
 /// The kinds of the parts stored since the last call.
@@ -280,4 +280,95 @@ fn every_step_is_reported_and_ends_when_all_its_parts_are_done() {
         assert!(parts > 0, "{step:?}");
         assert_eq!(done, parts, "{step:?}");
     }
+}
+
+/// Of two types a little, of memory without a type most.
+fn two_types() -> Recording {
+    let mut w = World::with_chunks_of(64);
+    let entity = KMALLOC_SLAB;
+    w.sight(F::UpdateEntity, entity);
+    for round in 0..400 {
+        for cpu in 0..2 {
+            w.turn(cpu);
+            // Long slices, of which an edit is a small part.
+            w.wait(20_000);
+            // Its own queue: all but the first hit for sure.
+            let rq = UNITS[usize::from(cpu)] + RQ;
+            w.access(cpu, AccessKind::Store, rq, 4, F::WakeTask, false);
+            for _ in 0..3 {
+                w.access(cpu, AccessKind::Load, rq, 4, F::WakeTask, false);
+                w.access(cpu, AccessKind::Load, rq + 8, 8, F::UpdateRq, false);
+            }
+            w.access(cpu, AccessKind::Rmw, entity, 8, F::UpdateEntity, false);
+            w.access(
+                cpu,
+                AccessKind::Load,
+                entity + 40,
+                4,
+                F::UpdateEntity,
+                false,
+            );
+            let other = UNITS[usize::from(1 - cpu)] + RQ;
+            if round % 8 == 0 {
+                w.access(cpu, AccessKind::Load, other + 8, 8, F::UpdateRq, false);
+            }
+            for word in 0..20 {
+                let page = 0xffff_8880_0010_0000 + 0x1000 * (round % 7);
+                w.access(
+                    cpu,
+                    AccessKind::Load,
+                    page + 64 * word,
+                    8,
+                    F::UpdateRq,
+                    false,
+                );
+            }
+        }
+    }
+    w.record()
+}
+
+/// What the layout as recorded costs is replayed for the first question, whichever type it is
+/// about; the answers are those of sessions that keep nothing.
+#[test]
+fn a_question_about_another_type_replays_what_it_moves() {
+    let recording = two_types();
+    let shelf = InMemory::default();
+    let open = || Session::open(&recording, Box::new(shelf.clone()), Box::new(Silent)).unwrap();
+    let questions = [("rq", "isolate curr"), ("entity", "isolate load")];
+    // So small that the pages take the place of both types' lines in each slice.
+    let mut small = machine(LineSize::B64).with_only(|_| false);
+    small.l1.ways = 1;
+    let ask = |session: &Session<'_>, (name, edit): (&str, &str)| {
+        let subject = EditSubject::Named(name.into());
+        let edits = parse_flags(subject, &[edit.to_owned()]).unwrap();
+        let images = BTreeMap::new();
+        let study = Study::new(session, &edits, &images, &[]).unwrap();
+        let run = Run {
+            machine: small.clone(),
+            conditions: Conditions::default(),
+            seed: Seed(1),
+            interleavings: 8,
+            all_interleavings: true,
+            ablate: false,
+        };
+        study.run(&run).unwrap()
+    };
+    let alone = questions.map(|question| ask(&Session::new(&recording).unwrap(), question));
+    assert!(
+        alone
+            .iter()
+            .all(|answer| answer.by_difference && answer.types.difference != 0.0)
+    );
+    let first = ask(&open(), questions[0]);
+    let parts = ["counts", "stream64", "outcomes", "baselines", "differences"];
+    assert_eq!(stored(&shelf), parts);
+    let second = ask(&open(), questions[1]);
+    assert_eq!(stored(&shelf), ["outcomes", "differences"]);
+    assert_eq!([first, second], alone);
+    // In the other order: nothing hangs on whose accesses the first replays got in full.
+    let shelf = InMemory::default();
+    let open = || Session::open(&recording, Box::new(shelf.clone()), Box::new(Silent)).unwrap();
+    let turned = [1, 0].map(|number: usize| ask(&open(), questions[number]));
+    assert_eq!([&turned[1], &turned[0]], [&alone[0], &alone[1]]);
 }

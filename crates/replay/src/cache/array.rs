@@ -13,6 +13,7 @@ use linemate_machine::{CacheShape, CoreId, DomainId, LlcIndex, LlcShape, Machine
 
 use crate::cache::address::Line;
 use crate::cache::by_use::{first_to_back, last_to_front};
+use crate::cache::stamp::{Evicted, Stamp};
 use crate::size;
 
 /// The copy is newer than that of the outer levels.
@@ -64,82 +65,6 @@ struct Uses {
     /// Parallel to the lines.
     stamps: Vec<Stamp>,
     evicted: Vec<Evicted>,
-}
-
-/// When a line was used in the replay of the recorded layout, to compare the notes of two replays:
-/// cycles; the CPU's earlier accesses at the same time; which use within the access.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Stamp(u64);
-
-impl Stamp {
-    /// A string instruction makes many accesses at one time; beyond 4096 hits in one set, all at
-    /// once, their order would be wrong.
-    const ACCESS_BITS: u32 = 12;
-    /// The line itself; [`Stamp::AFTER`], what falls back or is written back to make room for it;
-    /// [`Stamp::PAIR`], its pair's other line.
-    const USE_BITS: u32 = 3;
-    const BITS: u32 = Stamp::ACCESS_BITS + Stamp::USE_BITS;
-    const AFTER: u64 = 1;
-    const PAIR: u64 = 2;
-
-    /// The first use within the CPU's access with this `number` at that time, from 0.
-    #[inline]
-    pub(crate) fn new(cycles: u64, number: u32) -> Stamp {
-        let number = u64::from(number).min((1 << Stamp::ACCESS_BITS) - 1);
-        Stamp(cycles << Stamp::BITS | number << Stamp::USE_BITS)
-    }
-
-    /// The stamp of making room for the line with this stamp.
-    pub(crate) fn after(self) -> Stamp {
-        Stamp(self.0 | Stamp::AFTER)
-    }
-
-    /// Of the pair's other line.
-    pub(crate) fn pair(self) -> Stamp {
-        Stamp(self.0 | Stamp::PAIR)
-    }
-
-    /// Whether it is of the line itself.
-    pub(crate) fn is_first(self) -> bool {
-        self.0 & (Stamp::AFTER | Stamp::PAIR) == 0
-    }
-
-    /// Whether it belongs to the pair's other line, or to making room for it.
-    pub(crate) fn is_pair(self) -> bool {
-        self.0 & Stamp::PAIR != 0
-    }
-
-    pub(crate) fn cycles(self) -> u64 {
-        self.0 >> Stamp::BITS
-    }
-
-    /// The input with which [`Stamp::with_rest`] restores it.
-    pub(crate) fn rest(self) -> u64 {
-        self.0 & ((1 << Stamp::BITS) - 1)
-    }
-
-    /// From [`Stamp::cycles`] and [`Stamp::rest`].
-    pub(crate) fn with_rest(cycles: u64, rest: u64) -> Stamp {
-        Stamp(cycles << Stamp::BITS | rest & ((1 << Stamp::BITS) - 1))
-    }
-
-    /// Whether both are of one access.
-    pub(crate) fn is_of(self, other: Stamp) -> bool {
-        self.0 >> Stamp::USE_BITS == other.0 >> Stamp::USE_BITS
-    }
-}
-
-/// A line was evicted from a full set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Evicted {
-    /// Its number in the cache, from 0.
-    pub(crate) set: u32,
-    /// When the line was last used. Under least-recently-used replacement everything used before it
-    /// is gone, and everything used after it is here: this one number decides for any line whether
-    /// the set still had room for it.
-    pub(crate) used: Stamp,
-    /// When it was evicted.
-    pub(crate) now: Stamp,
 }
 
 impl Cache {

@@ -5,8 +5,9 @@ use linemate_machine::{CoreId, CpuPlace, DomainId, LogicalCpu};
 use linemate_recording::AccessKind;
 
 use crate::cache::address::Line;
-use crate::cache::array::{CHECK, DIRTY, Held, Stamp, Way};
+use crate::cache::array::{CHECK, DIRTY, Held, Way};
 use crate::cache::directory::{History, Slot};
+use crate::cache::stamp::Stamp;
 use crate::cache::system::System;
 use crate::cache::verdict::Piece;
 use crate::rounds::filter::Later;

@@ -12,5 +12,6 @@ pub(crate) mod prefetch;
 pub(crate) mod pressure;
 pub(crate) mod sets;
 pub(crate) mod sharing;
+pub(crate) mod stamp;
 pub(crate) mod system;
 pub(crate) mod verdict;

@@ -7,7 +7,8 @@
 use linemate_machine::{CpuPlace, DomainId};
 
 use crate::cache::address::Line;
-use crate::cache::array::{DIRTY, Evicted, Held, Stamp};
+use crate::cache::array::{DIRTY, Held};
+use crate::cache::stamp::{Evicted, Stamp};
 use crate::cache::system::System;
 
 /// One of the caches that a CPU fills.

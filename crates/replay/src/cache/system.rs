@@ -21,11 +21,12 @@ use linemate_units::Cycles;
 use crate::accounts::counts::{Cause, Source};
 use crate::accounts::held::HeldLines;
 use crate::cache::address::Line;
-use crate::cache::array::{CHECK, Cache, DIRTY, Evicted, Held, Llc, PREFETCHED, Stamp, Way};
+use crate::cache::array::{CHECK, Cache, DIRTY, Held, Llc, PREFETCHED, Way};
 use crate::cache::directory::{Directory, History, Slot};
 use crate::cache::prefetch::{Arrival, Prefetchers};
 use crate::cache::pressure::Level;
 use crate::cache::sharing::{MissTag, Sharing};
+use crate::cache::stamp::{Evicted, Stamp};
 use crate::cache::verdict::{Asked, LineSource, LineState, Pending, Piece, Verdict};
 
 /// A coherence miss whose class has become known.

@@ -1,12 +1,16 @@
-//! A replay of the accesses that an edit affects, at the times in a [`Timeline`](crate::Timeline).
+//! A replay of the accesses that an edit affects, at the times of a
+//! [`Timeline`](crate::Timeline).
+
+use std::cmp::Ordering;
 
 use linemate_machine::CpuPlace;
+use linemate_recording::AccessKind;
 use linemate_units::Cycles;
 
 use crate::accounts::outcome::Outcome;
-use crate::cache::array::{Evicted, Stamp};
 use crate::cache::pressure::Level;
-use crate::difference::timeline::{Op, TimelineReader, TimelineSlice};
+use crate::cache::stamp::{Evicted, Stamp};
+use crate::difference::timeline::{Stalled, TimelineReader, TimelineSlice};
 use crate::rounds::error::ReplayError;
 use crate::rounds::interleaver::Interleaving;
 use crate::rounds::placement::{AsRecorded, NoClones, Placed};
@@ -15,19 +19,19 @@ use crate::rounds::schedule::Schedule;
 use crate::rounds::slices::SliceHead;
 
 /// A partial replay in progress. For each round, pass every slice ([`Partial::begin_slice`]); for
-/// each of its accesses that the timeline's replay followed, call [`Partial::begin_step`], then
-/// pass what becomes of it ([`Partial::add`]): nothing, an access, or several.
+/// each of its accesses that is followed, call [`Partial::begin_step`], then pass what becomes of
+/// it ([`Partial::add`]): nothing, an access, or several.
 #[derive(Clone)]
 pub struct Partial {
     /// Holds the round, the machine and the accounts; its own rounds are not run.
     replay: Replay<AsRecorded, NoClones>,
-    /// By step: its first item in the round.
-    steps: Vec<u32>,
+    /// The followed accesses of the round.
+    steps: Vec<FollowedStep>,
     /// By slice: its first step.
     slices: Vec<u32>,
     schedule: Schedule,
     /// Kept to save allocations.
-    evicted: Vec<(Level, Evicted)>,
+    evicted: Vec<Vec<(Level, Evicted)>>,
     /// When the round starts in the timeline's replay.
     recorded: u64,
     /// When it starts here.
@@ -36,6 +40,16 @@ pub struct Partial {
     since: u64,
     rounds: u64,
     drift: Drift,
+}
+
+/// An access that is followed.
+#[derive(Clone, Copy, Debug)]
+struct FollowedStep {
+    /// Its first item in the round.
+    item: u32,
+    /// Instructions from its slice's start.
+    at: u32,
+    tie: u16,
 }
 
 /// How much earlier or later the slices of a partial replay ended than in the timeline's replay.
@@ -61,48 +75,100 @@ impl Drift {
 /// A slice in progress.
 struct Lane<'t> {
     ops: TimelineSlice<'t>,
-    /// When the operation was in the timeline's replay.
-    stamp: Stamp,
-    op: Op,
-    /// What else the same access evicted.
-    with: Vec<(Level, Evicted)>,
-    /// The next operation.
-    next: Option<(Stamp, Op)>,
+    /// The next access of the slice that stalled in the timeline's replay.
+    op: Option<Stalled>,
+    /// What it evicted.
+    evicted: Vec<(Level, Evicted)>,
+    /// How long the slice had stalled before it.
+    stalls: u64,
+    /// What comes next.
+    event: Event,
     /// What the slice's steps have lost so far; negative if they have saved.
     late: i64,
     /// How long the current step has stalled so far.
     stalled: u64,
-    /// The next or current step.
+    /// The next step, and that after the last.
     step: usize,
+    end: usize,
     item: u32,
     cpu: usize,
     place: CpuPlace,
 }
 
+/// What a slice does next.
+#[derive(Clone, Copy, Debug)]
+struct Event {
+    /// When it was in the timeline's replay, in cycles from the round's start.
+    at: u64,
+    tie: u16,
+    what: What,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    /// A followed access, which stalled for that many cycles in the timeline's replay.
+    Step { stall: u64 },
+    /// An access that is not followed evicted lines.
+    Evict,
+}
+
 impl Lane<'_> {
-    /// When it has something to do, from the round's start, which was `start` in the timeline's
-    /// replay.
-    fn due(&self, start: u64) -> u64 {
+    /// When it has something to do, from the round's start.
+    fn due(&self) -> u64 {
         // Never negative: only earlier stalls can be saved, which are part of the time.
-        let at = self.stamp.cycles() - start + self.stalled;
+        let at = self.event.at + self.stalled;
         at.saturating_add_signed(self.late)
     }
 
-    /// Advances to the next operation and what belongs to it. Returns whether there is one.
-    fn load(&mut self, start: u64) -> Result<bool, ReplayError> {
-        let Some((stamp, op)) = self.next.take() else {
-            return Ok(false);
-        };
-        (self.stamp, self.op) = (stamp, op);
-        self.next = self.ops.next(start)?;
-        while let Some((stamp, Op::Evict { level, gone })) = self.next {
-            if !stamp.is_of(self.stamp) {
-                break;
+    /// Advances to the next event. Returns whether there is one.
+    fn load(&mut self, steps: &[FollowedStep], start: u64) -> Result<bool, ReplayError> {
+        loop {
+            let op = self.op.map(|op| self.place_of(op).map(|at| (at, op)));
+            let op = op.transpose()?;
+            let step = (self.step < self.end).then(|| steps[self.step]);
+            let order = match (step, op) {
+                (None, None) => return Ok(false),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some(step), Some((at, op))) => (step.at, step.tie).cmp(&(at, op.tie)),
+            };
+            if let (Some(step), Ordering::Less | Ordering::Equal) = (step, order) {
+                let stalled = op.filter(|_| order == Ordering::Equal);
+                self.event = Event {
+                    at: self.ops.start + u64::from(step.at) + self.stalls,
+                    tie: step.tie,
+                    what: What::Step {
+                        stall: stalled.map_or(0, |(_, op)| op.stall),
+                    },
+                };
+                self.item = step.item;
+                return Ok(true);
             }
-            self.with.push((level, gone));
-            self.next = self.ops.next(start)?;
+            if let (Some((_, op)), false) = (op, self.evicted.is_empty()) {
+                self.event = Event {
+                    at: op.at,
+                    tie: op.tie,
+                    what: What::Evict,
+                };
+                return Ok(true);
+            }
+            self.next_op(start)?;
         }
-        Ok(true)
+    }
+
+    /// How many instructions after its slice's start an access is made.
+    fn place_of(&self, op: Stalled) -> Result<u32, ReplayError> {
+        let at = op.at.checked_sub(self.ops.start + self.stalls);
+        let at = at.and_then(|at| u32::try_from(at).ok());
+        at.ok_or(ReplayError::Timeline)
+    }
+
+    /// Goes past the next access that stalled.
+    fn next_op(&mut self, start: u64) -> Result<(), ReplayError> {
+        self.stalls += self.op.map_or(0, |op| op.stall);
+        self.evicted.clear();
+        self.op = self.ops.next(start, &mut self.evicted)?;
+        Ok(())
     }
 }
 
@@ -140,10 +206,22 @@ impl Partial {
         self.replay.begin_slice(head)
     }
 
-    /// The slice's next access that the timeline's replay followed.
+    /// The slice's next access that is followed: how many instructions after the slice's start it
+    /// is, and its tie ([`Item::tie`]).
     #[inline]
-    pub fn begin_step(&mut self) {
-        self.steps.push(self.replay.round.len() as u32);
+    pub fn begin_step(&mut self, at: u32, tie: u16) {
+        let item = self.replay.round.len() as u32;
+        self.steps.push(FollowedStep { item, at, tie });
+    }
+
+    /// A followed access that hits in L1 whatever the interleaving, of a layout as recorded: it is
+    /// counted, and not replayed.
+    ///
+    /// # Errors
+    /// As [`Replay::add_hit`].
+    #[inline]
+    pub fn add_hit(&mut self, kind: AccessKind, placed: Placed) -> Result<(), ReplayError> {
+        self.replay.add_hit(kind, placed)
     }
 
     /// What becomes of it, or one of several resulting accesses.
@@ -163,19 +241,23 @@ impl Partial {
         if self.replay.slices.is_empty() {
             return Ok(());
         }
-        let items = self.replay.round.len() as u32;
         self.slices.push(self.steps.len() as u32);
-        self.steps.push(items);
         let round = timeline.round(self.replay.slices.len())?;
-        let mut end = round.others_end;
+        let mut end = 0;
         let mut lanes = Vec::with_capacity(round.slices.len());
         let mut ends = Vec::with_capacity(round.slices.len());
         for slice in round.slices {
-            ends.push(slice.end);
-            lanes.push(self.lane(slice)?);
+            let ended = slice.end;
+            match self.lane(slice)? {
+                Some(lane) => {
+                    ends.push(ended);
+                    lanes.push(lane);
+                }
+                None => end = end.max(ended),
+            }
         }
         let mut schedule = std::mem::take(&mut self.schedule);
-        schedule.begin(lanes.iter().map(|lane| Some(lane.due(self.recorded))));
+        schedule.begin(lanes.iter().map(|lane| Some(lane.due())));
         while let Some((at, index)) = schedule.first() {
             let lane = &mut lanes[index];
             let more = self.advance(lane, at)?;
@@ -184,17 +266,18 @@ impl Partial {
                 self.drift.cycles += lane.late.unsigned_abs();
                 self.drift.of += ends[index];
             }
-            schedule.set(index, more.then(|| lane.due(self.recorded)));
+            schedule.set(index, more.then(|| lane.due()));
         }
         self.schedule = schedule;
         // What overflows here has been evicted in the timeline's replay, too, and is on the
         // timeline.
-        for lane in &lanes {
-            self.replay
-                .engine
-                .system
-                .take_evicted(lane.place, &mut self.evicted);
+        let mut overflow = self.evicted.pop().unwrap_or_default();
+        for lane in lanes {
+            let system = &mut self.replay.engine.system;
+            system.take_evicted(lane.place, &mut overflow);
+            self.evicted.push(lane.evicted);
         }
+        self.evicted.push(overflow);
         self.recorded += round.length;
         self.now += end;
         self.rounds += 1;
@@ -205,43 +288,57 @@ impl Partial {
         Ok(())
     }
 
-    fn lane<'t>(&mut self, mut ops: TimelineSlice<'t>) -> Result<Lane<'t>, ReplayError> {
-        let first = ops.next(self.recorded)?.ok_or(ReplayError::Timeline)?;
-        let (stamp, op) = first;
+    /// A slice at its first event, if it has any.
+    fn lane<'t>(&mut self, ops: TimelineSlice<'t>) -> Result<Option<Lane<'t>>, ReplayError> {
         let cpu = usize::from(self.replay.slices[ops.number].head.cpu.0);
-        let step = self.slices[ops.number] as usize;
+        let steps = &self.slices[ops.number..];
+        let mut evicted = self.evicted.pop().unwrap_or_default();
+        evicted.clear();
         let mut lane = Lane {
+            step: steps[0] as usize,
+            end: steps[1] as usize,
+            op: None,
+            evicted,
+            stalls: 0,
+            event: Event {
+                at: ops.start,
+                tie: 0,
+                what: What::Evict,
+            },
             ops,
-            stamp,
-            op,
-            with: Vec::new(),
-            next: Some(first),
             late: 0,
             stalled: 0,
-            step,
-            item: self.steps[step],
+            item: 0,
             cpu,
             place: self.replay.engine.cpus[cpu].place,
         };
-        lane.load(self.recorded)?;
-        Ok(lane)
+        lane.next_op(self.recorded)?;
+        if lane.load(&self.steps, self.recorded)? {
+            return Ok(Some(lane));
+        }
+        self.evicted.push(lane.evicted);
+        Ok(None)
     }
 
-    /// Does the slice's next step, `at` cycles from the round's start. Returns whether there is
+    /// Does what the slice does next, `at` cycles from the round's start. Returns whether there is
     /// more.
     fn advance(&mut self, lane: &mut Lane<'_>, at: u64) -> Result<bool, ReplayError> {
         let system = &mut self.replay.engine.system;
-        match lane.op {
-            Op::Evict { level, gone } => {
-                system.evict_older(lane.place, level, gone);
-                system.expect(lane.with.drain(..));
+        match lane.event.what {
+            What::Evict => {
+                for (level, gone) in lane.evicted.drain(..) {
+                    system.evict_older(lane.place, level, gone);
+                }
                 system.end_access(lane.place);
+                lane.next_op(self.recorded)?;
             }
-            Op::Step { stall } => {
-                // One past the last step: where the items end.
-                let end = self.steps.get(lane.step + 1);
-                let end = *end.ok_or(ReplayError::Timeline)?;
-                system.expect(lane.with.drain(..));
+            What::Step { stall } => {
+                // Past the last step: where the items end.
+                let next = self.steps.get(lane.step + 1);
+                let end = next.map_or(self.replay.round.len() as u32, |step| step.item);
+                if stall > 0 {
+                    system.expect(lane.evicted.drain(..));
+                }
                 if lane.item < end {
                     self.perform(lane, at);
                 }
@@ -252,20 +349,18 @@ impl Partial {
                 lane.late += lane.stalled as i64 - stall as i64;
                 lane.stalled = 0;
                 lane.step += 1;
+                if stall > 0 {
+                    lane.next_op(self.recorded)?;
+                }
             }
         }
-        if lane.load(self.recorded)? {
-            return Ok(true);
-        }
-        match self.slices[lane.ops.number + 1] as usize == lane.step {
-            true => Ok(false),
-            false => Err(ReplayError::Timeline),
-        }
+        lane.load(&self.steps, self.recorded)
     }
 
     fn perform(&mut self, lane: &mut Lane<'_>, at: u64) {
         let engine = &mut self.replay.engine;
-        engine.system.set_now(lane.place, lane.stamp);
+        let stamp = Stamp::new(self.recorded + lane.event.at, lane.event.tie);
+        engine.system.set_now(lane.place, stamp);
         let waiting = &self.replay.round[lane.item as usize];
         lane.stalled += engine.step(waiting, lane.cpu, 0, self.now + at);
         lane.item += 1;

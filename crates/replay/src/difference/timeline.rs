@@ -1,13 +1,17 @@
-//! When a replay reached some of its accesses, and what the others did to the sets of the caches
-//! meanwhile.
+//! When the accesses of a replay stalled, and which lines left which sets of the caches then.
 //!
-//! A round is its length, the end of the slices that have nothing in it, and for each slice its
-//! operations: their size in bytes, and unless that is 0 the time at which the slice ended, and the
-//! operations in order. Each starts with the cycles since the previous one, above one bit that says
-//! whether earlier accesses of the slice have the same time, and two that say which operation it
-//! is: 0, a followed access, with its stall; 1 and 2, an eviction from L1 or L2; 3, from a
-//! last-level cache, whose domain follows. An eviction is followed by the set, for how many cycles
-//! the line had not been used, and the rest of its stamp. Numbers are varints.
+//! That is enough to know when each access was due: a CPU's clock advances by its instructions, and
+//! by what it stalls. Accesses that do not stall are not in it, so one timeline serves every
+//! question.
+//!
+//! A round is its length, the number of its slices, and for each slice the size of its operations
+//! in bytes, above a bit that says whether a CPU ran it; if so, its start, its end and the
+//! operations in order. Each is an access that stalled: the cycles since
+//! the previous one, or since the slice's start, above a bit for a tie and one for evictions; the
+//! tie ([`Item::tie`](crate::Item::tie)) if it is not 0; the stall; and the evictions with their
+//! number. Each of these is the cache and the use within the access, for a last-level cache the
+//! domain; the set; for how many cycles the line had not been used; and the rest of its stamp.
+//! Numbers are varints.
 
 use std::sync::Arc;
 
@@ -15,8 +19,8 @@ use linemate_machine::DomainId;
 use linemate_recording::cursor::{Cursor, put_varint};
 use serde::{Deserialize, Serialize};
 
-use crate::cache::array::{Evicted, Stamp};
 use crate::cache::pressure::Level;
+use crate::cache::stamp::{Evicted, Stamp};
 use crate::rounds::error::ReplayError;
 
 /// A block ends with the first round that brings it to this size: small enough that appending
@@ -41,13 +45,14 @@ impl Timeline {
     }
 }
 
-/// An operation of a slice.
+/// An access that stalled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Op {
-    /// A followed access stalled for this many cycles.
-    Step { stall: u64 },
-    /// Lines were evicted.
-    Evict { level: Level, gone: Evicted },
+pub(crate) struct Stalled {
+    /// When it was due, in cycles from its round's start.
+    pub(crate) at: u64,
+    pub(crate) tie: u16,
+    /// For how many cycles.
+    pub(crate) stall: u64,
 }
 
 /// Builds a timeline while the recorded layout is replayed.
@@ -62,11 +67,10 @@ pub(crate) struct TimelineRecorder {
 #[derive(Clone, Debug, Default)]
 struct SliceOps {
     bytes: Vec<u8>,
-    /// When the last one was, from the round's start.
+    /// When its first instruction is, from the round's start; none if no CPU runs it.
+    start: Option<u64>,
+    /// When the last operation was.
     at: u64,
-    /// When the previous access was, followed or not, and how many had that time before it.
-    last: u64,
-    same: u32,
     end: u64,
 }
 
@@ -75,58 +79,47 @@ impl TimelineRecorder {
         self.slices.resize_with(slices, SliceOps::default);
         for slice in &mut self.slices {
             slice.bytes.clear();
-            (slice.at, slice.end) = (0, 0);
-            (slice.last, slice.same) = (u64::MAX, 0);
+            (slice.start, slice.at, slice.end) = (None, 0, 0);
         }
     }
 
-    /// The stamp of the slice's next access, which is at that time, in the round that started at
-    /// `start`.
-    pub(crate) fn stamp(&mut self, slice: usize, at: u64, start: u64) -> Stamp {
+    /// A CPU runs the slice, whose first instruction is then; without effect if that is known.
+    #[inline]
+    pub(crate) fn begin_slice(&mut self, slice: usize, start: u64) {
         let slice = &mut self.slices[slice];
-        slice.same = match slice.last == at {
-            true => slice.same + 1,
-            false => 0,
-        };
-        slice.last = at;
-        Stamp::new(start + at, slice.same)
-    }
-
-    fn begin(&mut self, slice: usize, now: Stamp, start: u64, tag: u64) -> &mut Vec<u8> {
-        let slice = &mut self.slices[slice];
-        let at = now.cycles() - start;
-        let later = at - std::mem::replace(&mut slice.at, at);
-        let rest = now.rest();
-        put_varint(
-            &mut slice.bytes,
-            later << 3 | u64::from(rest > 0) << 2 | tag,
-        );
-        if rest > 0 {
-            put_varint(&mut slice.bytes, rest);
+        if slice.start.is_none() {
+            (slice.start, slice.at) = (Some(start), start);
         }
-        &mut slice.bytes
     }
 
-    /// A followed access, in the round that started at `start`.
-    pub(crate) fn step(&mut self, slice: usize, now: Stamp, start: u64, stall: u64) {
-        put_varint(self.begin(slice, now, start, 0), stall);
-    }
-
-    /// Evictions by an access of the slice, in the round that started at `start`.
-    pub(crate) fn evicted(&mut self, slice: usize, level: Level, gone: Evicted, start: u64) {
-        let now = gone.now;
-        let bytes = match level {
-            Level::L1 => self.begin(slice, now, start, 1),
-            Level::L2 => self.begin(slice, now, start, 2),
-            Level::Llc(domain) => {
-                let bytes = self.begin(slice, now, start, 3);
-                put_varint(bytes, u64::from(domain.0));
-                bytes
+    /// The slice's access stalled, and evicted these.
+    pub(crate) fn stalled(&mut self, slice: usize, of: Stalled, evicted: &[(Level, Evicted)]) {
+        let slice = &mut self.slices[slice];
+        let later = of.at - std::mem::replace(&mut slice.at, of.at);
+        let (ties, evicts) = (of.tie > 0, !evicted.is_empty());
+        let bytes = &mut slice.bytes;
+        put_varint(bytes, later << 2 | u64::from(ties) << 1 | u64::from(evicts));
+        if ties {
+            put_varint(bytes, of.tie.into());
+        }
+        put_varint(bytes, of.stall);
+        if evicts {
+            put_varint(bytes, evicted.len() as u64);
+        }
+        for (level, gone) in evicted {
+            let within = gone.now.within() << 2;
+            match level {
+                Level::L1 => put_varint(bytes, within),
+                Level::L2 => put_varint(bytes, within | 1),
+                Level::Llc(domain) => {
+                    put_varint(bytes, within | 2);
+                    put_varint(bytes, u64::from(domain.0));
+                }
             }
-        };
-        put_varint(bytes, u64::from(gone.set));
-        put_varint(bytes, now.cycles() - gone.used.cycles());
-        put_varint(bytes, gone.used.rest());
+            put_varint(bytes, u64::from(gone.set));
+            put_varint(bytes, gone.now.cycles() - gone.used.cycles());
+            put_varint(bytes, gone.used.rest());
+        }
     }
 
     /// The slice ends this many cycles from the round's start.
@@ -135,13 +128,13 @@ impl TimelineRecorder {
     }
 
     pub(crate) fn end_round(&mut self, length: u64) {
-        let quiet = self.slices.iter().filter(|slice| slice.bytes.is_empty());
-        let others = quiet.map(|slice| slice.end).max().unwrap_or(0);
         put_varint(&mut self.block, length);
-        put_varint(&mut self.block, others);
+        put_varint(&mut self.block, self.slices.len() as u64);
         for slice in &self.slices {
-            put_varint(&mut self.block, slice.bytes.len() as u64);
-            if !slice.bytes.is_empty() {
+            let runs = u64::from(slice.start.is_some());
+            put_varint(&mut self.block, (slice.bytes.len() as u64) << 1 | runs);
+            if let Some(start) = slice.start {
+                put_varint(&mut self.block, start);
                 put_varint(&mut self.block, slice.end);
                 self.block.extend_from_slice(&slice.bytes);
             }
@@ -179,16 +172,16 @@ pub struct TimelineReader {
 pub(crate) struct TimelineRound<'t> {
     /// The round's length in cycles.
     pub(crate) length: u64,
-    /// When the last of the slices without operations ended.
-    pub(crate) others_end: u64,
-    /// The slices with operations, in order.
+    /// The slices that CPUs ran, in order.
     pub(crate) slices: Vec<TimelineSlice<'t>>,
 }
 
-/// A slice with operations.
+/// A slice that a CPU ran.
 pub(crate) struct TimelineSlice<'t> {
     /// Its number in the round.
     pub(crate) number: usize,
+    /// The cycle of the round in which it began.
+    pub(crate) start: u64,
     /// The cycle of the round in which it ended.
     pub(crate) end: u64,
     ops: Cursor<'t>,
@@ -235,61 +228,82 @@ impl TimelineReader {
 
 fn round<'t>(cursor: &mut Cursor<'t>, slices: usize) -> Option<TimelineRound<'t>> {
     let mut number = || cursor.varint().ok();
-    let (length, others_end) = (number()?, number()?);
+    let (length, counted) = (number()?, number()?);
+    if counted != slices as u64 {
+        return None;
+    }
     let mut found = Vec::new();
     for number in 0..slices {
-        let bytes = usize::try_from(cursor.varint().ok()?).ok()?;
-        if bytes > 0 {
-            let end = cursor.varint().ok()?;
-            let ops = Cursor::new(cursor.bytes(bytes).ok()?, WHAT);
+        let first = cursor.varint().ok()?;
+        if first & 1 == 1 {
+            let (start, end) = (cursor.varint().ok()?, cursor.varint().ok()?);
+            let bytes = usize::try_from(first >> 1).ok()?;
             found.push(TimelineSlice {
                 number,
+                start,
                 end,
-                ops,
-                at: 0,
+                ops: Cursor::new(cursor.bytes(bytes).ok()?, WHAT),
+                at: start,
             });
         }
     }
     Some(TimelineRound {
         length,
-        others_end,
         slices: found,
     })
 }
 
 impl TimelineSlice<'_> {
-    /// The next operation and when it was, in the round that started at `start`; `None` after the
-    /// last.
-    pub(crate) fn next(&mut self, start: u64) -> Result<Option<(Stamp, Op)>, ReplayError> {
+    /// The next access that stalled, in the round that started at `start`, and its evictions into
+    /// `evicted`, which is empty; `None` after the last.
+    pub(crate) fn next(
+        &mut self,
+        start: u64,
+        evicted: &mut Vec<(Level, Evicted)>,
+    ) -> Result<Option<Stalled>, ReplayError> {
         if self.ops.left() == 0 {
             return Ok(None);
         }
-        self.read(start).ok_or(ReplayError::Timeline).map(Some)
+        let read = self.read(start, evicted);
+        read.ok_or(ReplayError::Timeline).map(Some)
     }
 
-    fn read(&mut self, start: u64) -> Option<(Stamp, Op)> {
+    fn read(&mut self, start: u64, evicted: &mut Vec<(Level, Evicted)>) -> Option<Stalled> {
         let ops = &mut self.ops;
         let first = ops.varint().ok()?;
-        self.at = self.at.checked_add(first >> 3)?;
-        let rest = match first >> 2 & 1 {
+        self.at = self.at.checked_add(first >> 2)?;
+        let tie = match first >> 1 & 1 {
+            0 => 0,
+            _ => u16::try_from(ops.varint().ok()?).ok()?,
+        };
+        let stall = ops.varint().ok()?;
+        let evictions = match first & 1 {
             0 => 0,
             _ => ops.varint().ok()?,
         };
         let cycles = start.checked_add(self.at)?;
-        let now = Stamp::with_rest(cycles, rest);
-        let level = match first & 3 {
-            0 => {
-                let stall = ops.varint().ok()?;
-                return Some((now, Op::Step { stall }));
-            }
-            1 => Level::L1,
-            2 => Level::L2,
-            _ => Level::Llc(DomainId(u16::try_from(ops.varint().ok()?).ok()?)),
-        };
-        let set = ops.varint_u32().ok()?;
-        let cycles = cycles.checked_sub(ops.varint().ok()?)?;
-        let used = Stamp::with_rest(cycles, ops.varint().ok()?);
-        let gone = Evicted { set, used, now };
-        Some((now, Op::Evict { level, gone }))
+        for _ in 0..evictions {
+            evicted.push(eviction(ops, Stamp::new(cycles, tie))?);
+        }
+        Some(Stalled {
+            at: self.at,
+            tie,
+            stall,
+        })
     }
+}
+
+/// What an access evicted, given its stamp.
+fn eviction(ops: &mut Cursor<'_>, now: Stamp) -> Option<(Level, Evicted)> {
+    let first = ops.varint().ok()?;
+    let level = match first & 3 {
+        0 => Level::L1,
+        1 => Level::L2,
+        _ => Level::Llc(DomainId(u16::try_from(ops.varint().ok()?).ok()?)),
+    };
+    let set = ops.varint_u32().ok()?;
+    let cycles = now.cycles().checked_sub(ops.varint().ok()?)?;
+    let used = Stamp::with_rest(cycles, ops.varint().ok()?);
+    let now = now.with_within(first >> 2);
+    Some((level, Evicted { set, used, now }))
 }

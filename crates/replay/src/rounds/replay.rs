@@ -10,9 +10,10 @@ use rustc_hash::FxHashSet;
 
 use crate::accounts::outcome::Outcome;
 use crate::cache::address::span;
-use crate::cache::array::{Evicted, group_shares, shares, thread_shares};
+use crate::cache::array::{group_shares, shares, thread_shares};
 use crate::cache::pressure::Level;
-use crate::difference::timeline::{Timeline, TimelineRecorder};
+use crate::cache::stamp::{Evicted, Stamp};
+use crate::difference::timeline::{Stalled, Timeline, TimelineRecorder};
 use crate::rounds::engine::Engine;
 use crate::rounds::error::{KEYS_MAX, ReplayError};
 use crate::rounds::filter::Later;
@@ -61,9 +62,13 @@ pub struct Item {
     pub kind: AccessKind,
     /// What was left out after it.
     pub later: Later,
-    /// Whether a timeline includes it ([`Replay::with_timeline`]).
-    pub followed: bool,
+    /// How many accesses of the slice before it have the same `offset`, [`TIE_MAX`] at most.
+    pub tie: u16,
 }
+
+/// The largest tie of an access ([`Item::tie`]). Only string instructions make more accesses at
+/// once (a page is 4096 bytes); their order beyond it is not known to a timeline.
+pub const TIE_MAX: u16 = 4095;
 
 /// A replay in progress: push every access of the recording in order, then call [`Replay::finish`].
 #[derive(Clone)]
@@ -202,9 +207,9 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
         self
     }
 
-    /// Makes a [`Timeline`] of the followed accesses ([`Item::followed`]); for as many CPUs as were
-    /// recorded. Must be called before the first access, and after everything that changes the
-    /// caches.
+    /// Makes a [`Timeline`]; for as many CPUs as were recorded, and accesses whose ties are given
+    /// ([`Replay::add`]). Must be called before the first access, and after everything that changes
+    /// the caches.
     #[must_use]
     pub fn with_timeline(mut self) -> Replay<P, C> {
         self.engine.system.note_uses();
@@ -276,7 +281,7 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
             size: access.size,
             kind: access.kind,
             later: Later::default(),
-            followed: false,
+            tie: 0,
         };
         self.add(&item, placed)
     }
@@ -359,7 +364,7 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
             kind: item.kind,
             sharing: placed.sharing,
             later: item.later,
-            followed: item.followed,
+            tie: item.tie,
         });
         if let Some(slice) = self.slices.last_mut() {
             slice.end += 1;
@@ -386,6 +391,19 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
             *hits += count.0 * copies;
         }
         Ok(())
+    }
+
+    /// An access that hits in L1 in any case, as [`Replay::add_hits`] and [`Replay::add_site_hits`]
+    /// would count it.
+    ///
+    /// # Errors
+    /// A key or site beyond any sensible number.
+    #[inline]
+    pub fn add_hit(&mut self, kind: AccessKind, placed: Placed) -> Result<(), ReplayError> {
+        let mut kinds = [Accesses::ZERO; 3];
+        kinds[kind as usize] = Accesses::ONE;
+        self.add_hits(placed.key, kinds)?;
+        self.add_site_hits(placed.site, kinds)
     }
 
     /// How many of the accesses that were left out to charge to the site. Only their keys count in
@@ -570,8 +588,6 @@ struct FollowedRound<'r> {
     accesses: &'r [Waiting],
     /// When it starts.
     start: u64,
-    /// By slice.
-    ends: Vec<u64>,
     /// Kept to save allocations.
     evicted: Vec<(Level, Evicted)>,
 }
@@ -594,24 +610,27 @@ impl Round for FollowedRound<'_> {
         let waiting = &self.accesses[access];
         let cpu = usize::from(self.slices[slice].head.cpu.0);
         let place = engine.cpus[cpu].place;
-        let stamp = timeline.stamp(slice, at - start, start);
-        engine.system.set_now(place, stamp);
+        let tie = waiting.tie;
+        // From the first access's time, before any stall; later ones have no effect.
+        timeline.begin_slice(slice, (at - start).saturating_sub(waiting.offset.into()));
+        engine.system.set_now(place, Stamp::new(at, tie));
         let stall = engine.step(waiting, cpu, 0, at);
-        if waiting.followed {
-            timeline.step(slice, stamp, start, stall);
-        }
         // A hit in L1 evicts nothing.
         if stall > 0 {
             engine.system.take_evicted(place, &mut self.evicted);
-            for (level, gone) in &self.evicted {
-                timeline.evicted(slice, *level, *gone, start);
-            }
+            let at = at - start;
+            timeline.stalled(slice, Stalled { at, tie, stall }, &self.evicted);
         }
         Step::Stalls(stall)
     }
 
     fn ended(&mut self, slice: usize, at: u64) {
-        self.ends[slice] = at;
+        let last = self.slices[slice].head.last.unwrap_or(0);
+        let at = at - self.start;
+        // Of one without accesses: nothing stalled.
+        self.timeline
+            .begin_slice(slice, at.saturating_sub(last.into()));
+        self.timeline.end_slice(slice, at);
     }
 }
 
@@ -630,13 +649,9 @@ fn followed_round(
         slices,
         accesses,
         start,
-        ends: vec![start; slices.len()],
         evicted: Vec::new(),
     };
     interleaver.round(slices, 1, &mut round);
-    let FollowedRound { timeline, ends, .. } = round;
-    for (slice, end) in ends.into_iter().enumerate() {
-        timeline.end_slice(slice, end - start);
-    }
+    let timeline = round.timeline;
     timeline.end_round(interleaver.now() - start);
 }

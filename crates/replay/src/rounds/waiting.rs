@@ -20,8 +20,8 @@ pub(crate) struct Waiting {
     pub(crate) kind: AccessKind,
     pub(crate) sharing: Sharing,
     pub(crate) later: Later,
-    /// As [`Item::followed`](crate::Item::followed).
-    pub(crate) followed: bool,
+    /// As [`Item::tie`](crate::Item::tie).
+    pub(crate) tie: u16,
 }
 
 /// One CPU of the replayed machine.

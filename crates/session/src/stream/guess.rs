@@ -3,7 +3,7 @@
 use linemate_attribution::tally::Key;
 use linemate_machine::LineSize;
 use linemate_recording::{AccessKind, CpuId, GuestAddr};
-use linemate_replay::{KeyId, Later, SiteId};
+use linemate_replay::{KeyId, Later, SiteId, TIE_MAX};
 use linemate_types::ByteOffset;
 
 /// A row of the tally, as a stream needs it, and where it went last: what a step needs of it comes
@@ -57,33 +57,47 @@ pub(super) struct Packed {
     /// Instructions since the step before it in its slice.
     pub(super) gap: u32,
     pub(super) later: Later,
-    /// Any of [`NEEDED`] and [`SILENT`].
+    /// Any of [`NEEDED`], [`SILENT`] and [`TIED`].
     pub(super) bits: u8,
+    /// With [`TIED`]; else 0.
+    pub(super) tie: u16,
 }
 
 /// A replay of the recorded layout needs it.
 pub(super) const NEEDED: u8 = 1;
 /// It left memory as it was.
 pub(super) const SILENT: u8 = 2;
-/// Both, in the lowest two bits.
-const BITS: u8 = NEEDED | SILENT;
+/// Its tie is another than [`next_tie`].
+pub(super) const TIED: u8 = 4;
+/// All of them, in the lowest three bits.
+const BITS: u8 = NEEDED | SILENT | TIED;
+
+/// The tie that a step has if all of its slice's accesses are in the stream; `before`: that of the
+/// step before it in the slice.
+#[inline]
+pub(super) fn next_tie(before: Option<u16>, gap: u32) -> u16 {
+    match before {
+        Some(before) if gap == 0 => before.saturating_add(1).min(TIE_MAX),
+        _ => 0,
+    }
+}
 
 /// What a step of a row was like after a step of another, to the line that its CPU used last in the
 /// set, or to another.
 ///
-/// In four bytes, the lowest two bits for the step's: what each step looks up must fit into a
+/// In four bytes, the lowest three bits for the step's: what each step looks up must fit into a
 /// core's caches.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Habit(u32);
 
 impl Habit {
     pub(super) fn new(gap: u32, bits: u8) -> Habit {
-        Habit(gap << 2 | u32::from(bits & BITS))
+        Habit(gap << BITS.count_ones() | u32::from(bits & BITS))
     }
 
     /// Without the highest bits of very long ones.
     pub(super) fn gap(self) -> u32 {
-        self.0 >> 2
+        self.0 >> BITS.count_ones()
     }
 
     pub(super) fn bits(self) -> u8 {

@@ -9,7 +9,7 @@ use linemate_types::ByteOffset;
 use rustc_hash::FxHashMap;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::guess::{Guess, Habit, NEEDED, OBJECTS, ORIGIN, Packed, Row, SILENT};
+use super::guess::{Guess, Habit, NEEDED, OBJECTS, ORIGIN, Packed, Row, SILENT, TIED, next_tie};
 use super::packed::{Block, Index, Stream};
 use crate::error::SessionError;
 use crate::rounds::Rounds;
@@ -40,13 +40,15 @@ pub(super) struct Columns {
     pub(super) words: Vec<u8>,
     /// The difference to the guess.
     pub(super) bits: Vec<u8>,
+    /// Of steps whose ties are not as expected.
+    pub(super) ties: Vec<u8>,
     /// Slices: CPU, steps, span, last; and whether the round ends. Before each round: how long
     /// after the one before it begins.
     pub(super) slices: Vec<u8>,
 }
 
 impl Columns {
-    pub(super) fn all_mut(&mut self) -> [&mut Vec<u8>; 8] {
+    pub(super) fn all_mut(&mut self) -> [&mut Vec<u8>; 9] {
         let Columns {
             rows,
             addrs,
@@ -55,9 +57,10 @@ impl Columns {
             later,
             words,
             bits,
+            ties,
             slices,
         } = self;
-        [rows, addrs, raw, gaps, later, words, bits, slices]
+        [rows, addrs, raw, gaps, later, words, bits, ties, slices]
     }
 }
 
@@ -136,10 +139,12 @@ impl<'k> Packer<'k> {
         // A slice's last cached access is mostly its last.
         let left = head.last.map_or(0, |last| u64::from(head.span - last) + 1);
         put(slices, left);
-        let mut before = 0;
+        let (mut before, mut tie) = (0, None);
         for step in steps {
             let gap = step.at - std::mem::replace(&mut before, step.at);
-            self.step(step, gap)?;
+            let expected = next_tie(tie.replace(step.tie), gap);
+            let tied = Some(step.tie).filter(|tie| *tie != expected);
+            self.step(step, gap, tied)?;
         }
         Ok(())
     }
@@ -165,14 +170,16 @@ impl<'k> Packer<'k> {
         Ok((*row, u64::from(*row) + 2))
     }
 
-    fn step(&mut self, step: &Step, gap: u32) -> Result<(), SessionError> {
+    /// `tied`: its tie, unless that is as expected.
+    fn step(&mut self, step: &Step, gap: u32, tied: Option<u16>) -> Result<(), SessionError> {
         let (row, how) = self.row(step)?;
         let packed = Packed {
             row,
             addr: step.access.addr,
             gap,
             later: step.later,
-            bits: bits(step),
+            bits: bits(step) | if tied.is_some() { TIED } else { 0 },
+            tie: tied.unwrap_or(0),
         };
         self.needed[row as usize] += Accesses(step.needed.into());
         let (cpu, columns) = (step.access.cpu, &mut self.columns);
@@ -196,6 +203,9 @@ impl<'k> Packer<'k> {
         let expected = std::mem::replace(habit, Habit::new(packed.gap, packed.bits));
         // Exclusive or: as guessed is 0, and columns of zeros cost next to nothing.
         columns.bits.push(packed.bits ^ expected.bits());
+        if let Some(tie) = tied {
+            put(&mut columns.ties, tie);
+        }
         let late = packed.gap.wrapping_sub(expected.gap()) as i32;
         put_varint(&mut columns.gaps, zigzag(late as u64));
         // Learnt from each step, written for needed ones only: the reader learns the empty one for

@@ -10,7 +10,7 @@ use linemate_replay::{Fate, KeyId, Later, Sharing, SiteId, SliceHead};
 use proptest::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::guess::{NEEDED, Packed, Row, SILENT};
+use super::guess::{NEEDED, Packed, Row, SILENT, TIED, next_tie};
 use super::pack::Packer;
 use super::packed::Stream;
 use super::unpack::Unpacker;
@@ -52,6 +52,7 @@ fn step(cpu: CpuId, at: u32, row: &Row, packed: &Packed) -> Step {
         sharing: Sharing::Shared,
         fate: Fate::Cached,
         at,
+        tie: packed.tie,
         later: packed.later,
         needed: bit(NEEDED),
         followed: false,
@@ -66,21 +67,21 @@ fn steps() -> impl Strategy<Value = Vec<Packed>> {
     ];
     let words = prop_oneof![Just(0), Just(1), any::<u64>()];
     let later = (words.clone(), words).prop_map(|(touched, written)| Later { touched, written });
-    let packed =
-        (0u32..12, addr, 0u32..1000, later, 0u8..4).prop_map(|(row, addr, gap, later, bits)| {
-            Packed {
-                row,
-                addr: linemate_recording::GuestAddr(addr),
-                gap,
-                // Nothing goes with an access that is not needed.
-                later: if bits & NEEDED == 0 {
-                    Later::default()
-                } else {
-                    later
-                },
-                bits,
-            }
-        });
+    let gap = prop_oneof![Just(0), 0u32..1000];
+    let packed = (0u32..12, addr, gap, later, 0u8..8, any::<u16>());
+    let packed = packed.prop_map(|(row, addr, gap, later, bits, tie)| Packed {
+        row,
+        addr: linemate_recording::GuestAddr(addr),
+        gap,
+        // Nothing goes with an access that is not needed.
+        later: if bits & NEEDED == 0 {
+            Later::default()
+        } else {
+            later
+        },
+        bits,
+        tie,
+    });
     prop::collection::vec(packed, 0..40)
 }
 
@@ -91,11 +92,19 @@ fn rounds(slices: &[Slice]) -> Rounds {
     let mut rounds = Rounds::default();
     for (cpu, steps, after, ends) in slices {
         let cpu = CpuId(*cpu);
-        let mut at = 0;
+        let (mut at, mut tie) = (0, None);
         for packed in steps {
             at += packed.gap;
+            let packed = Packed {
+                tie: match packed.bits & TIED {
+                    0 => next_tie(tie, packed.gap),
+                    _ => packed.tie,
+                },
+                ..*packed
+            };
+            tie = Some(packed.tie);
             let row = &rows[packed.row as usize];
-            rounds.steps.push(step(cpu, at, row, packed));
+            rounds.steps.push(step(cpu, at, row, &packed));
         }
         let end = rounds.steps.len() as u32;
         let head = SliceHead {
@@ -232,6 +241,7 @@ fn slices_end_anywhere_among_steps_that_are_unpacked_together() {
                 written: 0,
             },
             bits: NEEDED | (random.below(2) as u8 * SILENT),
+            tie: 0,
         });
         let steps: Vec<Packed> = steps.collect();
         let (cpu, ends) = (random.below(CPUS.into()) as u16, random.below(2) == 0);
@@ -264,6 +274,7 @@ fn size_where(like: impl Fn(u32, u32, bool) -> (u32, u8)) -> usize {
                     gap,
                     later: Later::default(),
                     bits: NEEDED | bits,
+                    tie: 0,
                 }
             });
             (cpu, steps.collect(), 0, false)

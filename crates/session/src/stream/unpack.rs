@@ -7,7 +7,7 @@ use linemate_recording::{Access, Accesses, CpuId, GuestAddr, VirtualTime};
 use linemate_replay::{Fate, KeyId, Later, SiteId, SliceHead};
 use linemate_types::ByteOffset;
 
-use super::guess::{Guess, Habit, NEEDED, ORIGIN, Packed, Row, SILENT};
+use super::guess::{Guess, Habit, NEEDED, ORIGIN, Packed, Row, SILENT, TIED, next_tie};
 use super::pack::{Columns, RAW};
 use super::packed::{Block, Stream};
 use crate::error::SessionError;
@@ -145,6 +145,7 @@ impl Chosen<'_> {
             sharing: self.ownership.sharing(subject, addr, row.offset),
             fate: Fate::Cached,
             at,
+            tie: step.tie,
             later: step.later,
             needed: step.bits & NEEDED != 0,
             followed: false,
@@ -270,6 +271,8 @@ struct Together {
     ends: Vec<(usize, SliceHead, bool)>,
     /// Instructions from the start of the slice that continues.
     at: u32,
+    /// Its last step's tie.
+    tie: Option<u16>,
 }
 
 impl Together {
@@ -277,7 +280,7 @@ impl Together {
         self.from.clear();
         self.steps.clear();
         self.ends.clear();
-        self.at = 0;
+        (self.at, self.tie) = (0, None);
     }
 
     /// Makes room for the CPU's next steps.
@@ -314,6 +317,10 @@ impl Together {
             step.bits = habit.bits() ^ streams.bits.u8().ok()?;
             let late = unzigzag(streams.gaps.varint().ok()?) as u32;
             step.gap = habit.gap().wrapping_add(late);
+            step.tie = match step.bits & TIED {
+                0 => 0,
+                _ => u16::try_from(streams.ties.varint().ok()?).ok()?,
+            };
             *habit = Habit::new(step.gap, step.bits);
         }
         for step in &mut self.steps {
@@ -335,28 +342,32 @@ impl Together {
         take: &mut impl FnMut(&mut Rounds, CpuId, u32, &Row, &Packed),
     ) -> Option<()> {
         let mut done = 0;
-        let mut steps = self.from.iter().zip(&self.steps);
-        let mut some = |out: &mut Rounds, at: &mut u32, count: usize| {
+        let (mut at, mut tie) = (self.at, self.tie);
+        let mut steps = self.from.iter().zip(&mut self.steps);
+        let mut some = |out: &mut Rounds, at: &mut u32, tie: &mut Option<u16>, count: usize| {
             for ((cpu, _), step) in steps.by_ref().take(count) {
                 *at = at.checked_add(step.gap)?;
+                if step.bits & TIED == 0 {
+                    step.tie = next_tie(*tie, step.gap);
+                }
+                *tie = Some(step.tie);
                 take(out, *cpu, *at, guess.row(step.row)?, step);
             }
             Some(())
         };
         for (end, head, ends) in &self.ends {
-            some(out, &mut self.at, end - done)?;
+            some(out, &mut at, &mut tie, end - done)?;
             done = *end;
-            self.at = 0;
+            (at, tie) = (0, None);
             out.slices.push((*head, out.steps.len() as u32));
             if *ends {
                 out.rounds.push(out.slices.len() as u32);
             }
         }
-        some(out, &mut self.at, TOGETHER)?;
-        // A slice may continue in the next 256 steps: its time does as well.
-        let at = self.at;
+        some(out, &mut at, &mut tie, TOGETHER)?;
         self.clear();
-        self.at = at;
+        // A slice may continue in the next 256 steps: its time does as well.
+        (self.at, self.tie) = (at, tie);
         Some(())
     }
 }
@@ -370,6 +381,7 @@ struct Streams<'b> {
     later: Cursor<'b>,
     words: Cursor<'b>,
     bits: Cursor<'b>,
+    ties: Cursor<'b>,
 }
 
 impl<'b> Streams<'b> {
@@ -382,6 +394,7 @@ impl<'b> Streams<'b> {
             later: Cursor::new(&columns.later, WHAT),
             words: Cursor::new(&columns.words, WHAT),
             bits: Cursor::new(&columns.bits, WHAT),
+            ties: Cursor::new(&columns.ties, WHAT),
         }
     }
 

@@ -1,0 +1,198 @@
+//! The layout as recorded, replayed whole: once on a machine, for every question about it.
+//!
+//! What it costs is kept by field, the finest that a question asks for, and when its accesses
+//! stalled as timelines: neither depends on what an edit moves.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use linemate_attribution::FieldRef;
+use linemate_replay::{AsRecorded, Counts, KeyId, NoClones, Outcome, Replay, Timeline};
+use linemate_session::rounds::Rounds;
+use linemate_session::shelf::{self, Part};
+use linemate_session::stream::Tables;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::conditions::Seed;
+use crate::error::ExperimentError;
+use crate::known::question_of_recorded;
+use crate::runner::{FILLING, Runner};
+use crate::scene::Scene;
+use crate::setup::Experiment;
+use crate::supply::Supply;
+use crate::variant::Variant;
+
+/// The layout as recorded under some interleavings.
+pub(crate) struct Baselines {
+    part: Part,
+    kept: Kept,
+    /// What filled the caches, ready to count; `None` where the rest was kept from another
+    /// question.
+    warm: Option<Replay<AsRecorded, NoClones>>,
+    /// Whether there is more than what was kept.
+    grown: bool,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+struct Kept {
+    /// Of the accesses that fill the caches.
+    filling: Option<Arc<Timeline>>,
+    seeds: BTreeMap<Seed, Baseline>,
+}
+
+/// One interleaving.
+#[derive(Serialize, Deserialize)]
+struct Baseline {
+    /// By field ([`FieldNumbers`]).
+    outcome: Outcome,
+    timeline: Arc<Timeline>,
+}
+
+/// Every field that the recording accesses has a number; subjects whose fields are not
+/// distinguished have one for each.
+struct FieldNumbers(Vec<FieldRef>);
+
+impl FieldNumbers {
+    fn new(scene: &Scene<'_>) -> FieldNumbers {
+        // In order, which is what the search needs.
+        FieldNumbers(scene.counts().map(|(field, _)| field).collect())
+    }
+
+    fn key(&self, field: FieldRef) -> KeyId {
+        let number = self.0.binary_search(&field).unwrap_or_default();
+        KeyId(number as u32)
+    }
+
+    /// What rows of the stream count for.
+    fn tables(&self, scene: &Scene<'_>) -> Tables {
+        let rows = scene.session.rows();
+        Tables::new(rows, |row| {
+            let key = self.key(scene.counted_field(row.field()));
+            (key, scene.site(row.pc))
+        })
+    }
+
+    /// Counts by field as counts by the scene's keys.
+    fn for_scene(&self, scene: &Scene<'_>, counts: &[Counts]) -> Vec<Counts> {
+        let mut keys = vec![Counts::default(); scene.keys.len()];
+        for (field, counts) in self.0.iter().zip(counts) {
+            keys[scene.key(*field).0 as usize].merge(counts);
+        }
+        keys
+    }
+}
+
+impl Baselines {
+    /// Whether the layout as recorded was replayed under that seed's interleaving.
+    pub(crate) fn have(&self, seed: Seed) -> bool {
+        self.kept.seeds.contains_key(&seed)
+    }
+
+    /// Whether the caches are ready to count.
+    pub(crate) fn are_filled(&self) -> bool {
+        self.warm.is_some()
+    }
+
+    /// When accesses stalled while the caches were filled.
+    pub(crate) fn filling(&self) -> Option<&Arc<Timeline>> {
+        self.kept.filling.as_ref()
+    }
+
+    /// The same under that seed's interleaving.
+    pub(crate) fn timeline(&self, seed: Seed) -> Option<&Arc<Timeline>> {
+        self.kept.seeds.get(&seed).map(|of| &of.timeline)
+    }
+
+    /// What was found under that seed's interleaving, by the scene's keys.
+    pub(crate) fn outcome(&self, scene: &Scene<'_>, seed: Seed) -> Option<Outcome> {
+        let outcome = &self.kept.seeds.get(&seed)?.outcome;
+        Some(Outcome {
+            keys: FieldNumbers::new(scene).for_scene(scene, &outcome.keys),
+            ..outcome.clone()
+        })
+    }
+}
+
+impl<'a> Experiment<'a> {
+    /// What earlier questions have kept.
+    pub(crate) fn baselines(&self) -> Baselines {
+        let part = Part::Baselines(question_of_recorded(self));
+        let kept = self.scene.session.shelf().load(part);
+        let kept = kept.and_then(|bytes| shelf::unpack::<Kept>(&bytes));
+        // A digest of 64 bits can collide, and what is loaded is indexed by field.
+        let fields = self.scene.counts().count();
+        let fits = |kept: &Kept| {
+            let mut outcomes = kept.seeds.values().map(|of| &of.outcome);
+            kept.filling.is_some()
+                && outcomes
+                    .all(|o| o.keys.len() <= fields && o.sites.len() <= self.scene.sites.len())
+        };
+        Baselines {
+            part,
+            kept: kept.filter(fits).unwrap_or_default(),
+            warm: None,
+            grown: false,
+        }
+    }
+
+    /// Keeps what is new for the next question.
+    pub(crate) fn keep_baselines(&self, baselines: &Baselines) {
+        if baselines.grown {
+            if let Some(packed) = shelf::pack(&baselines.kept) {
+                let shelf = self.scene.session.shelf();
+                shelf.store(baselines.part, &packed);
+            }
+        }
+    }
+
+    /// Counts the supply's accesses by field.
+    pub(crate) fn by_field(&self, supply: &mut Supply<'_>) {
+        supply.count_for(FieldNumbers::new(self.scene).tables(self.scene));
+    }
+
+    /// Fills the caches; `before` gets the rounds that do it.
+    pub(crate) fn fill(
+        &self,
+        baselines: &mut Baselines,
+        supply: &Supply<'_>,
+        recorded: &Variant,
+        before: impl FnMut(&mut Rounds) -> Result<(), ExperimentError> + Send,
+    ) -> Result<(), ExperimentError> {
+        let replay = self.replay(FILLING)?.with_timeline();
+        let mut filling = [Runner::new(recorded, replay).without_hits()];
+        self.feed_with(&mut filling, supply, 1, before)?;
+        let [Runner { mut replay, .. }] = filling;
+        baselines.kept.filling = Some(Arc::new(replay.take_timeline()));
+        baselines.warm = Some(replay);
+        Ok(())
+    }
+
+    /// Replays the layout as recorded, on filled caches, under the seeds' interleavings.
+    pub(crate) fn replay_recorded(
+        &self,
+        baselines: &mut Baselines,
+        supply: &Supply<'_>,
+        recorded: &Variant,
+        seeds: &[Seed],
+    ) -> Result<(), ExperimentError> {
+        let mut runners: Vec<Runner<'_>> = Vec::with_capacity(seeds.len());
+        for seed in seeds {
+            let replay = baselines.warm.iter().cloned();
+            let runner = |replay| Runner::new(recorded, replay).without_hits().counting(*seed);
+            runners.extend(replay.map(runner));
+        }
+        let left_out = self.feed_with(&mut runners, supply, 1, |_| Ok(()))?;
+        let finish = |(seed, runner): (&Seed, Runner<'_>)| {
+            let mut replay = runner.replayed(&left_out)?;
+            let timeline = Arc::new(replay.take_timeline());
+            let outcome = replay.finish().0;
+            Ok((*seed, Baseline { outcome, timeline }))
+        };
+        let new = seeds.par_iter().zip(runners).map(finish);
+        let new: Vec<(Seed, Baseline)> = new.collect::<Result<_, ExperimentError>>()?;
+        baselines.kept.seeds.extend(new);
+        baselines.grown = true;
+        Ok(())
+    }
+}

@@ -1,0 +1,81 @@
+//! When lines were used, to compare the notes of two replays.
+
+/// When a line was used in the replay of the recorded layout, to compare the notes of two replays:
+/// cycles; the access's tie ([`crate::Item::tie`]); which use within the access.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Stamp(u64);
+
+impl Stamp {
+    /// As many as ties have ([`crate::TIE_MAX`]).
+    const TIE_BITS: u32 = 12;
+    /// The line itself; [`Stamp::AFTER`], what falls back or is written back to make room for it;
+    /// [`Stamp::PAIR`], its pair's other line.
+    const USE_BITS: u32 = 3;
+    const BITS: u32 = Stamp::TIE_BITS + Stamp::USE_BITS;
+    const AFTER: u64 = 1;
+    const PAIR: u64 = 2;
+
+    /// The first use within an access.
+    #[inline]
+    pub(crate) fn new(cycles: u64, tie: u16) -> Stamp {
+        Stamp(cycles << Stamp::BITS | u64::from(tie) << Stamp::USE_BITS)
+    }
+
+    /// The stamp of making room for the line with this stamp.
+    pub(crate) fn after(self) -> Stamp {
+        Stamp(self.0 | Stamp::AFTER)
+    }
+
+    /// Of the pair's other line.
+    pub(crate) fn pair(self) -> Stamp {
+        Stamp(self.0 | Stamp::PAIR)
+    }
+
+    /// Whether it is of the line itself.
+    pub(crate) fn is_first(self) -> bool {
+        self.0 & (Stamp::AFTER | Stamp::PAIR) == 0
+    }
+
+    /// Whether it belongs to the pair's other line, or to making room for it.
+    pub(crate) fn is_pair(self) -> bool {
+        self.0 & Stamp::PAIR != 0
+    }
+
+    pub(crate) fn cycles(self) -> u64 {
+        self.0 >> Stamp::BITS
+    }
+
+    /// The input with which [`Stamp::with_rest`] restores it.
+    pub(crate) fn rest(self) -> u64 {
+        self.0 & ((1 << Stamp::BITS) - 1)
+    }
+
+    /// From [`Stamp::cycles`] and [`Stamp::rest`].
+    pub(crate) fn with_rest(cycles: u64, rest: u64) -> Stamp {
+        Stamp(cycles << Stamp::BITS | rest & ((1 << Stamp::BITS) - 1))
+    }
+
+    /// Which use within its access it is.
+    pub(crate) fn within(self) -> u64 {
+        self.0 & ((1 << Stamp::USE_BITS) - 1)
+    }
+
+    /// Of the same access, that use.
+    pub(crate) fn with_within(self, within: u64) -> Stamp {
+        let mask = (1 << Stamp::USE_BITS) - 1;
+        Stamp(self.0 & !mask | within & mask)
+    }
+}
+
+/// A line was evicted from a full set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Evicted {
+    /// Its number in the cache, from 0.
+    pub(crate) set: u32,
+    /// When the line was last used. Under least-recently-used replacement everything used before it
+    /// is gone, and everything used after it is here: this one number decides for any line whether
+    /// the set still had room for it.
+    pub(crate) used: Stamp,
+    /// When it was evicted.
+    pub(crate) now: Stamp,
+}
