@@ -51,7 +51,7 @@ impl CaseResults {
 pub struct ReplayedAs {
     /// Whether replays started with empty caches.
     pub cold: bool,
-    /// The machines' mechanisms that were replayed, by their keys in a description.
+    /// The machines' mechanisms that were replayed, by name.
     pub mechanisms: Vec<String>,
     /// Whether the CPUs had only their share of each cache, in predictions.
     pub llc_share: bool,

@@ -123,8 +123,7 @@ pub struct Costs {
     pub device_accesses: u64,
     /// What filled the caches before counting began; null with `--cold`.
     pub warm_up: Option<WarmUp>,
-    /// The machine's mechanisms that were replayed (`--mechanisms`, docs/model/replay.md), by their
-    /// keys in its description.
+    /// The machine's mechanisms that were replayed (`--mechanisms`, docs/model/replay.md), by name.
     pub mechanisms: Vec<String>,
     /// Cycles that no CPU waited because misses overlapped; they are in no row.
     pub overlapped: u64,
@@ -172,7 +171,7 @@ pub struct Costs {
     /// cells to the line.
     pub lines: Vec<LineCost>,
     /// With `--mechanisms locks`: time spent waiting for locks, most cycles first; in no other
-    /// figure. Absent if no CPU waited.
+    /// figure but `duration`. Absent if no CPU waited.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lock_waits: Vec<LockCost>,
     /// Interactions of CPU groups; only with more CPUs than were recorded (docs/model/scaling.md).

@@ -90,8 +90,7 @@ pub struct WhatIf {
     pub llc_share: bool,
     /// What filled the caches before counting began, for the recorded layout; null with `--cold`.
     pub warm_up: Option<WarmUp>,
-    /// The machine's mechanisms that were replayed (`--mechanisms`), by their keys in its
-    /// description.
+    /// The machine's mechanisms that were replayed (`--mechanisms`), by name.
     pub mechanisms: Vec<String>,
     /// Cycles from the replay's start to its end. A round ends at a barrier, so waiting at a
     /// saturated line does not add up here; it does in `time`.

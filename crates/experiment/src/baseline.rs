@@ -16,16 +16,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::conditions::Seed;
 use crate::error::ExperimentError;
-use crate::known::question_of_recorded;
+use crate::known::{OUTCOMES_MAX, question_of_recorded};
 use crate::runner::{FILLING, Runner};
 use crate::scene::Scene;
 use crate::setup::Experiment;
 use crate::supply::Supply;
 use crate::variant::Variant;
 
+/// Bytes of all timelines that are kept, at most: what is kept must be small enough to be read
+/// again ([`shelf::unpack`]).
+const TIMELINES_MAX: usize = 512 << 20;
+
 /// The layout as recorded under some interleavings.
 pub(crate) struct Baselines {
     part: Part,
+    fields: FieldNumbers,
     kept: Kept,
     /// What filled the caches, ready to count; `None` where the rest was kept from another
     /// question.
@@ -44,8 +49,10 @@ struct Kept {
 /// One interleaving.
 #[derive(Serialize, Deserialize)]
 struct Baseline {
-    /// By field ([`FieldNumbers`]).
+    /// Without its keys.
     outcome: Outcome,
+    /// By field ([`FieldNumbers`]).
+    keys: Vec<Counts>,
     timeline: Arc<Timeline>,
 }
 
@@ -59,9 +66,10 @@ impl FieldNumbers {
         FieldNumbers(scene.counts().map(|(field, _)| field).collect())
     }
 
+    /// The number of a counted field.
     fn key(&self, field: FieldRef) -> KeyId {
-        let number = self.0.binary_search(&field).unwrap_or_default();
-        KeyId(number as u32)
+        let number = self.0.binary_search(&field);
+        KeyId(number.expect("the counts have every row's field") as u32)
     }
 
     /// What rows of the stream count for.
@@ -85,7 +93,7 @@ impl FieldNumbers {
 
 impl Baselines {
     /// Whether the layout as recorded was replayed under that seed's interleaving.
-    pub(crate) fn have(&self, seed: Seed) -> bool {
+    pub(crate) fn has(&self, seed: Seed) -> bool {
         self.kept.seeds.contains_key(&seed)
     }
 
@@ -106,10 +114,10 @@ impl Baselines {
 
     /// What was found under that seed's interleaving, by the scene's keys.
     pub(crate) fn outcome(&self, scene: &Scene<'_>, seed: Seed) -> Option<Outcome> {
-        let outcome = &self.kept.seeds.get(&seed)?.outcome;
+        let baseline = self.kept.seeds.get(&seed)?;
         Some(Outcome {
-            keys: FieldNumbers::new(scene).for_scene(scene, &outcome.keys),
-            ..outcome.clone()
+            keys: self.fields.for_scene(scene, &baseline.keys),
+            ..baseline.outcome.clone()
         })
     }
 }
@@ -117,28 +125,38 @@ impl Baselines {
 impl<'a> Experiment<'a> {
     /// What earlier questions have kept.
     pub(crate) fn baselines(&self) -> Baselines {
-        let part = Part::Baselines(question_of_recorded(self));
+        let fields = FieldNumbers::new(self.scene);
+        let part = Part::Baselines(question_of_recorded(self, &fields.0));
         let kept = self.scene.session.shelf().load(part);
         let kept = kept.and_then(|bytes| shelf::unpack::<Kept>(&bytes));
         // A digest of 64 bits can collide, and what is loaded is indexed by field.
-        let fields = self.scene.counts().count();
+        let (most, sites) = (fields.0.len(), self.scene.sites.len());
         let fits = |kept: &Kept| {
-            let mut outcomes = kept.seeds.values().map(|of| &of.outcome);
+            let mut all = kept.seeds.values();
             kept.filling.is_some()
-                && outcomes
-                    .all(|o| o.keys.len() <= fields && o.sites.len() <= self.scene.sites.len())
+                && all.all(|of| of.keys.len() <= most && of.outcome.sites.len() <= sites)
         };
         Baselines {
             part,
+            fields,
             kept: kept.filter(fits).unwrap_or_default(),
             warm: None,
             grown: false,
         }
     }
 
-    /// Keeps what is new for the next question.
-    pub(crate) fn keep_baselines(&self, baselines: &Baselines) {
+    /// Keeps what is new for the next question: the interleavings with the least seeds, as many as
+    /// most questions have.
+    pub(crate) fn keep_baselines(&self, baselines: &mut Baselines) {
         if baselines.grown {
+            let mut bytes = 0;
+            let mut fits = |baseline: &Baseline| {
+                bytes += baseline.timeline.bytes();
+                bytes <= TIMELINES_MAX
+            };
+            let seeds = std::mem::take(&mut baselines.kept.seeds).into_iter();
+            let kept = seeds.take(OUTCOMES_MAX);
+            baselines.kept.seeds = kept.take_while(|(_, of)| fits(of)).collect();
             if let Some(packed) = shelf::pack(&baselines.kept) {
                 let shelf = self.scene.session.shelf();
                 shelf.store(baselines.part, &packed);
@@ -146,9 +164,9 @@ impl<'a> Experiment<'a> {
         }
     }
 
-    /// Counts the supply's accesses by field.
-    pub(crate) fn by_field(&self, supply: &mut Supply<'_>) {
-        supply.count_for(FieldNumbers::new(self.scene).tables(self.scene));
+    /// What the accesses of the stream count for by field.
+    pub(crate) fn by_field(&self, baselines: &Baselines) -> Tables {
+        baselines.fields.tables(self.scene)
     }
 
     /// Fills the caches; `before` gets the rounds that do it.
@@ -186,8 +204,13 @@ impl<'a> Experiment<'a> {
         let finish = |(seed, runner): (&Seed, Runner<'_>)| {
             let mut replay = runner.replayed(&left_out)?;
             let timeline = Arc::new(replay.take_timeline());
-            let outcome = replay.finish().0;
-            Ok((*seed, Baseline { outcome, timeline }))
+            let mut outcome = replay.finish().0;
+            let baseline = Baseline {
+                keys: std::mem::take(&mut outcome.keys),
+                outcome,
+                timeline,
+            };
+            Ok((*seed, baseline))
         };
         let new = seeds.par_iter().zip(runners).map(finish);
         let new: Vec<(Seed, Baseline)> = new.collect::<Result<_, ExperimentError>>()?;

@@ -64,10 +64,11 @@ pub enum ExperimentError {
     /// Nothing says which of the kernel's memory more CPUs would share.
     #[error("--cpus needs kernel types: record without `--kernel-types no`")]
     Unnamed,
-    /// More CPUs than were recorded are replayed warm only.
-    #[error("{0} CPUs, more than were recorded, wait by --groups locks: omit --mechanisms locks")]
+    /// More CPUs than were recorded, on a machine with locks: they wait by
+    /// [`crate::Groups::locks`].
+    #[error("--mechanisms locks is for the recorded CPUs: with {0} CPUs use --groups locks")]
     Locks(usize),
-    /// More CPUs than were recorded, with empty caches.
+    /// More CPUs than were recorded are replayed warm only.
     #[error("{0} CPUs, more than were recorded, can only be replayed warm: omit --cold")]
     Cold(usize),
     /// The recording cannot answer.

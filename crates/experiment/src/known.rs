@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Write};
 
+use linemate_attribution::FieldRef;
 use linemate_replay::Outcome;
 use linemate_session::Session;
 use linemate_session::shelf::{self, Digest, Part};
@@ -15,7 +16,7 @@ use crate::setup::Experiment;
 use crate::variant::Unedited;
 
 /// How many outcomes are kept together: as many interleavings as most questions have.
-const OUTCOMES_MAX: usize = 16;
+pub(crate) const OUTCOMES_MAX: usize = 16;
 
 /// What was found by replaying the layout without edits, by the interleaving's seed.
 pub(crate) struct KnownOutcomes<'s> {
@@ -128,9 +129,9 @@ fn question(experiment: &Experiment<'_>, keys: &[KeyName], more: &impl Debug) ->
     Digest(digest.0.digest())
 }
 
-/// The same of the layout as recorded, whatever keys a scene has.
-pub(crate) fn question_of_recorded(experiment: &Experiment<'_>) -> Digest {
-    question(experiment, &[], &"by field")
+/// The same of the layout as recorded by these fields, whatever keys a scene has.
+pub(crate) fn question_of_recorded(experiment: &Experiment<'_>, fields: &[FieldRef]) -> Digest {
+    question(experiment, &[], &fields)
 }
 
 /// The same for what edits of these subjects are put on top of.

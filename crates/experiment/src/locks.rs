@@ -1,5 +1,7 @@
 //! Which code acquires locks.
 
+use std::sync::Arc;
+
 use linemate_recording::{AccessKind, GuestAddr};
 use rustc_hash::FxHashSet;
 
@@ -34,12 +36,17 @@ pub(crate) fn acquires(site: &Site) -> bool {
 }
 
 /// The recorded instructions that acquire locks.
-pub(crate) fn acquiring(scene: &Scene<'_>) -> FxHashSet<GuestAddr> {
-    let rows = scene.session.rows().iter();
-    let rmws = rows.filter(|row| row.kind == AccessKind::Rmw);
-    rmws.map(|row| row.pc)
-        .filter(|pc| acquires(&scene.sites[scene.site(*pc).0 as usize]))
-        .collect()
+pub(crate) fn acquiring(scene: &Scene<'_>) -> Arc<FxHashSet<GuestAddr>> {
+    let find = || {
+        let acquires: Vec<bool> = scene.sites.iter().map(acquires).collect();
+        let rows = scene.session.rows().iter();
+        let rmws = rows.filter(|row| row.kind == AccessKind::Rmw);
+        let acquiring = rmws
+            .map(|row| row.pc)
+            .filter(|pc| acquires[scene.site(*pc).0 as usize]);
+        Arc::new(acquiring.collect())
+    };
+    Arc::clone(scene.acquiring.get_or_init(find))
 }
 
 impl Experiment<'_> {

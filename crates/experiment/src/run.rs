@@ -20,7 +20,6 @@
 //! Results do not depend on the number of threads.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use linemate_machine::LineSize;
 use linemate_recording::Access;
@@ -31,7 +30,7 @@ use linemate_session::progress::{self, OneOf, StepParts};
 use linemate_session::rounds::{Cutter, LeftOut, Rounds};
 use linemate_session::step::Step;
 use linemate_session::steps;
-use linemate_session::stream::{Reader, Wanted};
+use linemate_session::stream::{Reader, Tables, Wanted};
 use rayon::prelude::*;
 
 use crate::conditions::Seed;
@@ -134,7 +133,7 @@ impl<'a> Experiment<'a> {
             // interleaving of it.
             wanted = std::iter::once(*first).chain(more).collect();
         }
-        self.keep_outcomes(&outcomes);
+        self.keep_outcomes(&mut outcomes);
         Ok(kept)
     }
 
@@ -214,10 +213,10 @@ impl<'a> Experiment<'a> {
     }
 
     /// Stores what was found, for later questions.
-    fn keep_outcomes(&self, outcomes: &Outcomes<'_, 'a>) {
+    fn keep_outcomes(&self, outcomes: &mut Outcomes<'_, 'a>) {
         let known = outcomes.known.iter();
         known.flatten().for_each(KnownOutcomes::keep);
-        if let Some(difference) = &outcomes.difference {
+        if let Some(difference) = &mut outcomes.difference {
             self.keep_differences(difference);
         }
         if let Some(supply) = &outcomes.supply {
@@ -400,7 +399,7 @@ impl<'a> Experiment<'a> {
             replay = replay.with_overlap(self.machine, self.scene.session.dependences());
         }
         if self.waits_for_locks() {
-            replay = replay.with_locks(Arc::new(locks::acquiring(self.scene)));
+            replay = replay.with_locks(locks::acquiring(self.scene));
         }
         if self.conditions.llc_share {
             replay = replay.with_llc_share(self.machine);
@@ -433,15 +432,17 @@ impl<'a> Experiment<'a> {
                 all || variants.iter().any(|variant| variant.edits(subject))
             })
             .collect();
-        self.supply_of(moved, batches, variants.len())
+        self.supply_of(moved, batches, variants.len(), self.scene.tables())
     }
 
-    /// The same, with all accesses of the subjects that are `moved`.
+    /// The same, with all accesses of the subjects that are `moved`; those of the stream count for
+    /// what `tables` says.
     pub(crate) fn supply_of(
         &self,
         moved: Vec<bool>,
         batches: Batches,
         variants: usize,
+        tables: Tables,
     ) -> Result<Supply<'a>, ExperimentError> {
         // CPUs that do not fit the machine are refused before the recording is read.
         self.replay(FILLING)?;
@@ -455,7 +456,7 @@ impl<'a> Experiment<'a> {
         let source = match filter.filter(|_| typed && self.under.is_none()) {
             Some(line) => StepSource::Stream {
                 stream: self.scene.session.stream(line)?,
-                tables: self.scene.tables(),
+                tables,
             },
             None => StepSource::Recording { filter },
         };

@@ -99,8 +99,8 @@ pub(crate) fn take_all(runners: &mut [Runner<'_>], rounds: &Rounds) -> Result<()
 pub(crate) struct Runner<'s> {
     variant: &'s Variant,
     memory: Memory,
-    /// Whether what hits in L1 whatever the interleaving is counted only.
-    counts_hits: bool,
+    /// Whether what hits in L1 whatever the interleaving is counted, and not replayed.
+    skips_hits: bool,
     pub(crate) replay: Replay<AsRecorded, NoClones>,
 }
 
@@ -109,16 +109,16 @@ impl<'s> Runner<'s> {
         Runner {
             variant,
             memory: Memory::default(),
-            counts_hits: false,
+            skips_hits: false,
             replay,
         }
     }
 
     /// The same, of a layout as recorded: what hits in L1 whatever the interleaving is counted, and
-    /// not replayed. So nothing depends on which of it the rounds have.
+    /// not replayed. The result is then the same whichever types' hits the rounds have.
     pub(crate) fn without_hits(self) -> Runner<'s> {
         Runner {
-            counts_hits: true,
+            skips_hits: true,
             ..self
         }
     }
@@ -133,7 +133,7 @@ impl<'s> Runner<'s> {
         let Runner {
             variant,
             memory,
-            counts_hits,
+            skips_hits,
             replay,
         } = self;
         for (start, round) in rounds.starts.iter().zip(rounds.iter()) {
@@ -141,7 +141,7 @@ impl<'s> Runner<'s> {
             for (head, steps) in round {
                 replay.begin_slice(head)?;
                 for step in steps {
-                    if *counts_hits && !step.needed {
+                    if *skips_hits && !step.needed {
                         replay.add_hit(step.access.kind, step.placed())?;
                         continue;
                     }

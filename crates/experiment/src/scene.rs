@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
 use linemate_attribution::counted::Objects;
 use linemate_attribution::schema::TypeIndex;
@@ -20,7 +21,7 @@ use linemate_session::rounds::Rounds;
 use linemate_session::stream::{Reader, Tables, Wanted};
 use linemate_session::{Session, recorded_cpus};
 use linemate_types::{FlatType, TypeId, TypeModel};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::error::ExperimentError;
 use crate::follow::Arrays;
@@ -115,6 +116,8 @@ pub struct Scene<'a> {
     subject_keys: Vec<Option<KeyId>>,
     fields: FxHashMap<FieldRef, KeyId>,
     functions: FxHashMap<GuestAddr, SiteId>,
+    /// The instructions that acquire locks, if it was asked ([`crate::locks`]).
+    pub(crate) acquiring: OnceLock<Arc<FxHashSet<GuestAddr>>>,
 }
 
 impl<'a> Scene<'a> {
@@ -160,6 +163,7 @@ impl<'a> Scene<'a> {
             subject_keys: Vec::new(),
             fields: FxHashMap::default(),
             functions: FxHashMap::default(),
+            acquiring: OnceLock::new(),
         };
         scene.number_subjects(analysis);
         let offsets = scene

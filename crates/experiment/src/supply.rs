@@ -97,13 +97,6 @@ impl<'s> Supply<'s> {
         }
     }
 
-    /// Counts the accesses of a stream for what these tables say.
-    pub(crate) fn count_for(&mut self, new: Tables) {
-        if let StepSource::Stream { tables, .. } = &mut self.source {
-            *tables = new;
-        }
-    }
-
     /// In which parts to count a wave's replays, given the variant of each, in order, and what a
     /// filled replay takes: as many at a time as fit next to the filled ones that are needed later,
     /// but one at least.

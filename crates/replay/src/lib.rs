@@ -56,6 +56,7 @@ pub use accounts::outcome::{FetchedAhead, Outcome, Pair, ScaledCounts};
 pub use accounts::transfers::{MachinePlaces, Transfer, TransferTime, Transfers};
 pub use cache::sets::{Reach, SetsReached, sets_reached};
 pub use cache::sharing::MissTag;
+pub use cache::stamp::TIE_MAX;
 pub use cache::system::{Closed, System};
 pub use cache::verdict::{LineState, Piece, Verdict};
 pub use difference::partial::{Drift, Partial};
@@ -69,7 +70,7 @@ pub use rounds::placement::{
     AsRecorded, COPIES_MAX, Cloner, Clones, Fate, KeyId, NoClones, Placed, Placement, Sharing,
     SiteId,
 };
-pub use rounds::replay::{Config, Item, Replay, TIE_MAX};
+pub use rounds::replay::{Config, Item, Replay};
 pub use rounds::slices::{Begins, Cut, ROUND_ACCESSES_MAX, SliceHead, Slicer, Turned};
 pub use rounds::warm::WarmUp;
 pub use scale::join::{Copies, join};

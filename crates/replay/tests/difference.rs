@@ -153,7 +153,7 @@ fn feed_partial(
         for (cpu, slice) in round.iter().enumerate() {
             partial.begin_slice(head(cpu, slice)).unwrap();
             for (touch, item) in items(slice).filter(|(touch, _)| follows(touch.line)) {
-                partial.begin_step(item.offset, item.tie);
+                partial.begin_step(item.offset, item.tie, true);
                 let place = placed(edit(touch.line), touch.byte, 1);
                 partial.add(&item, place).unwrap();
             }
@@ -243,7 +243,7 @@ proptest! {
 }
 
 #[test]
-fn a_timeline_of_other_accesses_is_refused() {
+fn a_timeline_of_other_slices_is_refused() {
     let touch = |line| Touch {
         line,
         byte: 0,

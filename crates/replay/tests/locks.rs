@@ -15,7 +15,7 @@ use linemate_replay::{
 const ACQUIRE: u64 = 1;
 /// A lock, a word on its line, words on a line of their own, and another lock.
 const LOCK: u64 = 0x1_0000;
-const BESIDE: u64 = LOCK + 8;
+const NEXT_TO: u64 = LOCK + 8;
 const APART: u64 = 0x2_0000;
 const OTHER: u64 = 0x3_0000;
 
@@ -140,9 +140,9 @@ fn a_line_moves_once_for_each_critical_section() {
 fn a_waiter_takes_the_line_of_its_lock() {
     let inside = [
         acquire(LOCK),
-        store(BESIDE),
-        store(BESIDE + 4),
-        store(BESIDE + 8),
+        store(NEXT_TO),
+        store(NEXT_TO + 4),
+        store(NEXT_TO + 8),
         store(LOCK),
     ];
     let slices = [(0, &inside[..]), (1, &inside[..])];
@@ -162,7 +162,12 @@ fn a_waiter_takes_the_line_of_its_lock() {
 /// requests.
 #[test]
 fn one_of_several_waiters_spins_on_the_line() {
-    let inside = [acquire(LOCK), store(BESIDE), store(BESIDE + 4), store(LOCK)];
+    let inside = [
+        acquire(LOCK),
+        store(NEXT_TO),
+        store(NEXT_TO + 4),
+        store(LOCK),
+    ];
     let slices: Vec<Slice<'_>> = (0..4).map(|cpu| (cpu, &inside[..])).collect();
     let outcome = replayed(&slices, 4, true);
     let counts = &outcome.keys[key(LOCK)];
@@ -178,7 +183,7 @@ fn one_of_several_waiters_spins_on_the_line() {
 #[test]
 fn who_does_not_wait_is_as_without_locks() {
     let (one, other) = (
-        [acquire(LOCK), store(APART), store(BESIDE), store(LOCK)],
+        [acquire(LOCK), store(APART), store(NEXT_TO), store(LOCK)],
         [acquire(OTHER), store(APART + 4), store(OTHER)],
     );
     // The third slice is the first one's CPU, so it is in the next round.

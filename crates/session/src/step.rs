@@ -24,8 +24,8 @@ pub struct Step {
     /// Instructions from its slice's first access, where the recording has been cut into slices;
     /// else 0.
     pub at: u32,
-    /// How many accesses of the slice before it have the same `at`, [`linemate_replay::TIE_MAX`] at
-    /// most.
+    /// How many earlier accesses of its slice have the same `at`; at most
+    /// [`linemate_replay::TIE_MAX`].
     pub tie: u16,
     /// What was left out after it.
     pub later: Later,

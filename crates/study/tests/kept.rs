@@ -282,7 +282,7 @@ fn every_step_is_reported_and_ends_when_all_its_parts_are_done() {
     }
 }
 
-/// Of two types a little, of memory without a type most.
+/// A few accesses to two types, most to untyped memory.
 fn two_types() -> Recording {
     let mut w = World::with_chunks_of(64);
     let entity = KMALLOC_SLAB;
@@ -366,7 +366,18 @@ fn a_question_about_another_type_replays_what_it_moves() {
     let second = ask(&open(), questions[1]);
     assert_eq!(stored(&shelf), ["outcomes", "differences"]);
     assert_eq!([first, second], alone);
-    // In the other order: nothing hangs on whose accesses the first replays got in full.
+    // Nothing that is accessed moves, although each of its hits is replayed on this side alone.
+    let nothing = ask(&open(), ("rq", "move stats last"));
+    assert!(nothing.by_difference);
+    for measure in [
+        nothing.types,
+        nothing.whole,
+        nothing.duration,
+        nothing.time.cycles,
+    ] {
+        assert_eq!((measure.difference, measure.ci95), (0.0, 0.0));
+    }
+    // In the other order, too.
     let shelf = InMemory::default();
     let open = || Session::open(&recording, Box::new(shelf.clone()), Box::new(Silent)).unwrap();
     let turned = [1, 0].map(|number: usize| ask(&open(), questions[number]));

@@ -96,7 +96,8 @@ pub struct Outcome {
     pub overlapped: Cycles,
     /// What filled the caches before counting began; `None`: they were empty.
     pub warm_up: Option<WarmUp>,
-    /// Waiting for locks, by site and key; empty if nobody waits ([`crate::Scaled`]).
+    /// Waiting for locks, by site and key; empty if nobody waits ([`crate::Scaled`],
+    /// [`crate::Replay::with_locks`]).
     pub locks: Vec<LockWait>,
     /// For replays of more CPUs than were recorded.
     pub scaled: Option<ScaledCounts>,

@@ -62,6 +62,8 @@ pub(crate) struct Cache {
 struct Uses {
     /// The stamp for a use.
     now: Stamp,
+    /// Whether a use is not noted: the replay that is compared with leaves it out.
+    unnoted: bool,
     /// Parallel to the lines.
     stamps: Vec<Stamp>,
     evicted: Vec<Evicted>,
@@ -84,6 +86,14 @@ impl Cache {
     /// line comes.
     pub(crate) fn note_uses(&mut self) {
         self.uses = Some(Box::default());
+    }
+
+    /// Whether uses of lines that are there are noted from now on.
+    #[inline]
+    pub(crate) fn set_unnoted(&mut self, unnoted: bool) {
+        if let Some(uses) = &mut self.uses {
+            uses.unnoted = unnoted;
+        }
     }
 
     /// The stamp for uses from now on.
@@ -158,8 +168,13 @@ impl Cache {
             }
         };
         if let Some(uses) = &mut self.uses {
-            last_to_front(&mut uses.stamps[base..=base + at]);
-            uses.stamps[base] = uses.now;
+            let stamps = &mut uses.stamps[base..base + self.ways];
+            last_to_front(&mut stamps[..=at]);
+            stamps[0] = match uses.unnoted {
+                false => uses.now,
+                // Still no older than the next one: the set is in the order of use.
+                true => stamps[0].max(stamps.get(1).copied().unwrap_or_default()),
+            };
         }
         Some(base)
     }

@@ -41,6 +41,12 @@ impl System {
         self.l2[core].set_now(now);
     }
 
+    /// Whether the CPU's uses of lines in its L1 are noted from now on.
+    #[inline]
+    pub(crate) fn set_unnoted(&mut self, place: CpuPlace, unnoted: bool) {
+        self.l1[usize::from(place.core.0)].set_unnoted(unnoted);
+    }
+
     /// The evictions since the last call, from the CPU's caches and from the last-level caches, in
     /// order.
     pub(crate) fn take_evicted(&mut self, place: CpuPlace, into: &mut Vec<(Level, Evicted)>) {

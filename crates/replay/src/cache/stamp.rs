@@ -1,13 +1,16 @@
 //! When lines were used, to compare the notes of two replays.
 
+/// The largest tie of an access ([`crate::Item::tie`]). Copying a page by the byte makes 8192
+/// accesses at one instruction; of more, a timeline does not know the order.
+pub const TIE_MAX: u16 = (1 << Stamp::TIE_BITS) - 1;
+
 /// When a line was used in the replay of the recorded layout, to compare the notes of two replays:
 /// cycles; the access's tie ([`crate::Item::tie`]); which use within the access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Stamp(u64);
 
 impl Stamp {
-    /// As many as ties have ([`crate::TIE_MAX`]).
-    const TIE_BITS: u32 = 12;
+    const TIE_BITS: u32 = 14;
     /// The line itself; [`Stamp::AFTER`], what falls back or is written back to make room for it;
     /// [`Stamp::PAIR`], its pair's other line.
     const USE_BITS: u32 = 3;

@@ -3,10 +3,10 @@
 //! A line's history depends on the accesses to it, on their order and on the room in its sets. An
 //! edit moves some accesses to other lines; every other line keeps its history, except for the
 //! order: CPUs that stall less come earlier. So the recorded layout is replayed whole, once per
-//! interleaving, and leaves a [`Timeline`](crate::Timeline): when each access to a line that an
-//! edit may affect was due, for how long it stalled, and when lines were evicted from which sets. A
-//! [`Partial`](crate::Partial) replay has only those accesses, at the times of the timeline, each
-//! CPU ahead or behind by what its own accesses have saved or lost so far in the round.
+//! interleaving, and leaves a [`Timeline`](crate::Timeline): which accesses stalled, for how long,
+//! and which lines left which sets then. A [`Partial`](crate::Partial) replay has only the accesses
+//! to lines that an edit may affect, at the times of the timeline, each CPU ahead or behind by what
+//! its own accesses have saved or lost so far in the round.
 //! [`Outcome::changed`](crate::Outcome::changed) adds the difference of two partial replays, with
 //! and without the edit, to the whole one.
 //!

@@ -2,6 +2,7 @@
 //! [`Timeline`](crate::Timeline).
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use linemate_machine::CpuPlace;
 use linemate_recording::AccessKind;
@@ -50,6 +51,8 @@ struct FollowedStep {
     /// Instructions from its slice's start.
     at: u32,
     tie: u16,
+    /// Whether the timeline's replay made it.
+    needed: bool,
 }
 
 /// How much earlier or later the slices of a partial replay ended than in the timeline's replay.
@@ -134,8 +137,10 @@ impl Lane<'_> {
             };
             if let (Some(step), Ordering::Less | Ordering::Equal) = (step, order) {
                 let stalled = op.filter(|_| order == Ordering::Equal);
+                let at = self.stalls.checked_add(u64::from(step.at));
+                let at = at.and_then(|at| at.checked_add(self.ops.start));
                 self.event = Event {
-                    at: self.ops.start + u64::from(step.at) + self.stalls,
+                    at: at.ok_or(ReplayError::Timeline)?,
                     tie: step.tie,
                     what: What::Step {
                         stall: stalled.map_or(0, |(_, op)| op.stall),
@@ -158,14 +163,15 @@ impl Lane<'_> {
 
     /// How many instructions after its slice's start an access is made.
     fn place_of(&self, op: Stalled) -> Result<u32, ReplayError> {
-        let at = op.at.checked_sub(self.ops.start + self.stalls);
-        let at = at.and_then(|at| u32::try_from(at).ok());
+        let at = op.at.checked_sub(self.ops.start);
+        let at = at.and_then(|at| u32::try_from(at.checked_sub(self.stalls)?).ok());
         at.ok_or(ReplayError::Timeline)
     }
 
     /// Goes past the next access that stalled.
     fn next_op(&mut self, start: u64) -> Result<(), ReplayError> {
-        self.stalls += self.op.map_or(0, |op| op.stall);
+        let stalls = self.stalls.checked_add(self.op.map_or(0, |op| op.stall));
+        self.stalls = stalls.ok_or(ReplayError::Timeline)?;
         self.evicted.clear();
         self.op = self.ops.next(start, &mut self.evicted)?;
         Ok(())
@@ -207,11 +213,17 @@ impl Partial {
     }
 
     /// The slice's next access that is followed: how many instructions after the slice's start it
-    /// is, and its tie ([`Item::tie`]).
+    /// is, its tie ([`Item::tie`]), and whether the timeline's replay made it; if not, it was left
+    /// out there as a hit.
     #[inline]
-    pub fn begin_step(&mut self, at: u32, tie: u16) {
+    pub fn begin_step(&mut self, at: u32, tie: u16, needed: bool) {
         let item = self.replay.round.len() as u32;
-        self.steps.push(FollowedStep { item, at, tie });
+        self.steps.push(FollowedStep {
+            item,
+            at,
+            tie,
+            needed,
+        });
     }
 
     /// A followed access that hits in L1 whatever the interleaving, of a layout as recorded: it is
@@ -243,6 +255,15 @@ impl Partial {
         }
         self.slices.push(self.steps.len() as u32);
         let round = timeline.round(self.replay.slices.len())?;
+        // A slice that no CPU ran there has no time for its accesses.
+        let ran: usize = round
+            .slices
+            .iter()
+            .map(|s| self.steps_of(s.number).len())
+            .sum();
+        if ran != self.steps.len() {
+            return Err(ReplayError::Timeline);
+        }
         let mut end = 0;
         let mut lanes = Vec::with_capacity(round.slices.len());
         let mut ends = Vec::with_capacity(round.slices.len());
@@ -278,7 +299,8 @@ impl Partial {
             self.evicted.push(lane.evicted);
         }
         self.evicted.push(overflow);
-        self.recorded += round.length;
+        let recorded = self.recorded.checked_add(round.length);
+        self.recorded = recorded.ok_or(ReplayError::Timeline)?;
         self.now += end;
         self.rounds += 1;
         self.replay.round.clear();
@@ -288,15 +310,20 @@ impl Partial {
         Ok(())
     }
 
+    /// The steps of a slice of the round.
+    fn steps_of(&self, slice: usize) -> Range<usize> {
+        self.slices[slice] as usize..self.slices[slice + 1] as usize
+    }
+
     /// A slice at its first event, if it has any.
     fn lane<'t>(&mut self, ops: TimelineSlice<'t>) -> Result<Option<Lane<'t>>, ReplayError> {
         let cpu = usize::from(self.replay.slices[ops.number].head.cpu.0);
-        let steps = &self.slices[ops.number..];
+        let steps = self.steps_of(ops.number);
         let mut evicted = self.evicted.pop().unwrap_or_default();
         evicted.clear();
         let mut lane = Lane {
-            step: steps[0] as usize,
-            end: steps[1] as usize,
+            step: steps.start,
+            end: steps.end,
             op: None,
             evicted,
             stalls: 0,
@@ -329,7 +356,6 @@ impl Partial {
                 for (level, gone) in lane.evicted.drain(..) {
                     system.evict_older(lane.place, level, gone);
                 }
-                system.end_access(lane.place);
                 lane.next_op(self.recorded)?;
             }
             What::Step { stall } => {
@@ -361,8 +387,13 @@ impl Partial {
         let engine = &mut self.replay.engine;
         let stamp = Stamp::new(self.recorded + lane.event.at, lane.event.tie);
         engine.system.set_now(lane.place, stamp);
+        // What the timeline says of evictions is by the uses that its replay made: a line that
+        // would be evicted with its own last use there must not be younger here.
+        let needed = self.steps[lane.step].needed;
+        engine.system.set_unnoted(lane.place, !needed);
         let waiting = &self.replay.round[lane.item as usize];
         lane.stalled += engine.step(waiting, lane.cpu, 0, self.now + at);
+        engine.system.set_unnoted(lane.place, false);
         lane.item += 1;
     }
 

@@ -20,7 +20,7 @@ use linemate_recording::cursor::{Cursor, put_varint};
 use serde::{Deserialize, Serialize};
 
 use crate::cache::pressure::Level;
-use crate::cache::stamp::{Evicted, Stamp};
+use crate::cache::stamp::{Evicted, Stamp, TIE_MAX};
 use crate::rounds::error::ReplayError;
 
 /// A block ends with the first round that brings it to this size: small enough that appending
@@ -30,7 +30,7 @@ const BLOCK: usize = 1 << 18;
 /// What [`Cursor`] calls the bytes, in errors that become [`ReplayError::Timeline`].
 const WHAT: &str = "timeline";
 
-/// When a replay reached the followed accesses.
+/// When the accesses of a replay stalled.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timeline {
     /// The rounds, encoded; a block has only complete ones.
@@ -274,9 +274,9 @@ impl TimelineSlice<'_> {
         self.at = self.at.checked_add(first >> 2)?;
         let tie = match first >> 1 & 1 {
             0 => 0,
-            _ => u16::try_from(ops.varint().ok()?).ok()?,
+            _ => tie(ops.varint().ok()?)?,
         };
-        let stall = ops.varint().ok()?;
+        let stall = ops.varint().ok().filter(|stall| *stall > 0)?;
         let evictions = match first & 1 {
             0 => 0,
             _ => ops.varint().ok()?,
@@ -291,6 +291,11 @@ impl TimelineSlice<'_> {
             stall,
         })
     }
+}
+
+fn tie(number: u64) -> Option<u16> {
+    let tie = u16::try_from(number).ok()?;
+    (tie <= TIE_MAX).then_some(tie)
 }
 
 /// What an access evicted, given its stamp.

@@ -69,4 +69,7 @@ pub enum ReplayError {
     /// A timeline of other accesses than those passed to a partial replay.
     #[error("the timeline belongs to another replay")]
     Timeline,
+    /// A tie ([`Item::tie`](crate::Item::tie)) beyond any that is given.
+    #[error("tie {0} of an access: {max} is the largest", max = crate::cache::stamp::TIE_MAX)]
+    Tie(u16),
 }

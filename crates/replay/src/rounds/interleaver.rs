@@ -205,6 +205,8 @@ impl Interleaver {
                 self.wake(slice, at, round);
             }
         }
+        let done = |runner: &Runner| runner.next == runner.end;
+        assert!(self.runners.iter().all(done), "a CPU still waits");
         // The barrier between rounds: it keeps what was recorded later later, at the price that a
         // CPU that finishes early waits for the longest slice of the round.
         self.now = end;

@@ -3,7 +3,7 @@
 //! In a deterministic recording one CPU runs at a time, so nobody waits: side by side, two slices
 //! would be in one critical section at once, and would take its lines from each other at each
 //! access. Here a CPU that asks for a lock that another slice holds waits until that slice writes
-//! to the lock's word or ends. What the hardware does meanwhile is done:
+//! to the lock's word, or has made its last access. What the hardware does meanwhile is done:
 //!
 //! ```text
 //!   owner    RMW ── store ──────── store ────── store to the word
@@ -70,7 +70,7 @@ impl Locking {
         }
     }
 
-    /// Forgets how long was waited.
+    /// Forgets the waiting so far.
     pub(crate) fn begin_counting(&mut self) {
         self.locks = Locks::default();
     }
@@ -146,14 +146,14 @@ impl Round for LockedRound<'_> {
         } else if writes && !self.locking.heads.is_empty() {
             self.read_again(waiting.span.line, slice, over);
         }
-        Step::Stalls(stall)
-    }
-
-    fn ended(&mut self, slice: usize, at: u64) {
-        // The recorded release is in a later turn, or wrote to another word.
-        for lock in std::mem::take(&mut self.locking.slices[slice].held) {
-            self.release(lock, at);
+        if access + 1 == self.slices[slice].end as usize {
+            // The recorded release is in a later turn, or wrote to another word. At the last
+            // access, because nobody can ask for the lock of a slice that is over.
+            for lock in std::mem::take(&mut self.locking.slices[slice].held) {
+                self.release(lock, over);
+            }
         }
+        Step::Stalls(stall)
     }
 
     fn woken(&mut self) -> Option<Woken> {

@@ -1,10 +1,11 @@
 //! Locks: who holds them, who waits.
 //!
 //! In a deterministic recording nobody waits for a lock: the CPU that would have to yields its
-//! turn. If many groups of CPUs share a lock, they do wait: it is held from the RMW that acquires
-//! it to the holder's next write to it, and handed over in the order of requests, as the kernel's
-//! queued spinlocks do. While a CPU waits it does nothing else and touches nothing that others use
-//! (waiters of an MCS queue each spin on a line of their own).
+//! turn. Side by side CPUs do wait: a lock is held from the RMW that acquires it to the holder's
+//! next write to it, and handed over in the order of requests, as the kernel's queued spinlocks do.
+//! What a waiter does meanwhile is its caller's: in a replay of many groups nothing that others use
+//! (waiters of an MCS queue each spin on a line of their own), in one of the recorded CPUs what
+//! `locking` says.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::BuildHasherDefault;

@@ -12,7 +12,7 @@ use crate::accounts::outcome::Outcome;
 use crate::cache::address::span;
 use crate::cache::array::{group_shares, shares, thread_shares};
 use crate::cache::pressure::Level;
-use crate::cache::stamp::{Evicted, Stamp};
+use crate::cache::stamp::{Evicted, Stamp, TIE_MAX};
 use crate::difference::timeline::{Stalled, Timeline, TimelineRecorder};
 use crate::rounds::engine::Engine;
 use crate::rounds::error::{KEYS_MAX, ReplayError};
@@ -62,13 +62,9 @@ pub struct Item {
     pub kind: AccessKind,
     /// What was left out after it.
     pub later: Later,
-    /// How many accesses of the slice before it have the same `offset`, [`TIE_MAX`] at most.
+    /// How many earlier accesses of its slice have the same `offset`; at most [`TIE_MAX`].
     pub tie: u16,
 }
-
-/// The largest tie of an access ([`Item::tie`]). Only string instructions make more accesses at
-/// once (a page is 4096 bytes); their order beyond it is not known to a timeline.
-pub const TIE_MAX: u16 = 4095;
 
 /// A replay in progress: push every access of the recording in order, then call [`Replay::finish`].
 #[derive(Clone)]
@@ -342,6 +338,9 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
             });
         }
         check_keys(placed)?;
+        if item.tie > TIE_MAX {
+            return Err(ReplayError::Tie(item.tie));
+        }
         self.accesses += Accesses::ONE;
         match placed.fate {
             Fate::Cached => {}

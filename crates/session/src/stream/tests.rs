@@ -6,7 +6,7 @@ use linemate_attribution::SubjectId;
 use linemate_attribution::tally::Key;
 use linemate_machine::LineSize;
 use linemate_recording::{Access, AccessKind, Accesses, CpuId, GuestAddr, VirtualTime};
-use linemate_replay::{Fate, KeyId, Later, Sharing, SiteId, SliceHead};
+use linemate_replay::{Fate, KeyId, Later, Sharing, SiteId, SliceHead, TIE_MAX};
 use proptest::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -68,7 +68,7 @@ fn steps() -> impl Strategy<Value = Vec<Packed>> {
     let words = prop_oneof![Just(0), Just(1), any::<u64>()];
     let later = (words.clone(), words).prop_map(|(touched, written)| Later { touched, written });
     let gap = prop_oneof![Just(0), 0u32..1000];
-    let packed = (0u32..12, addr, gap, later, 0u8..8, any::<u16>());
+    let packed = (0u32..12, addr, gap, later, 0u8..8, 0..=TIE_MAX);
     let packed = packed.prop_map(|(row, addr, gap, later, bits, tie)| Packed {
         row,
         addr: linemate_recording::GuestAddr(addr),

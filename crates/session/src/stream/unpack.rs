@@ -4,7 +4,7 @@ use linemate_attribution::SubjectId;
 use linemate_attribution::tally::Key;
 use linemate_recording::cursor::{Cursor, unzigzag};
 use linemate_recording::{Access, Accesses, CpuId, GuestAddr, VirtualTime};
-use linemate_replay::{Fate, KeyId, Later, SiteId, SliceHead};
+use linemate_replay::{Fate, KeyId, Later, SiteId, SliceHead, TIE_MAX};
 use linemate_types::ByteOffset;
 
 use super::guess::{Guess, Habit, NEEDED, ORIGIN, Packed, Row, SILENT, TIED, next_tie};
@@ -321,6 +321,9 @@ impl Together {
                 0 => 0,
                 _ => u16::try_from(streams.ties.varint().ok()?).ok()?,
             };
+            if step.tie > TIE_MAX {
+                return None;
+            }
             *habit = Habit::new(step.gap, step.bits);
         }
         for step in &mut self.steps {
