@@ -31,7 +31,7 @@ const TIMELINES_MAX: usize = 512 << 20;
 pub(crate) struct Baselines {
     part: Part,
     fields: FieldNumbers,
-    kept: Kept,
+    kept: KeptBaselines,
     /// What filled the caches, ready to count; `None` where the rest was kept from another
     /// question.
     warm: Option<Replay<AsRecorded, NoClones>>,
@@ -40,7 +40,7 @@ pub(crate) struct Baselines {
 }
 
 #[derive(Default, Serialize, Deserialize)]
-struct Kept {
+struct KeptBaselines {
     /// Of the accesses that fill the caches.
     filling: Option<Arc<Timeline>>,
     seeds: BTreeMap<Seed, Baseline>,
@@ -128,10 +128,10 @@ impl<'a> Experiment<'a> {
         let fields = FieldNumbers::new(self.scene);
         let part = Part::Baselines(question_of_recorded(self, &fields.0));
         let kept = self.scene.session.shelf().load(part);
-        let kept = kept.and_then(|bytes| shelf::unpack::<Kept>(&bytes));
+        let kept = kept.and_then(|bytes| shelf::unpack::<KeptBaselines>(&bytes));
         // A digest of 64 bits can collide, and what is loaded is indexed by field.
         let (most, sites) = (fields.0.len(), self.scene.sites.len());
-        let fits = |kept: &Kept| {
+        let fits = |kept: &KeptBaselines| {
             let mut all = kept.seeds.values();
             kept.filling.is_some()
                 && all.all(|of| of.keys.len() <= most && of.outcome.sites.len() <= sites)

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use linemate_answers::{By, Causes, Cost, Costs, CostsDocument, HotPlace};
+use linemate_answers::{By, Causes, Cost, Costs, CostsDocument, GroupCosts, HotPlace, LockCost};
 use linemate_documents::costs_document;
 use linemate_machine::find;
 use linemate_report::{CostsTables, costs_text};
@@ -37,6 +37,10 @@ fn text_of(types: &[(&str, u64)], hottest: Option<HotPlace>) -> String {
         hottest,
         ..Costs::default()
     };
+    shown(costs)
+}
+
+fn shown(costs: Costs) -> String {
     let mut w = World::new();
     w.load(0, UNITS[0] + RQ);
     let machine = find("gnr-2s-480").unwrap();
@@ -95,4 +99,53 @@ fn what_costs_most_comes_first_whatever_it_is() {
         ),
         "causes of nothing are left out: {text}"
     );
+}
+
+/// Of the recorded CPUs and of groups of them alike: each row of the JSON, to the last digit.
+#[test]
+fn the_waiting_for_locks_is_that_of_the_json() {
+    let wait = |name: &str, waits, cycles| LockCost {
+        name: name.to_owned(),
+        function: "_raw_spin_lock".to_owned(),
+        waits,
+        cycles,
+    };
+    let waits = vec![
+        wait("rq.__lock", 12_345, 678_901),
+        wait("file.f_lock", 3, 9),
+    ];
+    let costs = Costs {
+        duration: 1_000_000,
+        cpus: 2,
+        ..Costs::default()
+    };
+    let alone = shown(Costs {
+        lock_waits: waits.clone(),
+        ..costs.clone()
+    });
+    let groups = shown(Costs {
+        groups: Some(GroupCosts {
+            locks: waits,
+            ..GroupCosts::default()
+        }),
+        ..costs
+    });
+    for text in [alone, groups] {
+        let rows: Vec<Vec<&str>> = text
+            .lines()
+            .filter(|line| line.contains("_raw_spin_lock"))
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        let first = [
+            "rq.__lock",
+            "_raw_spin_lock",
+            "12345",
+            "678901",
+            "33.9",
+            "%",
+        ];
+        let second = ["file.f_lock", "_raw_spin_lock", "3", "9", "0.0", "%"];
+        assert_eq!(rows, [first, second], "{text}");
+    }
+    assert!(!shown(Costs::default()).contains("taken in"));
 }

@@ -85,7 +85,7 @@ struct Lane<'t> {
     /// How long the slice had stalled before it.
     stalls: u64,
     /// What comes next.
-    event: Event,
+    event: LaneEvent,
     /// What the slice's steps have lost so far; negative if they have saved.
     late: i64,
     /// How long the current step has stalled so far.
@@ -100,7 +100,7 @@ struct Lane<'t> {
 
 /// What a slice does next.
 #[derive(Clone, Copy, Debug)]
-struct Event {
+struct LaneEvent {
     /// When it was in the timeline's replay, in cycles from the round's start.
     at: u64,
     tie: u16,
@@ -139,7 +139,7 @@ impl Lane<'_> {
                 let stalled = op.filter(|_| order == Ordering::Equal);
                 let at = self.stalls.checked_add(u64::from(step.at));
                 let at = at.and_then(|at| at.checked_add(self.ops.start));
-                self.event = Event {
+                self.event = LaneEvent {
                     at: at.ok_or(ReplayError::Timeline)?,
                     tie: step.tie,
                     what: What::Step {
@@ -150,7 +150,7 @@ impl Lane<'_> {
                 return Ok(true);
             }
             if let (Some((_, op)), false) = (op, self.evicted.is_empty()) {
-                self.event = Event {
+                self.event = LaneEvent {
                     at: op.at,
                     tie: op.tie,
                     what: What::Evict,
@@ -327,7 +327,7 @@ impl Partial {
             op: None,
             evicted,
             stalls: 0,
-            event: Event {
+            event: LaneEvent {
                 at: ops.start,
                 tie: 0,
                 what: What::Evict,

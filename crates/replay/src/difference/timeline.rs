@@ -6,9 +6,9 @@
 //!
 //! A round is its length, the number of its slices, and for each slice the size of its operations
 //! in bytes, above a bit that says whether a CPU ran it; if so, its start, its end and the
-//! operations in order. Each is an access that stalled: the cycles since
-//! the previous one, or since the slice's start, above a bit for a tie and one for evictions; the
-//! tie ([`Item::tie`](crate::Item::tie)) if it is not 0; the stall; and the evictions with their
+//! operations in order. Each is an access that stalled: the cycles since the previous one, or since
+//! the slice's start, above a bit for a tie and one for evictions; the tie
+//! ([`Item::tie`](crate::Item::tie)) if it is not 0; the stall; and the evictions with their
 //! number. Each of these is the cache and the use within the access, for a last-level cache the
 //! domain; the set; for how many cycles the line had not been used; and the rest of its stamp.
 //! Numbers are varints.

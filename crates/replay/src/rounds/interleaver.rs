@@ -77,7 +77,7 @@ pub(crate) struct Slice {
 
 /// Whose turn it is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Turn {
+pub(crate) struct RunnerTurn {
     /// The slice, by its number in the round.
     pub(crate) slice: usize,
     /// Which copy of the recorded CPU.
@@ -86,7 +86,7 @@ pub(crate) struct Turn {
 
 /// What an access does to the clock of its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum Performed {
     /// It stalls for that many cycles.
     Stalls(u64),
     /// The access is made again when the round says that the CPU continues ([`Round::woken`]).
@@ -108,7 +108,7 @@ pub(crate) trait Round {
     fn offset(&self, access: usize) -> u32;
 
     /// Performs an access, by its number in the round, at that time.
-    fn step(&mut self, access: usize, turn: Turn, at: u64) -> Step;
+    fn step(&mut self, access: usize, turn: RunnerTurn, at: u64) -> Performed;
 
     /// A slice has ended.
     fn ended(&mut self, _slice: usize, _at: u64) {}
@@ -185,8 +185,8 @@ impl Interleaver {
         while let Some((at, index)) = self.schedule.first() {
             let runner = &mut self.runners[index];
             let due = match round.step(runner.next as usize, runner.turn(), at) {
-                Step::Waits => None,
-                Step::Stalls(stall) => {
+                Performed::Waits => None,
+                Performed::Stalls(stall) => {
                     // Only its clock: others are delayed only through busy lines, and locks.
                     runner.shift += stall;
                     runner.next += 1;
@@ -272,8 +272,8 @@ impl Interleaver {
 }
 
 impl Runner {
-    fn turn(&self) -> Turn {
-        Turn {
+    fn turn(&self) -> RunnerTurn {
+        RunnerTurn {
             slice: self.slice as usize,
             copy: self.copy,
         }

@@ -23,7 +23,7 @@ use rustc_hash::FxHashSet;
 use crate::cache::address::Line;
 use crate::rounds::engine::Engine;
 use crate::rounds::filter::Later;
-use crate::rounds::interleaver::{Round, Slice, Step, Turn, Woken};
+use crate::rounds::interleaver::{Performed, Round, RunnerTurn, Slice, Woken};
 use crate::rounds::locks::{Asked, LockId, LockWait, Locks};
 use crate::rounds::placement::{KeyId, SiteId};
 use crate::rounds::waiting::Waiting;
@@ -39,7 +39,7 @@ pub(crate) struct Locking {
     /// CPUs that continue.
     woken: Vec<Woken>,
     /// The first waiter of each queue.
-    heads: Vec<Head>,
+    spinners: Vec<Spinner>,
 }
 
 /// A slice, as far as locks concern it.
@@ -54,7 +54,7 @@ struct Holder {
 
 /// Who reads a lock's word.
 #[derive(Clone, Copy, Debug)]
-struct Head {
+struct Spinner {
     lock: LockId,
     slice: usize,
 }
@@ -66,7 +66,7 @@ impl Locking {
             locks: Locks::default(),
             slices: Vec::new(),
             woken: Vec::new(),
-            heads: Vec::new(),
+            spinners: Vec::new(),
         }
     }
 
@@ -111,7 +111,7 @@ impl Round for LockedRound<'_> {
         self.accesses[access].offset
     }
 
-    fn step(&mut self, access: usize, turn: Turn, at: u64) -> Step {
+    fn step(&mut self, access: usize, turn: RunnerTurn, at: u64) -> Performed {
         let slice = turn.slice;
         let waiting = &self.accesses[access];
         let locking = &mut *self.locking;
@@ -132,10 +132,10 @@ impl Round for LockedRound<'_> {
             self.read_again(waiting.span.line, slice, over);
             let locking = &mut *self.locking;
             locking.slices[slice].asked = Some((access, over));
-            if !locking.heads.iter().any(|head| head.lock == lock) {
-                locking.heads.push(Head { lock, slice });
+            if !locking.spinners.iter().any(|spinner| spinner.lock == lock) {
+                locking.spinners.push(Spinner { lock, slice });
             }
-            return Step::Waits;
+            return Performed::Waits;
         }
         let writes = waiting.kind != AccessKind::Load;
         let held = &mut self.locking.slices[slice].held;
@@ -143,7 +143,7 @@ impl Round for LockedRound<'_> {
         if let Some(number) = released.filter(|_| writes && !acquires) {
             held.swap_remove(number);
             self.release(lock, over);
-        } else if writes && !self.locking.heads.is_empty() {
+        } else if writes && !self.locking.spinners.is_empty() {
             self.read_again(waiting.span.line, slice, over);
         }
         if access + 1 == self.slices[slice].end as usize {
@@ -153,7 +153,7 @@ impl Round for LockedRound<'_> {
                 self.release(lock, over);
             }
         }
-        Step::Stalls(stall)
+        Performed::Stalls(stall)
     }
 
     fn woken(&mut self) -> Option<Woken> {
@@ -172,12 +172,12 @@ impl LockedRound<'_> {
     fn release(&mut self, lock: LockId, at: u64) {
         let locking = &mut *self.locking;
         let next = locking.locks.release(lock);
-        locking.heads.retain(|head| head.lock != lock);
+        locking.spinners.retain(|spinner| spinner.lock != lock);
         let Some(next) = next else {
             return;
         };
         if let Some(slice) = locking.locks.first_waiter(lock) {
-            locking.heads.push(Head { lock, slice });
+            locking.spinners.push(Spinner { lock, slice });
         }
         let holder = &mut locking.slices[next];
         holder.granted = true;
@@ -196,8 +196,8 @@ impl LockedRound<'_> {
 
     /// Another CPU has written to the line: who spins on a lock in it reads it again.
     fn read_again(&mut self, line: Line, writer: usize, at: u64) {
-        for number in 0..self.locking.heads.len() {
-            let Head { lock, slice } = self.locking.heads[number];
+        for number in 0..self.locking.spinners.len() {
+            let Spinner { lock, slice } = self.locking.spinners[number];
             let asked = self.locking.slices[slice].asked;
             if let Some((access, _)) = asked.filter(|_| lock.0 == line && slice != writer) {
                 let load = Waiting {

@@ -17,7 +17,7 @@ use crate::difference::timeline::{Stalled, Timeline, TimelineRecorder};
 use crate::rounds::engine::Engine;
 use crate::rounds::error::{KEYS_MAX, ReplayError};
 use crate::rounds::filter::Later;
-use crate::rounds::interleaver::{Interleaver, Interleaving, Round, Slice, Step, Turn};
+use crate::rounds::interleaver::{Interleaver, Interleaving, Performed, Round, RunnerTurn, Slice};
 use crate::rounds::locking::Locking;
 use crate::rounds::overlap::Windows;
 use crate::rounds::placement::{Cloner, Fate, KeyId, Placed, Placement, SiteId};
@@ -565,14 +565,14 @@ impl<C: Cloner> Round for PlainRound<'_, C> {
     }
 
     #[inline]
-    fn step(&mut self, access: usize, turn: Turn, at: u64) -> Step {
-        let Turn { slice, copy } = turn;
+    fn step(&mut self, access: usize, turn: RunnerTurn, at: u64) -> Performed {
+        let RunnerTurn { slice, copy } = turn;
         let waiting = &self.accesses[access];
         // Copies of one recorded CPU side by side, which is how `Config::cpus` lists them.
         let recorded = usize::from(self.slices[slice].head.cpu.0);
         let cpu = recorded * usize::from(self.cloner.copies()) + usize::from(copy);
         let instance = self.cloner.instance(copy, waiting.sharing);
-        Step::Stalls(match &mut self.taper {
+        Performed::Stalls(match &mut self.taper {
             None => self.engine.step(waiting, cpu, instance, at),
             Some(taper) => self.engine.taped(taper, waiting, slice, cpu, at),
         })
@@ -598,7 +598,7 @@ impl Round for FollowedRound<'_> {
     }
 
     #[inline]
-    fn step(&mut self, access: usize, turn: Turn, at: u64) -> Step {
+    fn step(&mut self, access: usize, turn: RunnerTurn, at: u64) -> Performed {
         let FollowedRound {
             engine,
             timeline,
@@ -620,7 +620,7 @@ impl Round for FollowedRound<'_> {
             let at = at - start;
             timeline.stalled(slice, Stalled { at, tie, stall }, &self.evicted);
         }
-        Step::Stalls(stall)
+        Performed::Stalls(stall)
     }
 
     fn ended(&mut self, slice: usize, at: u64) {
