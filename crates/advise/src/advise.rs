@@ -6,16 +6,14 @@ use std::collections::BTreeMap;
 use linemate_answers::{FootprintChange, GroupReasons, LayoutEffect};
 use linemate_attribution::Analysis;
 use linemate_experiment::scene::{Scene, Watch};
-use linemate_experiment::{
-    Conditions, Cpus, Experiment, INTERLEAVINGS_MIN, Interleavings, Seed, Under,
-};
+use linemate_experiment::{Conditions, Cpus, Experiment, INTERLEAVINGS_MIN, Seed, Under};
 use linemate_layout::origin::BUILT_LINE;
 use linemate_layout::plan::resolve;
 use linemate_layout::{EditFile, EditSubject, Layouts, Plan, Slot};
 use linemate_machine::Machine;
 use linemate_recording::Accesses;
 use linemate_session::Session;
-use linemate_study::WhatIfError;
+use linemate_study::{Interleavings, Precision, WhatIfError};
 use linemate_types::{BitOffset, ByteAlign, ByteSize, LineSize, Symbols, TypeId, TypeModel};
 
 use crate::alternatives::{Aligned, Grown, LINES_MORE_MAX, is_worth_a_line, offered};
@@ -409,10 +407,8 @@ fn confirm_on_all(
         return Ok(());
     }
     let edits: Vec<EditFile> = layouts.iter().map(|(edits, _)| (*edits).clone()).collect();
-    let interleavings = Interleavings {
-        all: request.all_interleavings,
-        ..Interleavings::new(request.seed, request.interleavings)
-    };
+    let until = (!request.all_interleavings).then_some(Precision::NARROW);
+    let interleavings = Interleavings::new(request.seed, request.interleavings, until);
     for (scene, under) in scenes {
         let on = |machine| {
             let experiment = Experiment {

@@ -2,9 +2,9 @@
 //! interleavings.
 
 use linemate_answers::{LayoutEffect, Measure};
-use linemate_experiment::{Experiment, Interleavings};
+use linemate_experiment::Experiment;
 use linemate_layout::EditFile;
-use linemate_study::compare;
+use linemate_study::{Interleavings, compare};
 
 use crate::error::AdviseError;
 

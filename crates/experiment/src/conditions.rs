@@ -64,25 +64,6 @@ pub const INTERLEAVINGS_MIN: usize = 8;
 )]
 pub struct Seed(pub u64);
 
-/// The interleavings of a comparison.
-#[derive(Clone, Debug)]
-pub struct Interleavings {
-    /// The seed of each.
-    pub seeds: Vec<Seed>,
-    /// Whether all are replayed, also where the figures of fewer are narrow enough.
-    pub all: bool,
-}
-
-impl Interleavings {
-    /// At most that many, as few as give narrow figures.
-    pub fn new(first: Seed, count: usize) -> Interleavings {
-        Interleavings {
-            seeds: seeds(first, count),
-            all: false,
-        }
-    }
-}
-
 /// The seeds of that many interleavings.
 pub fn seeds(first: Seed, count: usize) -> Vec<Seed> {
     let seed = |i| Seed(first.0.wrapping_add(i));

@@ -35,7 +35,7 @@ pub mod under;
 pub mod variant;
 mod watch;
 
-pub use conditions::{Conditions, Groups, INTERLEAVINGS_MIN, Interleavings, Seed, seeds};
+pub use conditions::{Conditions, Groups, INTERLEAVINGS_MIN, Seed, seeds};
 pub use cpus::Cpus;
 pub use error::{ExperimentError, VariantError};
 pub use linemate_replay::Mixing;

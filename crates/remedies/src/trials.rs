@@ -5,10 +5,10 @@
 
 use linemate_answers::{Gain, RemedyEffect};
 use linemate_experiment::scene::Scene;
-use linemate_experiment::{Experiment, ExperimentError, Interleavings, Seed};
+use linemate_experiment::{Experiment, ExperimentError, Seed};
 use linemate_layout::plan::resolve;
 use linemate_layout::{EditFile, parse};
-use linemate_study::{Effect, WhatIfError, compare};
+use linemate_study::{Effect, Interleavings, Precision, WhatIfError, compare};
 use linemate_types::{TypeId, TypeModel};
 
 use super::model::RemedyOptions;
@@ -29,10 +29,9 @@ pub(crate) fn try_all(
         .collect();
     // Those that parse, in order: only they have effects, and each text takes the next one.
     let edits: Vec<EditFile> = parsed.iter().flatten().cloned().collect();
-    let interleavings = Interleavings {
-        all: options.all_interleavings,
-        ..Interleavings::new(Seed(options.seed), options.interleavings)
-    };
+    // What is tried is ranked by its gain; a what-if of the edit gives the figure to quote.
+    let until = (!options.all_interleavings).then_some(Precision::ROUGH);
+    let interleavings = Interleavings::new(Seed(options.seed), options.interleavings, until);
     let mut effects = match compare(&experiment, &edits, &interleavings) {
         Ok(effects) => effects.into_iter(),
         Err(WhatIfError::Experiment(why)) => return Err(why),

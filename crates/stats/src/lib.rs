@@ -9,16 +9,38 @@
 
 use linemate_answers::{Change, Measure};
 
-/// How many times as large as its interval a difference must be so that more interleavings would
-/// add nothing.
-const CLEAR: f64 = 4.0;
 /// The share of the cost within which any difference is known well enough.
 const NEGLIGIBLE: f64 = 0.001;
 
-/// Whether a measure's interval is narrow enough: the difference is several times as large, or
-/// would hardly matter.
-fn is_narrow(measure: &Measure) -> bool {
-    measure.ci95 * CLEAR <= measure.difference.abs() || measure.ci95 <= measure.without * NEGLIGIBLE
+/// How well differences have to be known before no more interleavings are replayed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Precision {
+    /// How many times as large as its interval a difference has to be.
+    clear: f64,
+}
+
+impl Precision {
+    /// For a figure that is quoted: a quarter of the difference. After four interleavings, that is
+    /// 12.7 standard errors away from zero.
+    pub const NARROW: Precision = Precision { clear: 4.0 };
+
+    /// For a figure that only ranks: half of the difference. After four interleavings, that is 6.4
+    /// standard errors away from zero, which no difference comes by chance once in 120 trials, so
+    /// that stopping early makes few verdicts wrong. Rejected: any interval without zero, because
+    /// one trial in twenty has that by chance at each of the two tests.
+    pub const ROUGH: Precision = Precision { clear: 2.0 };
+
+    /// Whether a figure's difference between two series is known that well: it is several times as
+    /// large as its interval, or would hardly matter.
+    pub fn is_reached<T>(self, without: &[T], with: &[T], figure: impl Fn(&T) -> f64) -> bool {
+        let of = |series: &[T]| series.iter().map(&figure).collect::<Vec<f64>>();
+        self.is_reached_by(&paired(&of(without), &of(with)))
+    }
+
+    fn is_reached_by(self, measure: &Measure) -> bool {
+        let clear = measure.ci95 * self.clear <= measure.difference.abs();
+        clear || measure.ci95 <= measure.without * NEGLIGIBLE
+    }
 }
 
 /// Fewer runs give no interval: that of two is wider than any useful one.
@@ -177,14 +199,6 @@ pub fn paired(without: &[f64], with: &[f64]) -> Measure {
     }
 }
 
-/// Whether the difference between two series is narrow in each of the figures.
-pub fn all_narrow<T>(without: &[T], with: &[T], figures: &[&dyn Fn(&T) -> f64]) -> bool {
-    figures.iter().all(|figure| {
-        let of = |series: &[T]| series.iter().map(figure).collect::<Vec<f64>>();
-        is_narrow(&paired(&of(without), &of(with)))
-    })
-}
-
 #[cfg(test)]
 mod changes;
 
@@ -218,11 +232,14 @@ mod tests {
             ci95,
             significant: difference.abs() > ci95,
         };
-        assert!(is_narrow(&measure(-40.0, 10.0)));
-        assert!(!is_narrow(&measure(-40.0, 10.1)), "significant, but wide");
-        assert!(is_narrow(&measure(0.1, 1.0)), "a thousandth of the cost");
-        assert!(!is_narrow(&measure(0.1, 1.1)));
-        assert!(!is_narrow(&paired(&[1.0], &[9.0])), "one pair says nothing");
+        let is_narrow = |measure| Precision::NARROW.is_reached_by(&measure);
+        assert!(is_narrow(measure(-40.0, 10.0)));
+        assert!(!is_narrow(measure(-40.0, 10.1)), "significant, but wide");
+        assert!(is_narrow(measure(0.1, 1.0)), "a thousandth of the cost");
+        assert!(!is_narrow(measure(0.1, 1.1)));
+        assert!(!is_narrow(paired(&[1.0], &[9.0])), "one pair says nothing");
+        let is_rough = |measure| Precision::ROUGH.is_reached_by(&measure);
+        assert!(is_rough(measure(-40.0, 20.0)) && !is_rough(measure(-40.0, 20.1)));
     }
 
     #[test]

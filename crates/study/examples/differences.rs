@@ -20,14 +20,14 @@ use std::path::Path;
 
 use linemate_answers::Measure;
 use linemate_experiment::scene::{Scene, Watch};
-use linemate_experiment::{Conditions, Experiment, Interleavings, Seed, seeds};
+use linemate_experiment::{Conditions, Experiment, Seed};
 use linemate_layout::edit::EditFile;
 use linemate_layout::parse::parse;
 use linemate_layout::plan::Plan;
 use linemate_machine::{LineSize, Machine, Mechanism, find};
 use linemate_recording::Recording;
 use linemate_session::Session;
-use linemate_study::{Effect, compare};
+use linemate_study::{Effect, Interleavings, compare};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -145,10 +145,7 @@ fn compared(
         whole: true,
         ..difference
     };
-    let interleavings = Interleavings {
-        seeds: seeds(Seed(1), 8),
-        all: true,
-    };
+    let interleavings = Interleavings::new(Seed(1), 8, None);
     let (mut rows, mut edits) = (Vec::new(), Vec::new());
     for text in texts {
         edits.push(parse(text)?);

@@ -12,17 +12,37 @@ use linemate_attribution::SubjectId;
 use linemate_experiment::scene::Scene;
 use linemate_experiment::under::UnderCounts;
 use linemate_experiment::variant::Variant;
-use linemate_experiment::{Experiment, ExperimentError, Interleavings, Seed};
+use linemate_experiment::{Experiment, ExperimentError, Seed, seeds};
 use linemate_layout::edit::EditFile;
 use linemate_layout::nesting::embeds;
 use linemate_layout::plan::{ObjectRule, Plan};
 use linemate_machine::Machine;
 use linemate_recording::{Accesses, Cycles};
 use linemate_replay::Outcome;
-use linemate_stats::{all_narrow, paired};
+use linemate_stats::{Precision, paired};
 use linemate_types::{LineSize, TypeId, TypeModel};
 
 use crate::whatif::WhatIfError;
+
+/// The interleavings of a comparison.
+#[derive(Clone, Debug)]
+pub struct Interleavings {
+    /// The seed of each.
+    pub seeds: Vec<Seed>,
+    /// How well the figures of fewer have to be known so that no more are replayed; `None`: all
+    /// are.
+    pub until: Option<Precision>,
+}
+
+impl Interleavings {
+    /// At most that many.
+    pub fn new(first: Seed, count: usize, until: Option<Precision>) -> Interleavings {
+        Interleavings {
+            seeds: seeds(first, count),
+            until,
+        }
+    }
+}
 
 /// What edits change on a machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -90,7 +110,7 @@ pub fn compare(
         experiment,
         variants: &variants,
         seeds,
-        until_narrow: !interleavings.all,
+        until: interleavings.until,
     };
     let keep = |_, mut outcome: Outcome| {
         let split = |_| UnderCounts::take(&mut outcome, scene).total().left_core();
@@ -182,8 +202,8 @@ pub(crate) struct Comparison<'c, 'a> {
     pub(crate) experiment: &'c Experiment<'a>,
     pub(crate) variants: &'c [&'c Variant],
     pub(crate) seeds: &'c [Seed],
-    /// Whether to stop before the last seed where the figures are narrow enough.
-    pub(crate) until_narrow: bool,
+    /// How well the figures have to be known to stop before the last seed; `None`: never.
+    pub(crate) until: Option<Precision>,
 }
 
 /// A figure of a replay, given the number of the variant that it is compared for.
@@ -191,17 +211,19 @@ pub(crate) type Figure<'f, T> = &'f dyn Fn(&T, usize) -> Cycles;
 
 impl Comparison<'_, '_> {
     /// What `keep` takes from each outcome, by variant, then by seed. Each variant is replayed
-    /// until its `figures` are narrow.
+    /// until its `figures` are known well enough.
     pub(crate) fn run<T>(
         &self,
         keep: impl FnMut(usize, Outcome) -> T,
         figures: &[Figure<'_, T>],
     ) -> Result<Vec<Vec<T>>, ExperimentError> {
         let enough = |without: &[T], with: &[T], number: usize| {
-            let narrow = |figure: &Figure<'_, T>| {
-                all_narrow(without, with, &[&|kept| figure(kept, number).into()])
+            let known = |until: Precision| {
+                let of = |kept: &T, figure: &Figure<'_, T>| figure(kept, number).into();
+                let mut figures = figures.iter();
+                figures.all(|figure| until.is_reached(without, with, |kept| of(kept, figure)))
             };
-            self.until_narrow && figures.iter().all(narrow)
+            self.until.is_some_and(known)
         };
         self.experiment.run(self.variants, self.seeds, keep, enough)
     }

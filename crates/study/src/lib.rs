@@ -17,7 +17,8 @@ pub mod diff;
 pub mod effect;
 pub mod whatif;
 
-pub use compare::{Effect, compare};
+pub use compare::{Effect, Interleavings, compare};
 pub use costs::{CostRun, costs};
 pub use coverage::{CoveredType, FieldUses, field_uses};
+pub use linemate_stats::Precision;
 pub use whatif::{Run, Study, WhatIfError};

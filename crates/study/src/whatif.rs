@@ -19,6 +19,7 @@ use linemate_layout::plan::{
 use linemate_recording::Error as RecordingError;
 use linemate_replay::{Counts, Outcome};
 use linemate_session::{EventError, Session, recorded_cpus};
+use linemate_stats::Precision;
 use linemate_types::{ByteSize, LineSize, TypeId, TypeModel};
 
 use crate::closed_queue::Worked;
@@ -251,7 +252,7 @@ impl<'a> Study<'a> {
             variants: &usable,
             seeds: &seeds,
             // Each edit's share is shown with the whole: of the same interleavings.
-            until_narrow: !run.all_interleavings && !run.ablate,
+            until: (!run.all_interleavings && !run.ablate).then_some(Precision::NARROW),
         };
         let figures: [Figure<'_, KeptReplay>; 3] = [
             &|kept, _| effect::types_cost(&kept.outcome),

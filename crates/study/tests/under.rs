@@ -6,17 +6,17 @@ use std::collections::BTreeMap;
 
 use linemate_answers::{Costs, DiffFigures};
 use linemate_experiment::scene::{Scene, Watch};
-use linemate_experiment::{Conditions, Experiment, Interleavings, Seed, Under, UnderError};
+use linemate_experiment::{Conditions, Experiment, Seed, Under, UnderError};
 use linemate_layout::parse::parse;
 use linemate_machine::{Machine, find};
 use linemate_recording::Recording;
 use linemate_session::Session;
 use linemate_session::progress::Silent;
 use linemate_session::shelf::InMemory;
-use linemate_study::compare;
 use linemate_study::costs::{CostRun, costs, costs_under};
 use linemate_study::diff::{On, fields};
 use linemate_study::whatif::{Run, Study};
+use linemate_study::{Interleavings, Precision, compare};
 use linemate_testkit::calls::{CallingKernel, ENTRY, INTERRUPT, KernelOp, NAMES, code, tree};
 use proptest::prelude::*;
 
@@ -256,7 +256,7 @@ fn comparing_measures_under_a_function_what_a_what_if_does() {
             under: Some(&under),
             ..Experiment::new(&scene, &machine, Conditions::default()).unwrap()
         };
-        let interleavings = Interleavings::new(Seed(1), 8);
+        let interleavings = Interleavings::new(Seed(1), 8, Some(Precision::NARROW));
         let edits = std::slice::from_ref(&edits);
         let effects = compare(&experiment, edits, &interleavings).unwrap();
         let effect = effects.into_iter().next().unwrap().unwrap();
@@ -274,7 +274,12 @@ fn comparing_measures_under_a_function_what_a_what_if_does() {
         assert_eq!(effect.whole, answer.whole, "{function}");
     }
     let experiment = Experiment::new(&scene, &machine, Conditions::default()).unwrap();
-    let effects = compare(&experiment, &[edits], &Interleavings::new(Seed(1), 8)).unwrap();
+    let effects = compare(
+        &experiment,
+        &[edits],
+        &Interleavings::new(Seed(1), 8, Some(Precision::NARROW)),
+    )
+    .unwrap();
     assert!(
         effects
             .iter()
