@@ -310,7 +310,8 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
         let mut here = at_price(start);
         for _ in 0..STEPS_MAX {
             let better = |n: &Scored| n.score < here.score;
-            let rated = self.rate_all(self.neighbours(&here.candidate)).into_iter();
+            let rated = self.rated_neighbours(std::slice::from_ref(&here.candidate));
+            let rated = rated.into_iter();
             let mut rated: Vec<Scored> = rated.map(at_price).filter(better).collect();
             // By score, then by layout: the result must not depend on which thread was first.
             rated.par_sort_unstable();
@@ -345,26 +346,33 @@ mod tests {
     use crate::cost::CostModel;
     use crate::trace::{Act, Event, Kind, ObjectTrace, Trace};
 
-    #[test]
-    fn a_result_that_costs_more_than_no_search_is_replaced() {
+    /// Asks a search of a struct of that many longs, given who writes which of them in turn.
+    fn of_longs<T>(
+        count: u64,
+        writers: &[(CpuId, u16)],
+        ask: impl FnOnce(&Search<'_, '_, '_>) -> T,
+    ) -> T {
         let mut list = TypeList::default();
         let long = list.unsigned("long", 8);
-        list.structure("s", 16, &[member("a", long, 0), member("b", long, 8)]);
+        let names: Vec<String> = (0..count).map(|number| format!("m{number}")).collect();
+        let at = |(number, name): (u64, &String)| member(name, long, 8 * number);
+        let members: Vec<_> = (0..).zip(&names).map(at).collect();
+        list.structure("s", 8 * count as u32, &members);
         let types = TypeModel::new(list.types, 8).unwrap_or_else(|e| panic!("{e}"));
         let mut layouts = Layouts::new(&types, LineSize::B64);
         let shape =
             StructShape::new(&mut layouts, "s", types.named("s"), &[]).expect("a plain struct");
         let metrics = Metrics::new(&mut layouts, &shape).expect("a plain struct");
-        let event = |round| Event {
+        let event = |(round, (cpu, atom)): (u32, &(CpuId, u16))| Event {
             round,
             at: 0,
-            atom: 0,
-            act: Act::new(CpuId((round % 2) as u16), Kind::Store),
+            atom: *atom,
+            act: Act::new(*cpu, Kind::Store),
         };
         let trace = Trace {
             objects: vec![ObjectTrace {
                 residue: 0,
-                events: (0..10).map(event).collect(),
+                events: (0..).zip(writers).map(event).collect(),
             }],
             cpus: 2,
             ..Trace::default()
@@ -373,17 +381,56 @@ mod tests {
         let models = [CostModel::new(&trace, &machine, metrics.clone(), &shape).expect("fits")];
         let objective = Objective::of_original(&models, &shape);
         let limits = [Limit {
+            bytes: metrics.original.align_up(metrics.line.into()),
             metrics,
-            bytes: ByteSize(64),
         }];
-        let search = Search::new(&shape, &objective, &limits);
-        let original = Candidate::original(&shape);
-        let mut found = vec![Scored {
-            score: Millionths(0),
-            cost: Millionths(2_000_000),
-            candidate: original.clone(),
-        }];
-        search.guard(std::slice::from_ref(&original), &mut found);
-        assert_eq!((found.len(), found[0].cost), (2, Millionths::WHOLE));
+        ask(&Search::new(&shape, &objective, &limits))
+    }
+
+    #[test]
+    fn a_result_that_costs_more_than_no_search_is_replaced() {
+        let turns: Vec<(CpuId, u16)> = (0..10).map(|round| (CpuId(round % 2), 0)).collect();
+        of_longs(2, &turns, |search| {
+            let original = Candidate::original(search.shape);
+            let mut found = vec![Scored {
+                score: Millionths(0),
+                cost: Millionths(2_000_000),
+                candidate: original.clone(),
+            }];
+            search.guard(std::slice::from_ref(&original), &mut found);
+            assert_eq!((found.len(), found[0].cost), (2, Millionths::WHOLE));
+        });
+    }
+
+    /// Two full lines, each with one member that belongs on the other: of 64 exchanges one is
+    /// right, and no move of one member gains as much.
+    #[test]
+    fn the_exchange_that_gains_most_is_among_those_that_are_rated() {
+        let of_cpu = |cpu: u16| (0..8).map(move |member| (CpuId(cpu), 8 * cpu + member));
+        let turn: Vec<(CpuId, u16)> = of_cpu(0).chain(of_cpu(1)).collect();
+        let turns = turn.repeat(20);
+        of_longs(16, &turns, |search| {
+            let of = |segments: [Vec<usize>; 2]| Candidate {
+                segments: segments.to_vec(),
+                rest: Vec::new(),
+                at: 0,
+                open: false,
+            };
+            let mixed = of([
+                (0..7).chain([15]).collect(),
+                [7].into_iter().chain(8..15).collect(),
+            ]);
+            let rated = search.rated_neighbours(std::slice::from_ref(&mixed));
+            let exchanged = |c: &Candidate| {
+                c.segments.len() == 2 && c.segments.iter().all(|segment| segment.len() == 8)
+            };
+            let swaps = rated.iter().filter(|s| exchanged(&s.candidate)).count();
+            // And the lines themselves, exchanged, and the last one open.
+            assert_eq!(swaps, neighbours::SWAPS_MAX + 2);
+            let right = of([(0..8).collect(), (8..16).collect()]);
+            let least = rated.iter().map(|scored| scored.cost).min();
+            let right = rated.iter().find(|scored| scored.candidate == right);
+            assert_eq!(right.map(|scored| scored.cost), least);
+        });
     }
 }

@@ -22,6 +22,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::bitmap::Bitmaps;
 use crate::collect::{Collected, Collector};
 use crate::counted::{Counted, Counter};
 use crate::couse::FieldTables;
@@ -400,7 +401,8 @@ impl<'r> Analysis<'r> {
         let fields = FieldTables::new(self.model(), self.schema(), self.subjects());
         let grid = self.recording.time_grid();
         let functions = self.recording.functions().functions.len();
-        let make = || Counter::new(&names, &fields, grid, functions);
+        let bitmaps = Bitmaps::new(self.model(), self.schema(), self.subjects());
+        let make = || Counter::new(&names, &fields, &bitmaps, grid, functions);
         let parts = visit_chunks(self.recording, make, Counter::start_chunk, done)?;
         let mut sum = Counted::default();
         for part in parts {

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use linemate_recording::{Access, Call, GuestAddr, Marker, Return, TimeGrid, Visitor};
 use rustc_hash::FxHashMap;
 
+use crate::bitmap::Bitmaps;
 use crate::couse::{CoUseCollector, CoUses, FieldTables};
 use crate::handover::Handovers;
+use crate::in_turn::{InTurn, InTurnCollector};
 use crate::ledger::{Bucket, Group};
 use crate::names::{Located, Names};
 use crate::subjects::Subject;
@@ -28,6 +30,8 @@ pub struct Counted {
     pub tally: Tally,
     /// Which fields are used together.
     pub co_uses: CoUses,
+    /// Which types are used in turn, and which counters are written with a bitmap.
+    pub in_turn: InTurn,
     /// Who uses which object.
     pub objects: Objects,
     /// When types are accessed, and by which CPUs.
@@ -40,6 +44,7 @@ impl Counted {
     pub(crate) fn merge(&mut self, other: Counted) {
         self.tally.merge(&other.tally);
         self.co_uses.merge(other.co_uses);
+        self.in_turn.merge(other.in_turn);
         self.times.merge(other.times);
         if self.calls.len() < other.calls.len() {
             self.calls.resize(other.calls.len(), 0);
@@ -62,6 +67,7 @@ pub(crate) struct Counter<'n> {
     names: &'n Names,
     tally: Tally,
     co_uses: CoUseCollector<'n>,
+    in_turn: InTurnCollector<'n>,
     objects: Vec<FxHashMap<GuestAddr, UserCounter>>,
     times: TimeCounter,
     calls: Vec<u64>,
@@ -107,6 +113,7 @@ impl<'n> Counter<'n> {
     pub(crate) fn new(
         names: &'n Names,
         fields: &'n FieldTables,
+        bitmaps: &'n Bitmaps,
         grid: TimeGrid,
         functions: usize,
     ) -> Counter<'n> {
@@ -114,6 +121,7 @@ impl<'n> Counter<'n> {
             names,
             tally: Tally::new(),
             co_uses: CoUseCollector::new(fields),
+            in_turn: InTurnCollector::new(names.subjects(), bitmaps),
             objects: vec![FxHashMap::default(); names.subjects().len()],
             times: TimeCounter::new(grid),
             calls: vec![0; functions],
@@ -127,6 +135,7 @@ impl<'n> Counter<'n> {
     pub(crate) fn start_chunk(&mut self) {
         self.count_waiting();
         self.co_uses.start_chunk();
+        self.in_turn.start_chunk();
         self.handovers.start_chunk();
     }
 
@@ -135,6 +144,7 @@ impl<'n> Counter<'n> {
         Counted {
             tally: self.tally,
             co_uses: self.co_uses.finish(),
+            in_turn: self.in_turn.finish(),
             times: self.times.finish(),
             objects: self.objects.into_iter().map(finished).collect(),
             calls: self.calls,
@@ -163,6 +173,7 @@ impl<'n> Counter<'n> {
         let subject = at.subject.index();
         let handed = self.followed[subject] && self.handovers.access(access, at.subject);
         let (key, row) = self.tally.count(self.names, access, at, handed);
+        self.in_turn.access(access, at);
         if !self.placed[subject] {
             return;
         }

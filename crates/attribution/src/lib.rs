@@ -8,6 +8,7 @@
 //! Reads no files except the recording passed to it, prints nothing.
 
 mod analysis;
+pub mod bitmap;
 mod collect;
 pub mod counted;
 pub mod couse;
@@ -16,6 +17,7 @@ mod frames;
 mod functions;
 pub mod groups;
 mod handover;
+pub mod in_turn;
 pub mod index;
 pub mod kinds;
 mod layout_of;

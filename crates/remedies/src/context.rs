@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use linemate_answers::{FunctionUse, Reasons, RemedyEffect, Stake, Trial};
+use linemate_attribution::bitmap::Bitmaps;
+use linemate_attribution::in_turn::InTurn;
 use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::tally::CpuSet;
 use linemate_attribution::{Analysis, Tally};
@@ -11,10 +13,8 @@ use linemate_experiment::scene::Scene;
 use linemate_layout::{Edit, EditFile, EditSubject, Section, Statement};
 
 use super::apart::neighbours::Neighbours;
-use super::bitmap::Bitmaps;
 use super::collide::strides::Collisions;
 use super::costs::{Act, Cost, MeasuredCosts};
-use super::evidence::Evidence;
 use super::fields::{Field, FieldId, Fields};
 use super::focus::Focus;
 use super::model::RemedyOptions;
@@ -24,9 +24,9 @@ use super::partners::found::Answer;
 pub(crate) struct Context<'a> {
     pub(crate) analysis: &'a Analysis<'a>,
     pub(crate) options: &'a RemedyOptions,
-    pub(crate) bitmaps: &'a Bitmaps,
+    pub(crate) bitmaps: Bitmaps,
     pub(crate) tally: &'a Tally,
-    pub(crate) evidence: &'a Evidence,
+    pub(crate) in_turn: &'a InTurn,
     pub(crate) fields: &'a Fields,
     pub(crate) scene: &'a Scene<'a>,
     pub(crate) costs: &'a MeasuredCosts,

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use linemate_answers::{Remedy, RemedyKind};
+use linemate_attribution::bitmap::BitmapId;
 use linemate_layout::Edit;
 use linemate_types::Type;
 
-use super::bitmap::BitmapId;
 use super::context::{Context, is_named, percent, stake, trial};
 use super::fields::{Field, FieldId};
 
@@ -26,11 +26,11 @@ struct Together {
 
 pub(super) fn find(context: &Context<'_>) -> Vec<Remedy> {
     let mut pairs: BTreeMap<(FieldId, BitmapId), Together> = BTreeMap::new();
-    for (((field, pc), bitmap), count) in &context.evidence.together {
-        if let Some(field) = context.fields.at(*field) {
+    for ((write, bitmap), count) in &context.in_turn.counters {
+        if let Some(field) = context.fields.at(write.field) {
             let pair = pairs.entry((field, *bitmap)).or_default();
             pair.writes += count;
-            pair.instructions.insert(pc.0);
+            pair.instructions.insert(write.pc.0);
         }
     }
     let one = |((id, bitmap), together): (&(FieldId, BitmapId), &Together)| {

@@ -1,11 +1,10 @@
 //! Advice other than reordering members: what to do less often, not at all, or elsewhere.
 //!
 //! ```text
-//! pass 1  evidence   uses by instruction; types used in turn; counters dirtied with bitmaps       (all threads, sums)
-//! pass 2  scene      objects with their users                                                      (all threads, sums)
-//! pass 3  costs      one replay without edits: cost by field, act and function; where pointers led (in order)
+//! counts             uses by instruction; types used in turn; counters written with bitmaps; objects with users (the session's)
+//! pass 1  costs      one replay without edits: cost by field, act and function; where pointers led (in order)
 //!         rules      one module per kind of advice: candidates with what is at stake
-//! pass 4+ trials     replays with and without the best candidates: predicted effect, confidence intervals
+//! pass 2+ trials     replays with and without the best candidates: predicted effect, confidence intervals
 //! ```
 //!
 //! A rule says that the code does something needless or that data is in an expensive place; it does
@@ -13,13 +12,11 @@
 //! their reasons, `evidence/remedies.md` what it got wrong. No rule writes a patch.
 
 mod apart;
-mod bitmap;
 mod collide;
 mod context;
 mod costs;
 mod derivable;
 mod elements;
-mod evidence;
 mod fields;
 mod focus;
 mod holders;
@@ -38,6 +35,7 @@ mod variables;
 mod writers;
 
 use linemate_answers::{Remedy, RemedyEffect, RemedyKind, RemedyList};
+use linemate_attribution::bitmap::Bitmaps;
 use linemate_experiment::scene::{Scene, Watch};
 use linemate_experiment::{Cpus, Experiment, INTERLEAVINGS_MIN, Seed};
 use linemate_session::Session;
@@ -46,11 +44,9 @@ pub use apart::allocated_apart;
 pub use model::{RemedyError, RemedyOptions};
 
 use apart::neighbours::Neighbours;
-use bitmap::Bitmaps;
 use collide::strides::Collisions;
 use context::{Context, stake};
 use costs::{Classes, MeasuredCosts};
-use evidence::Evidence;
 use fields::Fields;
 use focus::Focus;
 use links::Follower;
@@ -68,8 +64,7 @@ pub fn find(session: &Session<'_>, options: &RemedyOptions) -> Result<RemedyList
     }
     let analysis = session.analysis();
     let cpus = Cpus::new(analysis, options.conditions.cpus)?;
-    let bitmaps = Bitmaps::new(analysis);
-    let evidence = Evidence::of(session, &bitmaps)?;
+    let in_turn = &session.counted().in_turn;
     let fields = Fields::new(
         analysis,
         &session.counted().tally,
@@ -79,7 +74,7 @@ pub fn find(session: &Session<'_>, options: &RemedyOptions) -> Result<RemedyList
     let focus = focus.map(|name| Focus::new(analysis, &fields, name).ok_or_else(|| absent(name)));
     let focus = focus.transpose()?;
     // Before the replay, which follows the pointers in question: it is the one pass in order.
-    let questions = links::questions(analysis, &evidence, &fields, focus.as_ref());
+    let questions = links::questions(analysis, in_turn, &fields, focus.as_ref());
     let mut scene = Scene::new(session, &Watch::default())?;
     let experiment = Experiment::new(&scene, &options.machine, options.conditions)?;
     let tally = &session.counted().tally;
@@ -101,9 +96,9 @@ pub fn find(session: &Session<'_>, options: &RemedyOptions) -> Result<RemedyList
     let context = Context {
         analysis,
         options,
-        bitmaps: &bitmaps,
+        bitmaps: Bitmaps::new(analysis.model(), analysis.schema(), analysis.subjects()),
         tally: &session.counted().tally,
-        evidence: &evidence,
+        in_turn,
         fields: &fields,
         scene: &scene,
         costs: &costs,

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use linemate_attribution::couse::WINDOW;
+use linemate_attribution::in_turn::InTurn;
 use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::{Analysis, Bucket};
 use linemate_experiment::scene::Step;
@@ -15,7 +16,6 @@ use linemate_recording::AccessKind;
 use linemate_types::TypeModel;
 use rustc_hash::FxHashMap;
 
-use super::evidence::Evidence;
 use super::fields::{Field, FieldId, Fields};
 use super::focus::Focus;
 
@@ -39,7 +39,7 @@ pub(crate) struct Question {
 /// The pairs of types worth examining: used alternately, and one has a loaded pointer to the other.
 pub(crate) fn questions(
     analysis: &Analysis<'_>,
-    evidence: &Evidence,
+    in_turn: &InTurn,
     fields: &Fields,
     focus: Option<&Focus>,
 ) -> Vec<Question> {
@@ -60,7 +60,7 @@ pub(crate) fn questions(
         .into_iter()
         .filter(|((a, b), _)| asked(a) || asked(b))
         .filter_map(|(types, pointers)| {
-            let count = *evidence.in_turn.get(&types)?;
+            let count = *in_turn.types.get(&types)?;
             Some((count, Question { types, pointers }))
         })
         .collect();

@@ -94,7 +94,7 @@ fn costs_are_kept_for_their_own_question() {
         ..exact.conditions
     };
     for (options, kept) in [
-        (cold(), &["in", "costs"][..]),
+        (cold(), &["costs"][..]),
         (slower, &["costs"]),
         (options(), &["costs"]),
         (seeded, &["costs"]),
@@ -115,13 +115,13 @@ fn damaged_parts_are_made_again() {
     let expected = with_shelf(&recording, &shelf, &cold());
     for bytes in [Vec::new(), vec![0; 4], vec![0xff; 4000]] {
         shelf.with(|parts| {
-            let of_remedies = |name: &String| name == "in-turn" || name.starts_with("costs");
+            let of_remedies = |name: &String| name.starts_with("costs");
             let parts = parts.iter_mut().filter(|(name, _)| of_remedies(name));
             parts.for_each(|(_, kept)| kept.clone_from(&bytes));
         });
         stored(&shelf);
         assert_eq!(with_shelf(&recording, &shelf, &cold()), expected);
-        assert_eq!(stored(&shelf), ["in", "costs"]);
+        assert_eq!(stored(&shelf), ["costs"]);
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use linemate_answers::EventCount;
 use linemate_attribution::counted::Objects;
 use linemate_attribution::couse::CoUses;
+use linemate_attribution::in_turn::InTurn;
 use linemate_attribution::tally::{Count, CpuCount, Key};
 use linemate_attribution::times::Times;
 use linemate_attribution::{Analysis, AnalysisError, Counted, Directory, Tally};
@@ -57,6 +58,7 @@ struct KeptCounts {
     rows: Vec<(Key, Count)>,
     per_cpu: Vec<CpuCount>,
     co_uses: CoUses,
+    in_turn: InTurn,
     objects: Objects,
     times: Times,
     calls: Vec<u64>,
@@ -70,12 +72,14 @@ impl KeptCounts {
         let known = |(key, _): &(Key, Count)| (key.subject.0 as usize) < subjects;
         let places = self.times.places.keys();
         let timed = |subject: u32| (subject as usize) < subjects;
+        let mut counters = self.in_turn.counters.keys().map(|(write, _)| write.field);
         // The shelf's checksum was right, so this does not guard against damage but against an
         // analysis that packed something else: what fails is computed again.
         in_order
             && self.rows.iter().all(known)
             && self.objects.len() == subjects
             && places.map(|place| place.subject.0).all(timed)
+            && counters.all(|field| timed(field.subject.0))
     }
 }
 
@@ -100,6 +104,7 @@ impl<'r> Session<'r> {
                 let counted = Counted {
                     tally: Tally::of(analysis.subjects(), kept.rows, kept.per_cpu),
                     co_uses: kept.co_uses,
+                    in_turn: kept.in_turn,
                     objects: kept.objects,
                     times: kept.times,
                     calls: kept.calls,
@@ -318,6 +323,7 @@ fn pack(analysis: &Analysis<'_>, counted: &Counted) -> Option<Vec<u8>> {
             .collect(),
         per_cpu: counted.tally.per_cpu().to_vec(),
         co_uses: counted.co_uses.clone(),
+        in_turn: counted.in_turn.clone(),
         objects: counted.objects.clone(),
         times: counted.times.clone(),
         calls: counted.calls.clone(),
@@ -331,7 +337,9 @@ fn unpack(bytes: &[u8]) -> Option<KeptCounts> {
 
 #[cfg(test)]
 mod tests {
-    use linemate_attribution::{Bucket, Subject, SubjectId};
+    use linemate_attribution::bitmap::BitmapId;
+    use linemate_attribution::in_turn::CounterWrite;
+    use linemate_attribution::{Bucket, FieldRef, Subject, SubjectId};
     use linemate_recording::{AccessKind, GuestAddr};
 
     use super::*;
@@ -362,6 +370,7 @@ mod tests {
             rows: rows.iter().map(|s| (row(s), Count::default())).collect(),
             per_cpu: Vec::new(),
             co_uses: CoUses::default(),
+            in_turn: InTurn::default(),
             objects: vec![Default::default(); 2],
             times: Times::default(),
             calls: Vec::new(),
@@ -378,5 +387,17 @@ mod tests {
         let mut more = kept(&[0]);
         more.objects.push(Default::default());
         assert!(!more.is_sound(), "objects of no subject");
+        let counter = |subject: u32| {
+            let mut kept = kept(&[0]);
+            let field = FieldRef {
+                subject: SubjectId(subject),
+                offset: 0,
+            };
+            let pc = GuestAddr(0);
+            let write = (CounterWrite { field, pc }, BitmapId(0));
+            kept.in_turn.counters.insert(write, 1);
+            kept.is_sound()
+        };
+        assert!(counter(1) && !counter(2), "there is no subject 2");
     }
 }

@@ -40,8 +40,6 @@ pub enum Part {
     /// The accesses that edits may affect, and what they cost as recorded; the digest identifies
     /// scene, machine, conditions and moved types.
     Differences(Digest),
-    /// What types are used in turn, and which counters are written with which bitmaps.
-    InTurn,
     /// What fields cost by act and function; the digest identifies scene, machine, conditions and
     /// the pointers that are followed.
     Costs(Digest),
@@ -57,7 +55,6 @@ impl fmt::Display for Part {
             Part::Outcomes(question) => write!(f, "outcomes-{question:016x}"),
             Part::Baselines(question) => write!(f, "baselines-{question:016x}"),
             Part::Differences(question) => write!(f, "differences-{question:016x}"),
-            Part::InTurn => f.write_str("in-turn"),
             Part::Costs(question) => write!(f, "costs-{question:016x}"),
             Part::Under(question) => write!(f, "under-{question:016x}"),
         }

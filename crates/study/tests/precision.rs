@@ -1,4 +1,4 @@
-//! How many interleavings a comparison takes for the precision that it is asked for.
+//! How many interleavings a comparison takes for a precision.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 

@@ -169,11 +169,8 @@ impl Search<'_, '_, '_> {
 
     /// The neighbours of layouts that belong in the band.
     fn near(&self, here: &[Candidate], band: &Band) -> Vec<Scored> {
-        let mut neighbours: Vec<Candidate> = here.iter().flat_map(|c| self.neighbours(c)).collect();
-        neighbours.par_sort_unstable();
-        neighbours.dedup();
         let mut rated: Vec<(i64, Scored)> = self
-            .rate_all(neighbours)
+            .rated_neighbours(here)
             .into_par_iter()
             .filter(|scored| scored.cost < Millionths::WHOLE)
             .map(|scored| (scored.candidate.moves(), scored))
@@ -183,6 +180,8 @@ impl Search<'_, '_, '_> {
             .map(|(moves, scored)| (band.above_front(moves, scored.cost), scored))
             .collect();
         rated.par_sort_unstable();
+        // Layouts have neighbours in common.
+        rated.dedup();
         rated.truncate(ADDED_MAX * here.len());
         self.score_all(rated.into_iter().map(|(_, s)| s.candidate).collect())
     }

@@ -4,19 +4,20 @@
 //! `nodemask_t`), or a member that is such an array itself. A pointer to one is a pointer to such a
 //! struct (`cpumask_var_t` of a kernel with `CONFIG_CPUMASK_OFFSTACK`).
 
-use linemate_attribution::{Analysis, FieldRef, SubjectId};
 use linemate_types::{FlatType, IntEncoding, Type, TypeId, TypeModel};
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+
+use crate::schema::Schema;
+use crate::subjects::{FieldRef, Subject, SubjectId};
 
 /// A bitmap's number in [`Bitmaps`].
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
-)]
-pub(crate) struct BitmapId(pub(crate) u32);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct BitmapId(pub u32);
 
 /// The bitmaps of a recording's subjects.
 #[derive(Debug, Default)]
-pub(crate) struct Bitmaps {
+pub struct Bitmaps {
     /// By subject and byte: the bitmap there.
     inside: FxHashMap<FieldRef, BitmapId>,
     /// By subject and byte: the target bitmap of the pointer there.
@@ -30,11 +31,10 @@ const TYPE_BYTES_MAX: u64 = 1 << 20;
 
 impl Bitmaps {
     /// The bitmaps in the types of a recording's subjects.
-    pub(crate) fn new(analysis: &Analysis<'_>) -> Bitmaps {
-        let model = analysis.model();
+    pub fn new(model: &TypeModel, schema: &Schema, subjects: &[Subject]) -> Bitmaps {
         let mut bitmaps = Bitmaps::default();
-        for (number, subject) in (0u32..).map(SubjectId).zip(analysis.subjects()) {
-            let about = subject.ty.and_then(|ty| analysis.schema().get(ty));
+        for (number, subject) in (0u32..).map(SubjectId).zip(subjects) {
+            let about = subject.ty.and_then(|ty| schema.get(ty));
             let Some(about) = about.filter(|about| about.size <= TYPE_BYTES_MAX) else {
                 continue;
             };
@@ -100,7 +100,7 @@ impl Bitmaps {
     }
 
     /// What it is called.
-    pub(crate) fn name(&self, id: BitmapId) -> &str {
+    pub fn name(&self, id: BitmapId) -> &str {
         self.names.get(id.0 as usize).map_or("", String::as_str)
     }
 }
