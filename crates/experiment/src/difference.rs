@@ -26,7 +26,6 @@ use linemate_session::stream::{FollowedPacker, Reader, Stream, Tables, Wanted};
 use linemate_types::{ByteOffset, ByteSize};
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
-use serde::{Deserialize, Serialize};
 
 use crate::baseline::Baselines;
 use crate::conditions::Seed;
@@ -130,20 +129,6 @@ pub(crate) struct Difference<'s> {
     partials: BTreeMap<Seed, Outcome>,
     /// Whether there is more than what was kept.
     grown: bool,
-}
-
-/// What is kept for the next question about the same types.
-#[derive(Deserialize)]
-struct KeptDifferences {
-    followed: Vec<u8>,
-    partials: BTreeMap<Seed, Outcome>,
-}
-
-/// The same, to be written.
-#[derive(Serialize)]
-struct KeptOf<'k> {
-    followed: &'k [u8],
-    partials: BTreeMap<&'k Seed, &'k Outcome>,
 }
 
 /// What could be found by differences, and what could not.
@@ -262,45 +247,30 @@ impl<'a> Experiment<'a> {
         };
         let baselines = self.baselines();
         let by_field = self.by_field(&baselines);
-        let mut difference = Difference {
+        let shelf = self.scene.session.shelf();
+        let part = Part::Differences(question_of_moved(self, &moved));
+        let partials = shelf.load(part).and_then(|bytes| shelf::unpack(&bytes));
+        Ok(Some(Difference {
             supply: self.supply_of(moved.clone(), batches, 1, by_field)?,
-            part: Part::Differences(question_of_moved(self, &moved)),
+            part,
+            followed: self.scene.session.followed(self.machine.line, &moved),
             lines: EditedLines::new(self.machine.line, moved),
             tables: self.scene.tables(),
             baselines,
-            followed: None,
-            partials: BTreeMap::new(),
+            partials: partials.unwrap_or_default(),
             grown: false,
-        };
-        self.recall(&mut difference);
-        Ok(Some(difference))
-    }
-
-    /// Takes what another question has stored, as far as it is complete.
-    fn recall(&self, difference: &mut Difference<'a>) {
-        let session = self.scene.session;
-        let bytes = session.shelf().load(difference.part);
-        let Some(kept) = bytes.and_then(|bytes| shelf::unpack::<KeptDifferences>(&bytes)) else {
-            return;
-        };
-        difference.followed = Stream::read(kept.followed, session.rows().len());
-        difference.partials = kept.partials;
+        }))
     }
 
     /// Keeps what is new for the next question.
     pub(crate) fn keep_differences(&self, difference: &mut Difference<'_>) {
         self.keep_baselines(&mut difference.baselines);
-        let followed = difference.followed.as_ref().filter(|_| difference.grown);
-        let Some(followed) = followed.and_then(Stream::bytes) else {
-            return;
-        };
-        let partials = difference.partials.iter().take(OUTCOMES_MAX);
-        let kept = KeptOf {
-            followed,
-            partials: partials.collect(),
-        };
-        if let Some(packed) = shelf::pack(&kept) {
-            self.scene.session.shelf().store(difference.part, &packed);
+        if difference.grown {
+            let partials = difference.partials.iter().take(OUTCOMES_MAX);
+            let partials: BTreeMap<&Seed, &Outcome> = partials.collect();
+            if let Some(packed) = shelf::pack(&partials) {
+                self.scene.session.shelf().store(difference.part, &packed);
+            }
         }
     }
 
@@ -374,7 +344,6 @@ impl<'a> Experiment<'a> {
             lines,
             baselines,
             followed,
-            grown,
             ..
         } = difference;
         let mut follower = None;
@@ -399,8 +368,10 @@ impl<'a> Experiment<'a> {
             self.feed_with(&mut [], supply, 1, &mut follow)?;
         }
         if let Some(packer) = follower {
-            *followed = Some(packer.finish()?);
-            *grown = true;
+            let stream = packer.finish()?;
+            let session = self.scene.session;
+            session.keep_followed(self.machine.line, &lines.moved, &stream);
+            *followed = Some(stream);
         }
         match new {
             [] => Ok(()),

@@ -466,7 +466,12 @@ impl<'a> Scene<'a> {
         only: &[bool],
         mut take: impl FnMut(&[Vec<Slice<'_>>]) + Send,
     ) -> Result<(), ExperimentError> {
-        let stream = self.session.stream(line)?;
+        // Those that an earlier edit of the same types has kept are a twentieth of all.
+        let followed = self.session.followed(line, only);
+        let stream = match &followed {
+            Some(stream) => stream,
+            None => self.session.stream(line)?,
+        };
         let tables = self.tables();
         let mut reader = Reader::new(stream, self.ownership, &tables, Wanted::Only(only));
         let (mut now, mut next) = (Rounds::default(), Rounds::default());

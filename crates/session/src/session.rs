@@ -302,6 +302,33 @@ impl<'r> Session<'r> {
         // Two threads may have made one each: the first stays, and both are the same bytes.
         Ok(place.get_or_init(|| stream))
     }
+
+    /// The accesses that edits of these subjects may affect, all of the subjects' own among them,
+    /// if a question has kept them.
+    pub fn followed(&self, line: LineSize, subjects: &[bool]) -> Option<Stream> {
+        let bytes = self.shelf.open(self.followed_part(line, subjects))?;
+        Stream::open(bytes, self.rows.len())
+    }
+
+    /// Keeps them for other questions.
+    pub fn keep_followed(&self, line: LineSize, subjects: &[bool], stream: &Stream) {
+        if let Some(bytes) = stream.bytes() {
+            self.shelf.store(self.followed_part(line, subjects), bytes);
+        }
+    }
+
+    fn followed_part(&self, line: LineSize, subjects: &[bool]) -> Part {
+        let mut digest = Xxh3::new();
+        digest.update(&line.bytes().to_le_bytes());
+        let subjects = (0u32..).zip(subjects).zip(&self.counted.objects);
+        // Without objects a subject has no accesses, wanted or not.
+        let with_objects =
+            subjects.filter(|((_, followed), objects)| **followed && !objects.is_empty());
+        for ((subject, _), _) in with_objects {
+            digest.update(&subject.to_le_bytes());
+        }
+        Part::Followed(Digest(digest.digest()))
+    }
 }
 
 impl std::fmt::Debug for Session<'_> {

@@ -37,9 +37,11 @@ pub enum Part {
     /// Replays of the layout as recorded, by field, with their timelines; the digest identifies
     /// machine and conditions.
     Baselines(Digest),
-    /// The accesses that edits may affect, and what they cost as recorded; the digest identifies
-    /// scene, machine, conditions and moved types.
+    /// What the accesses that edits may affect cost as recorded; the digest identifies scene,
+    /// machine, conditions and moved types.
     Differences(Digest),
+    /// The accesses that edits may affect; the digest identifies moved types and size of lines.
+    Followed(Digest),
     /// What fields cost by act and function; the digest identifies scene, machine, conditions and
     /// the pointers that are followed.
     Costs(Digest),
@@ -55,6 +57,7 @@ impl fmt::Display for Part {
             Part::Outcomes(question) => write!(f, "outcomes-{question:016x}"),
             Part::Baselines(question) => write!(f, "baselines-{question:016x}"),
             Part::Differences(question) => write!(f, "differences-{question:016x}"),
+            Part::Followed(question) => write!(f, "followed-{question:016x}"),
             Part::Costs(question) => write!(f, "costs-{question:016x}"),
             Part::Under(question) => write!(f, "under-{question:016x}"),
         }

@@ -361,10 +361,17 @@ fn a_question_about_another_type_replays_what_it_moves() {
             .all(|answer| answer.by_difference && answer.types.difference != 0.0)
     );
     let first = ask(&open(), questions[0]);
-    let parts = ["counts", "stream64", "outcomes", "baselines", "differences"];
+    let parts = [
+        "counts",
+        "stream64",
+        "followed",
+        "outcomes",
+        "baselines",
+        "differences",
+    ];
     assert_eq!(stored(&shelf), parts);
     let second = ask(&open(), questions[1]);
-    assert_eq!(stored(&shelf), ["outcomes", "differences"]);
+    assert_eq!(stored(&shelf), ["followed", "outcomes", "differences"]);
     assert_eq!([first, second], alone);
     // Nothing that is accessed moves, although each of its hits is replayed on this side alone.
     let nothing = ask(&open(), ("rq", "move stats last"));
@@ -376,6 +383,17 @@ fn a_question_about_another_type_replays_what_it_moves() {
         nothing.time.cycles,
     ] {
         assert_eq!((measure.difference, measure.ci95), (0.0, 0.0));
+    }
+    // What cannot be the accesses that are followed is made again.
+    stored(&shelf);
+    for bytes in [Vec::new(), vec![0; 4], vec![0xff; 4000]] {
+        shelf.with(|parts| {
+            let followed = parts.iter_mut();
+            let followed = followed.filter(|(name, _)| name.starts_with("followed"));
+            followed.for_each(|(_, kept)| kept.clone_from(&bytes));
+        });
+        assert_eq!(&ask(&open(), questions[0]), &alone[0]);
+        assert_eq!(stored(&shelf), ["followed"]);
     }
     // In the other order, too.
     let shelf = InMemory::default();
