@@ -2,7 +2,7 @@
 //!
 //! Small structs are searched exhaustively. Larger ones are climbed from several starts: the
 //! recorded order, fields that save together clustered on lines, sorted by heat, holes filled. A
-//! step tries all neighbours of a layout and takes the best. Nothing depends on the number of
+//! step takes the best of a layout's neighbours. Nothing depends on the number of
 //! threads: costs are pure, ties go to the earlier neighbour.
 
 mod fill;
@@ -310,9 +310,9 @@ impl<'s, 'm, 't> Search<'s, 'm, 't> {
         let mut here = at_price(start);
         for _ in 0..STEPS_MAX {
             let better = |n: &Scored| n.score < here.score;
-            let rated = self.rated_neighbours(std::slice::from_ref(&here.candidate));
-            let rated = rated.into_iter();
-            let mut rated: Vec<Scored> = rated.map(at_price).filter(better).collect();
+            let neighbours = self.rated_neighbours(std::slice::from_ref(&here.candidate));
+            let neighbours = neighbours.into_iter().map(at_price);
+            let mut rated: Vec<Scored> = neighbours.filter(better).collect();
             // By score, then by layout: the result must not depend on which thread was first.
             rated.par_sort_unstable();
             rated.dedup();
@@ -431,6 +431,40 @@ mod tests {
             let least = rated.iter().map(|scored| scored.cost).min();
             let right = rated.iter().find(|scored| scored.candidate == right);
             assert_eq!(right.map(|scored| scored.cost), least);
+        });
+    }
+
+    /// A segment of one member goes when the member does, and the others keep their meaning.
+    #[test]
+    fn moves_say_where_a_member_went_and_exchanges_keep_the_place_of_segments() {
+        let turns: Vec<(CpuId, u16)> = (0..80).map(|n| (CpuId(n % 2), n / 2 % 8)).collect();
+        of_longs(8, &turns, |search| {
+            let here = Candidate {
+                segments: vec![vec![0], vec![1, 2], vec![3]],
+                rest: vec![4, 5, 6, 7],
+                at: 2,
+                open: false,
+            };
+            search.check_moves(&here);
+            let swapped = |inside, other| search.swapped_units(&here, inside, other);
+            let expected = Candidate {
+                segments: vec![vec![4], vec![1, 2], vec![3]],
+                rest: vec![0, 5, 6, 7],
+                ..here.clone()
+            };
+            assert_eq!(swapped(0, 4), expected);
+            let expected = Candidate {
+                segments: vec![vec![0], vec![1, 2], vec![6]],
+                rest: vec![3, 4, 5, 7],
+                at: 3,
+                ..here.clone()
+            };
+            assert_eq!(swapped(3, 6), expected);
+            let expected = Candidate {
+                segments: vec![vec![1], vec![0, 2], vec![3]],
+                ..here.clone()
+            };
+            assert_eq!(swapped(0, 1), expected);
         });
     }
 }

@@ -375,7 +375,7 @@ impl<'r> Analysis<'r> {
     }
 
     /// Gives the names' memory back. The next call of [`Analysis::names`] does a pass again, and
-    /// the names then stay: evidence for advice and lines of a second size ask for them.
+    /// the names then stay: costs for advice and lines of a second size need them.
     pub fn forget_names(&self) {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         *names = None;

@@ -29,6 +29,10 @@ pub struct Bitmaps {
 /// Larger types are not searched: they hold tables, not fields.
 const TYPE_BYTES_MAX: u64 = 1 << 20;
 
+/// Bytes that are in a bitmap or in a pointer to one, at most: bounds memory to about 50 MB. Those
+/// of later subjects are not known.
+const BYTES_MAX: usize = 1 << 21;
+
 impl Bitmaps {
     /// The bitmaps in the types of a recording's subjects.
     pub fn new(model: &TypeModel, schema: &Schema, subjects: &[Subject]) -> Bitmaps {
@@ -62,11 +66,6 @@ impl Bitmaps {
             };
             let id = BitmapId(id);
             self.names.push(format!("{owner}.{}", leaf.path));
-            let map = if is_array {
-                &mut self.inside
-            } else {
-                &mut self.pointed_to
-            };
             // All elements of all arrays around it; atomics on a bitmap can start at any of its
             // bytes.
             let step = if is_array { 1 } else { 8 };
@@ -79,6 +78,14 @@ impl Bitmaps {
                     .flat_map(|i| starts.iter().map(move |start| start + i * stride))
                     .collect();
             }
+            if self.inside.len() + self.pointed_to.len() >= BYTES_MAX {
+                return;
+            }
+            let map = if is_array {
+                &mut self.inside
+            } else {
+                &mut self.pointed_to
+            };
             for start in starts {
                 for byte in (0..leaf.size).step_by(step) {
                     if let Ok(offset) = u32::try_from(start + byte) {
@@ -86,6 +93,15 @@ impl Bitmaps {
                     }
                 }
             }
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of(inside: FieldRef, pointed_to: FieldRef) -> Bitmaps {
+        Bitmaps {
+            inside: FxHashMap::from_iter([(inside, BitmapId(0))]),
+            pointed_to: FxHashMap::from_iter([(pointed_to, BitmapId(1))]),
+            names: vec!["mask".to_owned(), "pointer".to_owned()],
         }
     }
 

@@ -217,3 +217,163 @@ impl<'n> InTurnCollector<'n> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use linemate_recording::CpuId;
+
+    use super::*;
+    use crate::subjects::SubjectId;
+
+    /// Two types of the heap, a bitmap, a counter, untyped memory and a stack.
+    const A: u32 = 0;
+    const B: u32 = 1;
+    const MASK: u32 = 2;
+    const COUNTER: u32 = 3;
+    const UNTYPED: u32 = 4;
+    const STACK: u32 = 5;
+
+    fn subjects() -> Vec<Subject> {
+        let of = |bucket, ty: Option<u32>| Subject {
+            bucket,
+            ty: ty.map(TypeIndex),
+            label: String::new(),
+            site: None,
+            percpu: false,
+            program: false,
+            of_threads: false,
+        };
+        vec![
+            of(Bucket::Field, Some(7)),
+            of(Bucket::Field, Some(3)),
+            of(Bucket::GlobalTyped, Some(9)),
+            of(Bucket::GlobalTyped, Some(11)),
+            of(Bucket::GlobalScalar, None),
+            of(Bucket::Stack, None),
+        ]
+    }
+
+    fn field(subject: u32, offset: u32) -> FieldRef {
+        FieldRef {
+            subject: SubjectId(subject),
+            offset,
+        }
+    }
+
+    /// An access at a time to an object of a subject, by a CPU.
+    fn access(time: u64, cpu: u16, kind: AccessKind, subject: u32, base: u64) -> (Access, Located) {
+        let access = Access {
+            time: VirtualTime(time),
+            cpu: CpuId(cpu),
+            pc: GuestAddr(0x1000 + u64::from(subject)),
+            addr: GuestAddr(base),
+            size: 8,
+            kind,
+            silent: false,
+            user_mapping: false,
+        };
+        let at = Located {
+            subject: SubjectId(subject),
+            offset: 0,
+            object: GuestAddr(base),
+            owner: None,
+        };
+        (access, at)
+    }
+
+    /// `chunks`: their accesses.
+    fn counted(chunks: &[&[(Access, Located)]]) -> InTurn {
+        let subjects = subjects();
+        let bitmaps = Bitmaps::of(field(MASK, 0), field(A, 0));
+        let mut collector = InTurnCollector::new(&subjects, &bitmaps);
+        for chunk in chunks {
+            collector.start_chunk();
+            for (access, at) in *chunk {
+                collector.access(access, at);
+            }
+        }
+        collector.finish()
+    }
+
+    #[test]
+    fn types_are_in_turn_within_the_window_of_one_cpu_and_chunk() {
+        use AccessKind::{Load, Store};
+        let of = |time, cpu, subject, base| access(time, cpu, Load, subject, base);
+        let pair = (TypeIndex(3), TypeIndex(7));
+        let turns = |chunks: &[&[(Access, Located)]]| {
+            let found = counted(chunks).types;
+            assert!(found.keys().all(|of| *of == pair), "{found:?}");
+            found.get(&pair).copied().unwrap_or(0)
+        };
+        let there_and_back = [
+            of(0, 0, A, 64),
+            of(WINDOW, 0, B, 128),
+            of(WINDOW + 1, 0, A, 64),
+        ];
+        assert_eq!(turns(&[&there_and_back]), 2);
+        assert_eq!(
+            turns(&[&[of(0, 0, A, 64), of(WINDOW + 1, 0, B, 128)]]),
+            0,
+            "too late"
+        );
+        assert_eq!(
+            turns(&[&[of(0, 0, A, 64), of(1, 1, B, 128)]]),
+            0,
+            "another CPU"
+        );
+        assert_eq!(
+            turns(&[&[of(0, 0, A, 64), of(1, 0, A, 192)]]),
+            0,
+            "one type"
+        );
+        assert_eq!(
+            turns(&[&[of(0, 0, A, 64)], &[of(1, 0, B, 128)]]),
+            0,
+            "another chunk"
+        );
+        // Variables have no turn, and end none.
+        let between = [
+            of(0, 0, A, 64),
+            access(1, 0, Store, COUNTER, 8),
+            of(2, 0, B, 128),
+        ];
+        assert_eq!(turns(&[&between]), 1);
+    }
+
+    #[test]
+    fn a_counter_is_written_with_a_bitmap_in_either_order_and_once() {
+        use AccessKind::{Load, Rmw};
+        let rmw = |time, subject| access(time, 0, Rmw, subject, 8 * u64::from(subject));
+        let write = CounterWrite {
+            field: field(COUNTER, 0),
+            pc: GuestAddr(0x1000 + u64::from(COUNTER)),
+        };
+        let with = |bitmap: u32, accesses: &[(Access, Located)]| {
+            let found = counted(&[accesses]).counters;
+            let pair = (write, BitmapId(bitmap));
+            assert!(found.keys().all(|of| *of == pair), "{found:?}");
+            found.get(&pair).copied().unwrap_or(0)
+        };
+        assert_eq!(with(0, &[rmw(0, MASK), rmw(1, COUNTER)]), 1);
+        assert_eq!(with(0, &[rmw(0, COUNTER), rmw(1, MASK)]), 1);
+        assert_eq!(
+            with(0, &[rmw(0, MASK), rmw(1, COUNTER), rmw(2, COUNTER)]),
+            1,
+            "one bit"
+        );
+        assert_eq!(
+            with(0, &[rmw(0, MASK), rmw(WINDOW + 1, COUNTER)]),
+            0,
+            "too late"
+        );
+        // A bitmap without a type is one if a pointer to it was loaded just before.
+        let pointer = access(0, 0, Load, A, 64);
+        assert_eq!(with(1, &[pointer, rmw(1, UNTYPED), rmw(2, COUNTER)]), 1);
+        assert_eq!(with(1, &[rmw(1, UNTYPED), rmw(2, COUNTER)]), 0);
+        assert_eq!(
+            with(1, &[pointer, rmw(1, STACK), rmw(2, COUNTER)]),
+            0,
+            "one thread's"
+        );
+    }
+}

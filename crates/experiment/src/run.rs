@@ -46,7 +46,7 @@ use crate::under::UnderMarker;
 use crate::variant::{Unedited, Variant};
 
 /// After how many interleavings their figures are tested for narrow intervals: three give intervals
-/// a third wider, and more are wasted where four are enough. Not measured.
+/// half as wide again (Student's t), and more are wasted where four are enough. Not measured.
 pub const INTERLEAVINGS_AT_ONCE: usize = 4;
 
 /// How many steps are gathered before the replays take them: waking threads for fewer costs more

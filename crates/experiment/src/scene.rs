@@ -466,7 +466,7 @@ impl<'a> Scene<'a> {
         only: &[bool],
         mut take: impl FnMut(&[Vec<Slice<'_>>]) + Send,
     ) -> Result<(), ExperimentError> {
-        // Those that an earlier edit of the same types has kept are a twentieth of all.
+        // Those that an earlier edit of the same types has kept are far fewer.
         let followed = self.session.followed(line, only);
         let stream = match &followed {
             Some(stream) => stream,

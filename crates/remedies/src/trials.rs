@@ -29,7 +29,7 @@ pub(crate) fn try_all(
         .collect();
     // Those that parse, in order: only they have effects, and each text takes the next one.
     let edits: Vec<EditFile> = parsed.iter().flatten().cloned().collect();
-    // What is tried is ranked by its gain; a what-if of the edit gives the figure to quote.
+    // It ranks and refutes; a what-if of the edit gives the figure to quote.
     let until = (!options.all_interleavings).then_some(Precision::ROUGH);
     let interleavings = Interleavings::new(Seed(options.seed), options.interleavings, until);
     let mut effects = match compare(&experiment, &edits, &interleavings) {

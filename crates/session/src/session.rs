@@ -71,15 +71,15 @@ impl KeptCounts {
         let in_order = self.rows.windows(2).all(|pair| pair[0].0 < pair[1].0);
         let known = |(key, _): &(Key, Count)| (key.subject.0 as usize) < subjects;
         let places = self.times.places.keys();
-        let timed = |subject: u32| (subject as usize) < subjects;
+        let is_subject = |subject: u32| (subject as usize) < subjects;
         let mut counters = self.in_turn.counters.keys().map(|(write, _)| write.field);
         // The shelf's checksum was right, so this does not guard against damage but against an
         // analysis that packed something else: what fails is computed again.
         in_order
             && self.rows.iter().all(known)
             && self.objects.len() == subjects
-            && places.map(|place| place.subject.0).all(timed)
-            && counters.all(|field| timed(field.subject.0))
+            && places.map(|place| place.subject.0).all(is_subject)
+            && counters.all(|field| is_subject(field.subject.0))
     }
 }
 

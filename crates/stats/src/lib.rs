@@ -24,10 +24,10 @@ impl Precision {
     /// 12.7 standard errors away from zero.
     pub const NARROW: Precision = Precision { clear: 4.0 };
 
-    /// For a figure that only ranks: half of the difference. After four interleavings, that is 6.4
-    /// standard errors away from zero, which no difference comes by chance once in 120 trials, so
-    /// that stopping early makes few verdicts wrong. Rejected: any interval without zero, because
-    /// one trial in twenty has that by chance at each of the two tests.
+    /// For a trial, which ranks what is suggested and refutes what gains nothing: half of the
+    /// difference. After four interleavings, that is 6.4 standard errors away from zero: where an
+    /// edit changes nothing, chance gets there once in 127 trials. Rejected: any interval without
+    /// zero, which one trial in twenty has by chance each time that it is tested.
     pub const ROUGH: Precision = Precision { clear: 2.0 };
 
     /// Whether a figure's difference between two series is known that well: it is several times as

@@ -8,10 +8,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use linemate_answers::{Costs, WhatIf};
+use linemate_experiment::scene::{self, Scene, Slice, Watch};
 use linemate_experiment::{Conditions, Seed};
 use linemate_layout::{EditSubject, parse_flags};
 use linemate_machine::{LineSize, Machine, find};
 use linemate_recording::{AccessKind, Recording};
+use linemate_replay::SliceHead;
 use linemate_session::Session;
 use linemate_session::progress::{Progress, Silent, Step, StepParts};
 use linemate_session::shelf::InMemory;
@@ -283,6 +285,34 @@ fn every_step_is_reported_and_ends_when_all_its_parts_are_done() {
 }
 
 /// A few accesses to two types, most to untyped memory.
+/// By subject: whether it is of that type.
+fn of_type(session: &Session<'_>, name: &str) -> Vec<bool> {
+    let ids = session.analysis().schema().named(name);
+    let subjects = session.analysis().subjects().iter();
+    let is = |ty| ids.contains(&ty);
+    subjects.map(|subject| subject.ty.is_some_and(is)).collect()
+}
+
+/// A slice, and its steps.
+type Kept = (SliceHead, Vec<scene::Step>);
+
+/// All rounds of the accesses to these subjects.
+fn rounds(session: &Session<'_>, only: &[bool], line: LineSize) -> Vec<Vec<Kept>> {
+    let scene = Scene::new(session, &Watch::default()).unwrap();
+    let mut all = Vec::new();
+    let take = |rounds: &[Vec<Slice<'_>>]| {
+        let slices = |round: &Vec<Slice<'_>>| {
+            let slices = round.iter().map(|(head, steps)| (*head, steps.to_vec()));
+            slices.collect()
+        };
+        all.extend(rounds.iter().map(slices));
+    };
+    scene.rounds(line, only, take).unwrap();
+    let steps = all.iter().flatten().map(|(_, steps): &Kept| steps.len());
+    assert!(steps.sum::<usize>() > 0);
+    all
+}
+
 fn two_types() -> Recording {
     let mut w = World::with_chunks_of(64);
     let entity = KMALLOC_SLAB;
@@ -383,6 +413,13 @@ fn a_question_about_another_type_replays_what_it_moves() {
         nothing.time.cycles,
     ] {
         assert_eq!((measure.difference, measure.ci95), (0.0, 0.0));
+    }
+    // Rounds from what was kept are those from the recording, to the last step.
+    for (line, kept) in [(LineSize::B64, true), (LineSize::B128, false)] {
+        let (session, alone) = (open(), Session::new(&recording).unwrap());
+        let only = of_type(&session, "rq");
+        assert_eq!(session.followed(line, &only).is_some(), kept);
+        assert_eq!(rounds(&session, &only, line), rounds(&alone, &only, line));
     }
     // What cannot be the accesses that are followed is made again.
     stored(&shelf);

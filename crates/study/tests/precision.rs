@@ -11,7 +11,7 @@ use linemate_session::Session;
 use linemate_study::{Effect, Interleavings, Precision, compare};
 use linemate_testkit::world::{F, RQ, UNITS, World};
 
-/// CPU 0 writes a word of the other's `rq` in some of `rounds`, at times that differ: what an edit
+/// CPU 0 writes its `rq`, which CPU 1 reads, at times that differ from round to round: what an edit
 /// saves depends on who comes first.
 fn recording(rounds: u64) -> Recording {
     let mut w = World::with_chunks_of(64);

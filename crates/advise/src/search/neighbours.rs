@@ -1,4 +1,4 @@
-//! The steps of a climb: all layouts that one change makes of another.
+//! The steps of a climb: layouts that one change makes of another.
 
 use linemate_layout::origin::UnitKind;
 use linemate_types::ByteSize;
@@ -18,8 +18,9 @@ const PERMUTED_UNITS: usize = 24;
 const SPARE_BYTES: ByteSize = ByteSize(8);
 
 /// How many exchanges of two members are rated of a layout's.
-// With all, a search takes twice the time; its best layouts gain 0.2 points more on average of nine
-// questions, from 2.6 more to 1.4 less. 48, 64 and 128 take longer, and gain no more
+// With all, a search takes twice the time. Of nine questions the six that are not about
+// `task_struct` have the same answer; its three gain 0.9 and 3.5 points less by replay with 32, and
+// 0.9 more. With 48, one of the three gains 1 point more by the fast model
 // (evidence/benchmarks.md).
 pub(super) const SWAPS_MAX: usize = 32;
 
@@ -61,7 +62,8 @@ impl Search<'_, '_, '_> {
     /// moves cost one by one, and only the cheapest are built: what two members do to each other's
     /// old neighbours together, and what fits on a line only once the other one has left, is not in
     /// that rating. Of 99 steps that an exchange would have been best for (`task_struct`), the
-    /// best exchange was among the 32 cheapest in 34.
+    /// best exchange was among the 32 cheapest in 34. By cost, whatever a move is worth: ranking by
+    /// moves, too, was not tried.
     pub(super) fn rated_neighbours(&self, of: &[Candidate]) -> Vec<Scored> {
         let mut all = Vec::new();
         let moves: Vec<Moves> = of.iter().map(|here| self.moves(here, &mut all)).collect();
@@ -313,6 +315,41 @@ impl Search<'_, '_, '_> {
                     next.rest.swap(from, to);
                     all.push(next);
                 }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+impl Search<'_, '_, '_> {
+    pub(super) fn swapped_units(&self, here: &Candidate, inside: usize, other: usize) -> Candidate {
+        self.swapped(here, Swap { inside, other })
+    }
+
+    /// Whether each move of a member is to where it says.
+    pub(super) fn check_moves(&self, here: &Candidate) {
+        let mut all = Vec::new();
+        let moves = self.moves(here, &mut all);
+        let units = here.segments.iter().flatten().chain(&here.rest).count();
+        let places = units * (here.segments.len() + 1);
+        // To every segment and to the rest, but not to where it is.
+        assert_eq!(moves.len(), places - units);
+        for (UnitMove { unit, to }, place) in moves {
+            let there = &all[place];
+            let with = |segment: usize| {
+                let mut with = here.segments[segment].clone();
+                with.push(unit);
+                with.sort_unstable();
+                with
+            };
+            match (there.segment_of(unit), to) {
+                (Some(segment), Some(to)) => {
+                    let mut found = there.segments[segment].clone();
+                    found.sort_unstable();
+                    assert_eq!(found, with(to), "{unit}");
+                }
+                (None, None) => assert!(there.rest.contains(&unit)),
+                (found, to) => panic!("{unit} to {to:?}, and is in {found:?}"),
             }
         }
     }
