@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 use crate::schema::Schema;
 use crate::subjects::{FieldRef, Subject, SubjectId};
 
-/// A bitmap's number in [`Bitmaps`].
+/// A bitmap's number among a recording's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct BitmapId(pub u32);
 
 /// The bitmaps of a recording's subjects.
 #[derive(Debug, Default)]
-pub struct Bitmaps {
+pub(crate) struct Bitmaps {
     /// By subject and byte: the bitmap there.
     inside: FxHashMap<FieldRef, BitmapId>,
     /// By subject and byte: the target bitmap of the pointer there.
@@ -35,7 +35,7 @@ const BYTES_MAX: usize = 1 << 21;
 
 impl Bitmaps {
     /// The bitmaps in the types of a recording's subjects.
-    pub fn new(model: &TypeModel, schema: &Schema, subjects: &[Subject]) -> Bitmaps {
+    pub(crate) fn new(model: &TypeModel, schema: &Schema, subjects: &[Subject]) -> Bitmaps {
         let mut bitmaps = Bitmaps::default();
         for (number, subject) in (0u32..).map(SubjectId).zip(subjects) {
             let about = subject.ty.and_then(|ty| schema.get(ty));
@@ -116,7 +116,7 @@ impl Bitmaps {
     }
 
     /// What it is called.
-    pub fn name(&self, id: BitmapId) -> &str {
+    pub(crate) fn name(&self, id: BitmapId) -> &str {
         self.names.get(id.0 as usize).map_or("", String::as_str)
     }
 }

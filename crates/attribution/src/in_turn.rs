@@ -37,6 +37,8 @@ pub struct InTurn {
     /// How often an atomic wrote a counter within the window of an atomic on the bitmap, by the
     /// same CPU.
     pub counters: BTreeMap<(CounterWrite, BitmapId), u64>,
+    /// What their bitmaps are called.
+    pub bitmaps: BTreeMap<BitmapId, String>,
 }
 
 impl InTurn {
@@ -48,6 +50,7 @@ impl InTurn {
         for (pair, count) in other.counters {
             *self.counters.entry(pair).or_default() += count;
         }
+        self.bitmaps.extend(other.bitmaps);
     }
 }
 
@@ -118,7 +121,12 @@ impl<'n> InTurnCollector<'n> {
     }
 
     pub(crate) fn finish(self) -> InTurn {
+        let names = self
+            .counters
+            .keys()
+            .map(|(_, id)| (*id, self.bitmaps.name(*id).to_owned()));
         InTurn {
+            bitmaps: names.collect(),
             types: self.types.into_iter().collect(),
             counters: self.counters.into_iter().collect(),
         }
@@ -355,6 +363,8 @@ mod tests {
             found.get(&pair).copied().unwrap_or(0)
         };
         assert_eq!(with(0, &[rmw(0, MASK), rmw(1, COUNTER)]), 1);
+        let named = counted(&[&[rmw(0, MASK), rmw(1, COUNTER)]]).bitmaps;
+        assert_eq!(named, BTreeMap::from([(BitmapId(0), "mask".to_owned())]));
         assert_eq!(with(0, &[rmw(0, COUNTER), rmw(1, MASK)]), 1);
         assert_eq!(
             with(0, &[rmw(0, MASK), rmw(1, COUNTER), rmw(2, COUNTER)]),

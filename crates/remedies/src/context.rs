@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use linemate_answers::{FunctionUse, Reasons, RemedyEffect, Stake, Trial};
-use linemate_attribution::bitmap::Bitmaps;
 use linemate_attribution::in_turn::InTurn;
 use linemate_attribution::schema::TypeIndex;
 use linemate_attribution::tally::CpuSet;
@@ -24,7 +23,6 @@ use super::partners::found::Answer;
 pub(crate) struct Context<'a> {
     pub(crate) analysis: &'a Analysis<'a>,
     pub(crate) options: &'a RemedyOptions,
-    pub(crate) bitmaps: Bitmaps,
     pub(crate) tally: &'a Tally,
     pub(crate) in_turn: &'a InTurn,
     pub(crate) fields: &'a Fields,

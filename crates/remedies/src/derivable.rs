@@ -57,7 +57,7 @@ fn one(
     if cost.sharing_misses() == 0 {
         return None;
     }
-    let bitmap = context.bitmaps.name(bitmap);
+    let bitmap = context.in_turn.bitmaps.get(&bitmap)?;
     let mut reasons = context.reasons(&[id], |_| true);
     reasons.notes.push(format!(
         "{:.1} % of its {writes} writes come with an atomic on the bitmap {bitmap}, by {} instructions",

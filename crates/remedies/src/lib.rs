@@ -35,7 +35,6 @@ mod variables;
 mod writers;
 
 use linemate_answers::{Remedy, RemedyEffect, RemedyKind, RemedyList};
-use linemate_attribution::bitmap::Bitmaps;
 use linemate_experiment::scene::{Scene, Watch};
 use linemate_experiment::{Cpus, Experiment, INTERLEAVINGS_MIN, Seed};
 use linemate_session::Session;
@@ -96,7 +95,6 @@ pub fn find(session: &Session<'_>, options: &RemedyOptions) -> Result<RemedyList
     let context = Context {
         analysis,
         options,
-        bitmaps: Bitmaps::new(analysis.model(), analysis.schema(), analysis.subjects()),
         tally: &session.counted().tally,
         in_turn,
         fields: &fields,

@@ -284,7 +284,6 @@ fn every_step_is_reported_and_ends_when_all_its_parts_are_done() {
     }
 }
 
-/// A few accesses to two types, most to untyped memory.
 /// By subject: whether it is of that type.
 fn of_type(session: &Session<'_>, name: &str) -> Vec<bool> {
     let ids = session.analysis().schema().named(name);
@@ -313,6 +312,7 @@ fn rounds(session: &Session<'_>, only: &[bool], line: LineSize) -> Vec<Vec<Kept>
     all
 }
 
+/// A few accesses to two types, most to untyped memory.
 fn two_types() -> Recording {
     let mut w = World::with_chunks_of(64);
     let entity = KMALLOC_SLAB;

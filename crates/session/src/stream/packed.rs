@@ -75,13 +75,7 @@ impl Stream {
         }
     }
 
-    /// What [`Stream::bytes`] returned, of a recording with that many rows.
-    pub fn read(bytes: Vec<u8>, rows: usize) -> Option<Stream> {
-        let index = index_of(&bytes, rows)?;
-        Some(Stream::new(bytes, index))
-    }
-
-    /// The same, which stays where it is.
+    /// What [`Stream::bytes`] returned, of a recording with that many rows; it stays where it is.
     pub fn open(bytes: Box<dyn Source>, rows: usize) -> Option<Stream> {
         let index = index_of(&*bytes, rows)?;
         Some(Stream {
@@ -126,7 +120,7 @@ impl Stream {
         Guess::new(usize::from(self.index.cpus), rows, line)
     }
 
-    /// What [`Stream::read`] makes a stream of; `None` if it is not in memory.
+    /// What [`Stream::open`] makes a stream of; `None` if it is not in memory.
     pub fn bytes(&self) -> Option<&[u8]> {
         match &self.bytes {
             Bytes::InMemory(bytes) => Some(bytes),

@@ -140,7 +140,7 @@ fn packed(blocks: &[Rounds], line: LineSize) -> Vec<u8> {
 
 /// `None` for bytes that cannot be.
 fn unpacked(bytes: &[u8]) -> Option<Vec<Rounds>> {
-    unpacked_of(&Stream::read(bytes.to_vec(), keys().len())?)
+    unpacked_of(&Stream::open(Box::new(bytes.to_vec()), keys().len())?)
 }
 
 fn unpacked_of(stream: &Stream) -> Option<Vec<Rounds>> {
@@ -177,7 +177,7 @@ proptest! {
         let blocks: Vec<Rounds> = blocks.iter().map(|slices| rounds(slices)).collect();
         let mut bytes = packed(&blocks, LineSize::B64);
         let at = at.index(bytes.len());
-        let packed: u32 = Stream::read(bytes.clone(), keys().len()).unwrap().index.blocks.iter().map(|block| block.packed).sum();
+        let packed: u32 = Stream::open(Box::new(bytes.clone()), keys().len()).unwrap().index.blocks.iter().map(|block| block.packed).sum();
         if cut {
             bytes.truncate(at);
         } else {
@@ -185,7 +185,7 @@ proptest! {
         }
         let found = unpacked(&bytes);
         prop_assert!(at >= packed as usize || found.is_none(), "a changed block is noticed");
-        if let Some(mut stream) = Stream::read(bytes.clone(), keys().len()) {
+        if let Some(mut stream) = Stream::open(Box::new(bytes.clone()), keys().len()) {
             let mut rest = bytes.as_slice();
             for block in &mut stream.index.blocks {
                 let (now, after) = rest.split_at(block.packed as usize);
