@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use linemate_attribution::FieldRef;
-use linemate_replay::{AsRecorded, Counts, KeyId, NoClones, Outcome, Replay, Timeline};
+use linemate_replay::{AsRecorded, Counts, KeyId, Misses, NoClones, Outcome, Replay, Timeline};
 use linemate_session::rounds::Rounds;
 use linemate_session::shelf::{self, Part};
 use linemate_session::stream::Tables;
@@ -20,7 +20,7 @@ use crate::known::{OUTCOMES_MAX, question_of_recorded};
 use crate::runner::{FILLING, Runner};
 use crate::scene::Scene;
 use crate::setup::Experiment;
-use crate::supply::Supply;
+use crate::supply::{Batches, Supply};
 use crate::variant::Variant;
 
 /// Bytes of all timelines that are kept, at most: what is kept must be small enough to be read
@@ -54,6 +54,8 @@ struct Baseline {
     /// By field ([`FieldNumbers`]).
     keys: Vec<Counts>,
     timeline: Arc<Timeline>,
+    /// Of the first interleaving that was asked for together with it.
+    misses: Option<Misses>,
 }
 
 /// Every field that the recording accesses has a number; subjects whose fields are not
@@ -110,6 +112,11 @@ impl Baselines {
     /// The same under that seed's interleaving.
     pub(crate) fn timeline(&self, seed: Seed) -> Option<&Arc<Timeline>> {
         self.kept.seeds.get(&seed).map(|of| &of.timeline)
+    }
+
+    /// The accesses that left their core under that seed's interleaving, if they were listed.
+    pub(crate) fn misses(&self, seed: Seed) -> Option<&Misses> {
+        self.kept.seeds.get(&seed)?.misses.as_ref()
     }
 
     /// What was found under that seed's interleaving, by the scene's keys.
@@ -186,6 +193,25 @@ impl<'a> Experiment<'a> {
         Ok(())
     }
 
+    /// Replays the layout as recorded under the seeds' interleavings, and keeps that.
+    pub(crate) fn replay_baselines(
+        &self,
+        baselines: &mut Baselines,
+        seeds: &[Seed],
+    ) -> Result<(), ExperimentError> {
+        let recorded = Variant::as_recorded(self.scene);
+        let batches = Batches {
+            count: 1,
+            replays: seeds.len(),
+        };
+        let moved = vec![false; self.scene.types.len()];
+        let supply = self.supply_of(moved, batches, 1, self.by_field(baselines))?;
+        self.fill(baselines, &supply, &recorded, |_| Ok(()))?;
+        self.replay_recorded(baselines, &supply, &recorded, seeds)?;
+        self.keep_baselines(baselines);
+        Ok(())
+    }
+
     /// Replays the layout as recorded, on filled caches, under the seeds' interleavings.
     pub(crate) fn replay_recorded(
         &self,
@@ -196,19 +222,27 @@ impl<'a> Experiment<'a> {
     ) -> Result<(), ExperimentError> {
         let mut runners: Vec<Runner<'_>> = Vec::with_capacity(seeds.len());
         for seed in seeds {
-            let replay = baselines.warm.iter().cloned();
-            let runner = |replay| Runner::new(recorded, replay).without_hits().counting(*seed);
-            runners.extend(replay.map(runner));
+            let Some(replay) = baselines.warm.clone() else {
+                continue;
+            };
+            let mut runner = Runner::new(recorded, replay).without_hits().counting(*seed);
+            // What is found by place in the recording is found under one interleaving.
+            if Some(seed) == seeds.first() {
+                runner.replay = runner.replay.with_misses();
+            }
+            runners.push(runner);
         }
         let left_out = self.feed_with(&mut runners, supply, 1, |_| Ok(()))?;
         let finish = |(seed, runner): (&Seed, Runner<'_>)| {
             let mut replay = runner.replayed(&left_out)?;
             let timeline = Arc::new(replay.take_timeline());
+            let misses = replay.take_misses();
             let mut outcome = replay.finish().0;
             let baseline = Baseline {
                 keys: std::mem::take(&mut outcome.keys),
                 outcome,
                 timeline,
+                misses,
             };
             Ok((*seed, baseline))
         };

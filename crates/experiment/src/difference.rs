@@ -197,10 +197,9 @@ impl<'s> PartialRunner<'s> {
 }
 
 impl<'a> Experiment<'a> {
-    /// By subject: whether one of the variants moves its accesses; `None` where edits are replayed
-    /// whole.
-    fn moved_few(&self, variants: &[&Variant]) -> Option<Vec<bool>> {
-        let (first, edited) = variants.split_first()?;
+    /// Whether what an access costs depends on accesses to its own line alone, and on evictions:
+    /// only then can edits be replayed by the lines that they change.
+    pub(crate) fn replays_by_line(&self) -> bool {
         let machine = self.machine;
         // What prefetchers fetch, what of misses overlaps, and who waits for a lock depends on
         // accesses to all lines.
@@ -215,7 +214,14 @@ impl<'a> Experiment<'a> {
         let long = self.scene.accesses > LONG;
         let whole =
             self.whole || long || self.lines || self.under.is_some() || self.filter().is_none();
-        if !by_line || !plain || whole || edited.is_empty() {
+        by_line && plain && !whole
+    }
+
+    /// By subject: whether one of the variants moves its accesses; `None` where edits are replayed
+    /// whole.
+    fn moved_few(&self, variants: &[&Variant]) -> Option<Vec<bool>> {
+        let (first, edited) = variants.split_first()?;
+        if !self.replays_by_line() || edited.is_empty() {
             return None;
         }
         if first.unedited() != Some(Unedited::AsRecorded) {

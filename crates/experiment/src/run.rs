@@ -23,18 +23,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use linemate_machine::LineSize;
 use linemate_recording::Access;
-use linemate_replay::{
-    AsRecorded, Config, Interleaving, NoClones, Outcome, Placed, Replay, keeps_exact,
-};
+use linemate_replay::{AsRecorded, Config, Interleaving, NoClones, Outcome, Replay, keeps_exact};
 use linemate_session::progress::{self, OneOf, StepParts};
 use linemate_session::rounds::{Cutter, LeftOut, Rounds};
-use linemate_session::step::Step;
 use linemate_session::steps;
 use linemate_session::stream::{Reader, Tables, Wanted};
 use rayon::prelude::*;
 
 use crate::conditions::Seed;
-use crate::cpus::Cpus;
 use crate::difference::Difference;
 use crate::error::ExperimentError;
 use crate::known::KnownOutcomes;
@@ -297,6 +293,11 @@ impl<'a> Experiment<'a> {
         if let Some(outcome) = known.take(seed) {
             return Ok(outcome);
         }
+        if self.replays_by_line() {
+            if let Some(outcome) = self.baselines().outcome(self.scene, seed) {
+                return Ok(known.keep_with(seed, outcome));
+            }
+        }
         let variant = Variant::as_recorded(self.scene);
         let supply = self.supply(&[&variant], Batches::ONE_REPLAY)?;
         let mut runner = self.one(&supply, &variant, seed)?;
@@ -305,51 +306,8 @@ impl<'a> Experiment<'a> {
         Ok(known.keep_with(seed, outcome))
     }
 
-    /// Replays every access of the recorded layout on as many CPUs as were recorded, each counted
-    /// for the result of `place`, which is called once for each in the recording's order and moves
-    /// none.
-    ///
-    /// # Errors
-    /// As [`Experiment::run`].
-    pub fn placed(
-        &self,
-        seed: Seed,
-        mut place: impl FnMut(&Step) -> Placed,
-    ) -> Result<Outcome, ExperimentError> {
-        if self.cpus.copies > 1 {
-            let cpus = Cpus {
-                copies: 1,
-                ..self.cpus
-            };
-            // The caller counts by its own keys, which a tape of groups would have to carry as
-            // well.
-            return Experiment { cpus, ..*self }.placed(seed, place);
-        }
-        let variant = Variant::as_recorded(self.scene);
-        let supply = self.supply(&[&variant], Batches::ONE_REPLAY)?;
-        let mut replay = self.one(&supply, &variant, seed)?.replay;
-        let analysis = self.scene.session.analysis();
-        let names = analysis.names()?;
-        let name = |access: &Access| self.scene.step(&names, access);
-        let progress = self.scene.session.progress();
-        progress.begin(progress::Step::Replaying, self.scene.accesses.into());
-        steps::for_each(analysis.recording(), &name, |block| {
-            progress.advance(block.size().into());
-            for (turn, steps) in block.parts() {
-                if let Some(turn) = turn {
-                    replay.turn(turn.cpu, turn.time)?;
-                }
-                for step in steps {
-                    replay.push_placed(&step.access, place(step))?;
-                }
-            }
-            Ok::<(), ExperimentError>(())
-        })?;
-        Ok(replay.finish().0)
-    }
-
     /// The replay of the question's first interleaving, ready to count.
-    fn one<'s>(
+    pub(crate) fn one<'s>(
         &self,
         supply: &Supply<'_>,
         variant: &'s Variant,
@@ -417,7 +375,7 @@ impl<'a> Experiment<'a> {
 
     /// Where at most that many batches of that many replays of these variants get their accesses
     /// from; reports that they begin.
-    fn supply(
+    pub(crate) fn supply(
         &self,
         variants: &[&Variant],
         batches: Batches,

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use linemate_experiment::scene::Step;
 use linemate_experiment::{Experiment, ExperimentError, Seed};
 use linemate_recording::AccessKind;
-use linemate_replay::{Cause, Counts, KeyId, Placed, SiteId};
+use linemate_replay::{Cause, Counts, SiteId};
 use linemate_session::shelf::{self, Part};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -189,21 +189,21 @@ impl MeasuredCosts {
     ) -> Result<MeasuredCosts, ExperimentError> {
         // Every access in the recording's order, not what a filter leaves: what follows an atomic,
         // and what a pointer leads to, are often hits.
-        let outcome = experiment.placed(seed, |step| classes.place(step))?;
+        let counts = experiment.placed(seed, |step| classes.site_of(step))?;
         let mut costs = MeasuredCosts {
             roles: classes.owners.finish(classes.fields),
             exchanges: classes.exchanges.into_iter().collect(),
             meetings: classes.follower.finish(),
             ..MeasuredCosts::default()
         };
-        costs.whole.accesses = outcome.accesses.0;
-        costs.whole.add_counts(&outcome.totals);
+        costs.whole.accesses = counts.accesses.0;
+        costs.whole.add_counts(&counts.totals);
         for ((row, site), accesses) in classes.sites.into_iter().zip(classes.accesses) {
             let mut cost = Cost {
                 accesses,
                 ..Cost::default()
             };
-            if let Some(counts) = outcome.sites.get(site as usize) {
+            if let Some(counts) = counts.sites.get(site as usize) {
                 cost.add_counts(counts);
             }
             let SiteKey {
@@ -302,29 +302,20 @@ impl<'f> Classes<'f> {
         }
     }
 
-    /// Where the step goes: site 0 is everything that is not a field.
-    fn place(&mut self, step: &Step) -> Placed {
-        let site = match self.fields.at(step.field()) {
-            Some(field) => {
-                self.follower.step(step, field);
-                self.owners.count(step, field);
-                let act = self.act(step, field);
-                self.site(SiteKey {
-                    field,
-                    act,
-                    function: step.site.0,
-                    meets: self.neighbours.meet_at(step.access.addr),
-                })
-            }
-            None => 0,
+    /// What the step counts for: site 0 is everything that is not a field.
+    fn site_of(&mut self, step: &Step) -> SiteId {
+        let Some(field) = self.fields.at(step.field()) else {
+            return SiteId(0);
         };
-        Placed {
-            key: KeyId(0),
-            // Rows as sites, and one key: sites are counted for everything that leaves its core,
-            // which is what rows need.
-            site: SiteId(site),
-            ..step.placed()
-        }
+        self.follower.step(step, field);
+        self.owners.count(step, field);
+        let act = self.act(step, field);
+        SiteId(self.site(SiteKey {
+            field,
+            act,
+            function: step.site.0,
+            meets: self.neighbours.meet_at(step.access.addr),
+        }))
     }
 
     fn site(&mut self, row: SiteKey) -> u32 {

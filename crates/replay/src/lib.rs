@@ -52,6 +52,7 @@ mod size;
 pub use accounts::counts::{Cause, Counts, Source, Tally};
 pub use accounts::held::HeldLine;
 pub use accounts::lines::{Cell, LineView, Uncontested};
+pub use accounts::misses::{AccessPlace, Miss, MissNumber, MissReader, Misses};
 pub use accounts::outcome::{FetchedAhead, Outcome, Pair, ScaledCounts};
 pub use accounts::transfers::{MachinePlaces, Transfer, TransferTime, Transfers};
 pub use cache::sets::{Reach, SetsReached, sets_reached};

@@ -513,8 +513,8 @@ fn product(machine: &Machine, ops: &[Op]) -> Vec<Answer> {
         if verdict.undecided {
             let tag = MissTag {
                 key: answers.len() as u32,
-                site: 0,
                 cycles: verdict.cycles,
+                ..MissTag::default()
             };
             system.open(place, &verdict, tag);
         }

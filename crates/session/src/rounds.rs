@@ -3,7 +3,8 @@
 use linemate_machine::LineSize;
 use linemate_recording::{AccessKind, Accesses, CpuId, VirtualTime};
 use linemate_replay::{
-    Begins, Fate, Filter, Kept, KeyId, Later, ReplayError, Seen, SiteId, SliceHead, Slicer, TIE_MAX,
+    AccessPlace, Begins, Cut, Fate, Filter, Kept, KeyId, Later, ReplayError, Seen, SiteId,
+    SliceHead, Slicer, TIE_MAX, Turned,
 };
 
 use crate::step::{Slice, Step};
@@ -117,10 +118,94 @@ impl Hits {
     }
 }
 
-/// Cuts a recording's steps.
-pub struct Cutter<'s> {
+/// Numbers a recording's rounds, slices and accesses. Pass every step and every turn, in order.
+#[derive(Clone, Debug)]
+pub struct Places {
     recorded: usize,
     slicer: Slicer,
+    /// Rounds that are over.
+    rounds: u32,
+    /// Slices of the current round.
+    slices: u32,
+    /// Offset and tie of the slice's last access that goes through the caches.
+    before: Option<(u32, u16)>,
+}
+
+impl Places {
+    /// For a recording with that many CPUs.
+    #[must_use]
+    pub fn new(recorded: usize) -> Places {
+        Places {
+            recorded,
+            slicer: Slicer::new(recorded),
+            rounds: 0,
+            slices: 0,
+            before: None,
+        }
+    }
+
+    /// A CPU's turn begins.
+    ///
+    /// # Errors
+    /// A CPU beyond those announced.
+    pub fn turn(&mut self, turn: Turn) -> Result<Turned, ReplayError> {
+        self.known(turn.cpu)?;
+        let turned = self.slicer.turn(turn.cpu, turn.time);
+        self.begin_slice(turned.begins);
+        Ok(turned)
+    }
+
+    /// What begins with the step, and where it is.
+    ///
+    /// # Errors
+    /// As [`Places::turn`].
+    #[inline]
+    pub fn step(&mut self, step: &Step) -> Result<(Cut, AccessPlace), ReplayError> {
+        let cpu = step.access.cpu;
+        self.known(cpu)?;
+        let cached = step.fate == Fate::Cached;
+        let cut = self.slicer.cut(cpu, step.access.time, cached);
+        if cut.begins != Begins::Nothing {
+            self.begin_slice(cut.begins);
+        }
+        let tie = match self.before {
+            Some((offset, tie)) if offset == cut.offset => tie.saturating_add(1).min(TIE_MAX),
+            _ => 0,
+        };
+        if cached {
+            self.before = Some((cut.offset, tie));
+        }
+        let place = AccessPlace {
+            round: self.rounds,
+            slice: self.slices.saturating_sub(1),
+            offset: cut.offset,
+            tie,
+        };
+        Ok((cut, place))
+    }
+
+    fn begin_slice(&mut self, begins: Begins) {
+        if begins == Begins::Round && self.slices > 0 {
+            self.rounds += 1;
+            self.slices = 0;
+        }
+        self.slices += 1;
+        self.before = None;
+    }
+
+    #[inline]
+    fn known(&self, cpu: CpuId) -> Result<(), ReplayError> {
+        let recorded = self.recorded;
+        match usize::from(cpu.0) < recorded {
+            true => Ok(()),
+            false => Err(ReplayError::Cpu { cpu, recorded }),
+        }
+    }
+}
+
+/// Cuts a recording's steps.
+pub struct Cutter<'s> {
+    places: Places,
     filter: Option<Filter>,
     /// By subject: whether all of its accesses stay, because some variant moves them.
     stays: &'s [bool],
@@ -140,8 +225,7 @@ impl<'s> Cutter<'s> {
     pub fn new(recorded: usize, filter: Option<LineSize>, stays: &'s [bool]) -> Cutter<'s> {
         let filter = filter.map(|line| Filter::new(recorded, line));
         Cutter {
-            recorded,
-            slicer: Slicer::new(recorded),
+            places: Places::new(recorded),
             filter,
             stays,
             left_out: LeftOut::default(),
@@ -168,8 +252,7 @@ impl<'s> Cutter<'s> {
     }
 
     fn turn(&mut self, turn: Turn, out: &mut Rounds) -> Result<(), ReplayError> {
-        self.known(turn.cpu)?;
-        let turned = self.slicer.turn(turn.cpu, turn.time);
+        let turned = self.places.turn(turn)?;
         if let (Some((head, _)), Some(span)) = (self.slices.last_mut(), turned.ended) {
             head.end(span);
         }
@@ -182,48 +265,31 @@ impl<'s> Cutter<'s> {
         Ok(())
     }
 
-    #[inline]
-    fn known(&self, cpu: CpuId) -> Result<(), ReplayError> {
-        let recorded = self.recorded;
-        match usize::from(cpu.0) < recorded {
-            true => Ok(()),
-            false => Err(ReplayError::Cpu { cpu, recorded }),
-        }
-    }
-
     fn steps(&mut self, steps: &[Step], out: &mut Rounds) -> Result<(), ReplayError> {
         for step in steps {
-            let cpu = step.access.cpu;
-            self.known(cpu)?;
-            let cached = step.fate == Fate::Cached;
-            let cut = self.slicer.cut(cpu, step.access.time, cached);
+            let (cut, place) = self.places.step(step)?;
             if cut.begins == Begins::Round {
                 self.end_round(out);
                 self.start = step.access.time;
             }
             if cut.begins != Begins::Nothing {
                 self.slices
-                    .push((SliceHead::new(cpu), self.steps.len() as u32));
+                    .push((SliceHead::new(step.access.cpu), self.steps.len() as u32));
             }
-            let first = match &self.slices[..] {
-                [.., (_, before), _] => *before,
-                _ => 0,
-            };
             let Some((head, end)) = self.slices.last_mut() else {
                 continue;
             };
+            let cached = step.fate == Fate::Cached;
             head.extend(cut.offset, cached);
             if !cached {
                 // It takes part in its slice's time (`extend` above) and in nothing else.
                 self.left_out.uncached += Accesses::ONE;
                 continue;
             }
-            let before = self.steps[first as usize..].last();
-            let tie = before.filter(|before| before.at == cut.offset);
             *end += 1;
             self.steps.push(Step {
-                at: cut.offset,
-                tie: tie.map_or(0, |before| before.tie.saturating_add(1).min(TIE_MAX)),
+                at: place.offset,
+                tie: place.tie,
                 ..*step
             });
         }

@@ -310,7 +310,8 @@ impl Counts {
         self.sources[source as usize].add(cycles);
     }
 
-    pub(crate) fn add_cause(&mut self, cause: Cause, cycles: Cycles) {
+    /// One more access that left its core.
+    pub fn add_cause(&mut self, cause: Cause, cycles: Cycles) {
         self.causes[cause as usize].add(cycles);
     }
 }

@@ -3,5 +3,6 @@
 pub(crate) mod counts;
 pub(crate) mod held;
 pub(crate) mod lines;
+pub(crate) mod misses;
 pub(crate) mod outcome;
 pub(crate) mod transfers;

@@ -17,11 +17,12 @@ use std::num::NonZeroU32;
 
 use linemate_machine::CoreId;
 
+use crate::accounts::misses::MissNumber;
 use crate::cache::directory::{Entry, History};
 use crate::size;
 
 /// A coherence miss whose class is not known yet, with what its caller needs to account for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MissTag {
     /// What to charge the miss to.
     pub key: u32,
@@ -29,6 +30,8 @@ pub struct MissTag {
     pub site: u32,
     /// Cycles of the miss, which go to its cause.
     pub cycles: u64,
+    /// Its number, where misses are listed one by one.
+    pub miss: Option<MissNumber>,
 }
 
 /// The state of one core and one line: 16 bytes, because machines of hundreds of cores have

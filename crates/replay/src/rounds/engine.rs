@@ -10,13 +10,14 @@ use linemate_units::{Accesses, Cycles};
 
 use crate::accounts::counts::{Cause, Counts, Source, Tally};
 use crate::accounts::lines::{Lines, Touch};
+use crate::accounts::misses::{MissLog, Misses};
 use crate::accounts::outcome::{Outcome, Pair};
 use crate::accounts::transfers::{InLine, TransferCounter};
 use crate::cache::address::{Span, instance_line, rest};
 use crate::cache::directory::{LineHasher, Slot};
 use crate::cache::prefetch::Seen;
 use crate::cache::sharing::MissTag;
-use crate::cache::system::System;
+use crate::cache::system::{Closed, System};
 use crate::cache::verdict::{Asked, Piece, Verdict};
 use crate::rounds::filter::Later;
 use crate::rounds::overlap::Windows;
@@ -42,6 +43,8 @@ pub(crate) struct Engine {
     pub(crate) site_hits: Vec<[u64; 4]>,
     pub(crate) pairs: HashMap<(u16, u16), Tally, BuildHasherDefault<LineHasher>>,
     pub(crate) lines: Option<Lines>,
+    /// Only if they are listed.
+    pub(crate) misses: Option<MissLog>,
     /// Only if lines are examined.
     pub(crate) transfers: Option<TransferCounter>,
     /// Whether it is a warm-up: what lines hold is then not examined, because nothing of it stays.
@@ -73,6 +76,7 @@ impl Engine {
             site_hits: Vec::new(),
             pairs: HashMap::default(),
             lines: lines.then(Lines::default),
+            misses: None,
             transfers: lines.then(|| TransferCounter::new(machine, &logical, copies)),
             is_warm_up: false,
             windows: None,
@@ -293,10 +297,12 @@ impl Engine {
         // waited.
         self.keys[waiting.key as usize].waited += Cycles(verdict.waited);
         self.sites[waiting.site as usize].waited += Cycles(verdict.waited);
+        let log = self.misses.as_mut();
         let tag = MissTag {
             key: waiting.key,
             site: waiting.site,
             cycles: verdict.cycles,
+            miss: log.and_then(|log| log.add(Cycles(verdict.cycles))),
         };
         // The class is known when the lifetime ends; the miss is counted then, under the tag's key.
         if verdict.undecided {
@@ -313,6 +319,14 @@ impl Engine {
                 .add(Cycles(verdict.cycles));
         }
         self.charge_closed_if_any();
+    }
+
+    /// Ends all lifetimes of lines, so that the causes of all misses are known, and takes the list
+    /// of them.
+    pub(crate) fn take_misses(&mut self) -> Option<Misses> {
+        self.system.finish();
+        self.charge_closed();
+        self.misses.take().map(MissLog::finish)
     }
 
     /// The result, without what only the caller of the engine knows.
@@ -355,6 +369,9 @@ impl Engine {
     fn charge(&mut self, tag: MissTag, cause: Cause) {
         self.keys[tag.key as usize].add_cause(cause, Cycles(tag.cycles));
         self.sites[tag.site as usize].add_cause(cause, Cycles(tag.cycles));
+        if let (Some(log), Some(miss)) = (&mut self.misses, tag.miss) {
+            log.decide(miss, cause);
+        }
     }
 
     #[inline]
@@ -369,11 +386,15 @@ impl Engine {
             system,
             keys,
             sites,
+            misses,
             ..
         } = self;
-        for closed in system.take_closed() {
-            keys[closed.tag.key as usize].add_cause(closed.cause, Cycles(closed.tag.cycles));
-            sites[closed.tag.site as usize].add_cause(closed.cause, Cycles(closed.tag.cycles));
+        for Closed { tag, cause } in system.take_closed() {
+            keys[tag.key as usize].add_cause(cause, Cycles(tag.cycles));
+            sites[tag.site as usize].add_cause(cause, Cycles(tag.cycles));
+            if let (Some(log), Some(miss)) = (&mut *misses, tag.miss) {
+                log.decide(miss, cause);
+            }
         }
     }
 

@@ -69,6 +69,9 @@ pub enum ReplayError {
     /// A timeline of other accesses than those passed to a partial replay.
     #[error("the timeline belongs to another replay")]
     Timeline,
+    /// Misses of other accesses than those passed ([`crate::MissReader`]).
+    #[error("the list of misses belongs to another replay")]
+    Misses,
     /// A tie ([`Item::tie`](crate::Item::tie)) beyond any that is given.
     #[error("tie {0} of an access: {max} is the largest", max = crate::cache::stamp::TIE_MAX)]
     Tie(u16),

@@ -8,6 +8,7 @@ use linemate_recording::{Access, AccessKind, CpuId, GuestAddr, TimeGrid, Virtual
 use linemate_units::{Accesses, Cycles, Instructions};
 use rustc_hash::FxHashSet;
 
+use crate::accounts::misses::{MissLog, Misses};
 use crate::accounts::outcome::Outcome;
 use crate::cache::address::span;
 use crate::cache::array::{group_shares, shares, thread_shares};
@@ -217,6 +218,19 @@ impl<P: Placement, C: Cloner> Replay<P, C> {
     pub fn take_timeline(&mut self) -> Timeline {
         let timeline = self.timeline.as_mut();
         timeline.map_or_else(Timeline::default, TimelineRecorder::take)
+    }
+
+    /// Lists the misses from now on ([`Replay::take_misses`]), of a replay that makes a timeline.
+    #[must_use]
+    pub fn with_misses(mut self) -> Replay<P, C> {
+        self.engine.misses = Some(MissLog::default());
+        self
+    }
+
+    /// Runs what is left and gives the misses, if they were listed.
+    pub fn take_misses(&mut self) -> Option<Misses> {
+        self.end_round();
+        self.engine.take_misses()
     }
 
     /// Distinguishes when modified lines move between cores ([`Outcome::transfers`]). Must be
@@ -613,6 +627,9 @@ impl Round for FollowedRound<'_> {
         // From the first access's time, before any stall; later ones have no effect.
         timeline.begin_slice(slice, (at - start).saturating_sub(waiting.offset.into()));
         engine.system.set_now(place, Stamp::new(at, tie));
+        if let Some(misses) = &mut engine.misses {
+            misses.begin_access(slice, waiting.offset, tie);
+        }
         let stall = engine.step(waiting, cpu, 0, at);
         // A hit in L1 evicts nothing.
         if stall > 0 {
@@ -642,6 +659,9 @@ fn followed_round(
 ) {
     let start = interleaver.now();
     timeline.begin_round(slices.len());
+    if let Some(misses) = &mut engine.misses {
+        misses.begin_round();
+    }
     let mut round = FollowedRound {
         engine,
         timeline,

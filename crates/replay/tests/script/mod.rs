@@ -113,8 +113,8 @@ pub(crate) fn run(machine: &Machine, script: &str) -> String {
         if verdict.undecided {
             let tag = MissTag {
                 key: causes.len() as u32,
-                site: 0,
                 cycles: verdict.cycles,
+                ..MissTag::default()
             };
             system.open(place, &verdict, tag);
         }

@@ -1,0 +1,149 @@
+//! What accesses cost as recorded, counted by what only their order in the recording shows.
+//!
+//! Where the recorded layout has been replayed, or edits need that replay as well, the recording is
+//! read with the list of its misses; else it is replayed while it is read.
+
+use linemate_recording::{Access, Accesses};
+use linemate_replay::{Counts, KeyId, Miss, Placed, SiteId};
+use linemate_session::progress;
+use linemate_session::rounds::Places;
+use linemate_session::step::Step;
+use linemate_session::steps;
+
+use crate::conditions::{Seed, seeds};
+use crate::cpus::Cpus;
+use crate::error::ExperimentError;
+use crate::run::INTERLEAVINGS_AT_ONCE;
+use crate::setup::Experiment;
+use crate::supply::Batches;
+use crate::variant::Variant;
+
+/// Counts of accesses that left their core, by cause.
+#[derive(Clone, Debug, Default)]
+pub struct PlacedCounts {
+    /// How many accesses the recording has.
+    pub accesses: Accesses,
+    /// Of all accesses.
+    pub totals: Counts,
+    /// By the number that the caller gave; those of the last numbers may be missing if they are 0.
+    pub sites: Vec<Counts>,
+}
+
+impl PlacedCounts {
+    fn add(&mut self, site: SiteId, miss: Miss) {
+        let at = site.0 as usize;
+        if at >= self.sites.len() {
+            self.sites.resize_with(at + 1, Counts::default);
+        }
+        self.sites[at].add_cause(miss.cause, miss.cycles);
+        self.totals.add_cause(miss.cause, miss.cycles);
+    }
+}
+
+impl Experiment<'_> {
+    /// Counts every access of the recorded layout, on as many CPUs as were recorded, for the result
+    /// of `site`, which is called once for each in the recording's order. Of the counts only causes
+    /// are there.
+    ///
+    /// # Errors
+    /// As [`Experiment::run`].
+    pub fn placed(
+        &self,
+        seed: Seed,
+        mut site: impl FnMut(&Step) -> SiteId,
+    ) -> Result<PlacedCounts, ExperimentError> {
+        if self.cpus.copies > 1 {
+            let cpus = Cpus {
+                copies: 1,
+                ..self.cpus
+            };
+            // The caller counts by its own numbers, which a tape of groups would have to carry as
+            // well.
+            return Experiment { cpus, ..*self }.placed(seed, site);
+        }
+        if !self.replays_by_line() {
+            return self.placed_replayed(seed, site);
+        }
+        let mut baselines = self.baselines();
+        if baselines.misses(seed).is_none() {
+            // Those after it are what a trial of an edit asks for.
+            let batch = seeds(seed, INTERLEAVINGS_AT_ONCE);
+            self.replay_baselines(&mut baselines, &batch)?;
+        }
+        let Some(misses) = baselines.misses(seed) else {
+            return self.placed_replayed(seed, site);
+        };
+        let mut misses = misses.read()?;
+        let mut places = Places::new(self.cpus.recorded);
+        let mut counts = PlacedCounts {
+            accesses: self.scene.accesses,
+            ..PlacedCounts::default()
+        };
+        self.each_step(|turn, steps| {
+            if let Some(turn) = turn {
+                places.turn(turn)?;
+            }
+            for step in steps {
+                let (_, place) = places.step(step)?;
+                let site = site(step);
+                if let Some(miss) = misses.at(place)? {
+                    counts.add(site, miss);
+                }
+            }
+            Ok(())
+        })?;
+        misses.finish()?;
+        Ok(counts)
+    }
+
+    /// The same by a replay of its own.
+    fn placed_replayed(
+        &self,
+        seed: Seed,
+        mut site: impl FnMut(&Step) -> SiteId,
+    ) -> Result<PlacedCounts, ExperimentError> {
+        let variant = Variant::as_recorded(self.scene);
+        let supply = self.supply(&[&variant], Batches::ONE_REPLAY)?;
+        let mut replay = self.one(&supply, &variant, seed)?.replay;
+        self.each_step(|turn, steps| {
+            if let Some(turn) = turn {
+                replay.turn(turn.cpu, turn.time)?;
+            }
+            for step in steps {
+                let placed = Placed {
+                    // Sites are counted for everything that leaves its core; one key is enough.
+                    key: KeyId(0),
+                    site: site(step),
+                    ..step.placed()
+                };
+                replay.push_placed(&step.access, placed)?;
+            }
+            Ok(())
+        })?;
+        let (outcome, _) = replay.finish();
+        Ok(PlacedCounts {
+            accesses: outcome.accesses,
+            totals: outcome.totals,
+            sites: outcome.sites,
+        })
+    }
+
+    /// Hands over all turns, each with the steps up to the next one.
+    fn each_step(
+        &self,
+        mut each: impl FnMut(Option<steps::Turn>, &[Step]) -> Result<(), ExperimentError>,
+    ) -> Result<(), ExperimentError> {
+        let analysis = self.scene.session.analysis();
+        let names = analysis.names()?;
+        let name = |access: &Access| self.scene.step(&names, access);
+        let progress = self.scene.session.progress();
+        progress.begin(progress::Step::Replaying, self.scene.accesses.into());
+        steps::for_each(analysis.recording(), &name, |block| {
+            progress.advance(block.size().into());
+            for (turn, steps) in block.parts() {
+                each(turn, steps)?;
+            }
+            Ok(())
+        })
+    }
+}
