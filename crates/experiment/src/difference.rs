@@ -19,7 +19,7 @@ use linemate_machine::LineSize;
 use linemate_recording::{Accesses, GuestAddr};
 use linemate_replay::{Drift, Outcome, Partial, ReplayError, Timeline, TimelineReader};
 use linemate_session::LONG;
-use linemate_session::rounds::Rounds;
+use linemate_session::rounds::{Rounds, read_ahead};
 use linemate_session::shelf::{self, Part};
 use linemate_session::step::Step;
 use linemate_session::stream::{FollowedPacker, Reader, Stream, Tables, Wanted};
@@ -371,7 +371,7 @@ impl<'a> Experiment<'a> {
             self.fill(baselines, supply, recorded, follow)?;
         } else if followed.is_none() {
             // The same pass over the stream, with no replay in it.
-            self.feed_with(&mut [], supply, 1, &mut follow)?;
+            self.read_stream(supply, &mut follow)?;
         }
         if let Some(packer) = follower {
             let stream = packer.finish()?;
@@ -529,19 +529,10 @@ impl<'a> Experiment<'a> {
         let all = vec![true; self.scene.types.len()];
         let wanted = Wanted::Only(&all);
         let mut reader = Reader::new(stream, self.scene.ownership, tables, wanted);
-        let (mut now, mut next) = (Rounds::default(), Rounds::default());
-        let mut more = reader.next(&mut now)?;
-        while more {
-            let take = || {
-                runners
-                    .par_iter_mut()
-                    .try_for_each(|runner| runner.take(&now))
-            };
-            let (taken, read) = rayon::join(take, || reader.next(&mut next));
-            taken?;
-            more = read?;
-            std::mem::swap(&mut now, &mut next);
-        }
-        Ok(())
+        let take = |rounds: &mut Rounds| {
+            let runners = runners.par_iter_mut();
+            Ok(runners.try_for_each(|runner| runner.take(rounds))?)
+        };
+        read_ahead(|into| Ok(reader.next(into)?), take)
     }
 }

@@ -135,7 +135,10 @@ impl Experiment<'_> {
     ) -> Result<(), ExperimentError> {
         let analysis = self.scene.session.analysis();
         let names = analysis.names()?;
-        let name = |access: &Access| self.scene.step(&names, access);
+        let name = |access: &Access| Step {
+            site: self.scene.site(access.pc),
+            ..self.scene.ownership.unshared_step(&names, access)
+        };
         let progress = self.scene.session.progress();
         progress.begin(progress::Step::Replaying, self.scene.accesses.into());
         steps::for_each(analysis.recording(), &name, |block| {

@@ -25,7 +25,7 @@ use linemate_machine::LineSize;
 use linemate_recording::Access;
 use linemate_replay::{AsRecorded, Config, Interleaving, NoClones, Outcome, Replay, keeps_exact};
 use linemate_session::progress::{self, OneOf, StepParts};
-use linemate_session::rounds::{Cutter, LeftOut, Rounds};
+use linemate_session::rounds::{Cutter, LeftOut, Rounds, read_ahead};
 use linemate_session::steps;
 use linemate_session::stream::{Reader, Tables, Wanted};
 use rayon::prelude::*;
@@ -465,6 +465,25 @@ impl<'a> Experiment<'a> {
         }
     }
 
+    /// The rounds of the stream for `each` alone, in the time of one replay.
+    pub(crate) fn read_stream(
+        &self,
+        supply: &Supply<'_>,
+        mut each: impl FnMut(&mut Rounds) -> Result<(), ExperimentError> + Send,
+    ) -> Result<(), ExperimentError> {
+        let StepSource::Stream { stream, tables } = &supply.source else {
+            return Ok(());
+        };
+        let wanted = Wanted::NeededAnd(&supply.moved);
+        let mut reader = Reader::new(stream, self.scene.ownership, tables, wanted);
+        let progress = self.scene.session.progress();
+        let each = |rounds: &mut Rounds| {
+            progress.advance(StepParts(1));
+            each(rounds)
+        };
+        read_ahead(|into| Ok(reader.next(into)?), each)
+    }
+
     /// Each block is unpacked while the replays take the one before it.
     fn feed_stream(
         &self,
@@ -473,20 +492,15 @@ impl<'a> Experiment<'a> {
         mut progress: OneOf<'_>,
         mut before: impl FnMut(&mut Rounds) -> Result<(), ExperimentError> + Send,
     ) -> Result<LeftOut, ExperimentError> {
-        let (mut now, mut next) = (Rounds::default(), Rounds::default());
-        let mut read = |into: &mut Rounds| {
+        let read = |into: &mut Rounds| {
             let more = reader.next(into)?;
             before(into).map(|()| more)
         };
-        let mut more = read(&mut now)?;
-        while more {
-            // Unpacking is one thread's work: each step is guessed from the ones before it.
-            let (taken, read) = rayon::join(|| take_all(runners, &now), || read(&mut next));
-            taken?;
-            more = read?;
+        let take = |rounds: &mut Rounds| {
             progress.advance(StepParts(1));
-            std::mem::swap(&mut now, &mut next);
-        }
+            Ok(take_all(runners, rounds)?)
+        };
+        read_ahead(read, take)?;
         Ok(reader.left_out())
     }
 

@@ -17,7 +17,7 @@ use linemate_machine::LineSize;
 use linemate_recording::{Access, Accesses, GuestAddr};
 use linemate_replay::{KeyId, Outcome, SiteId};
 use linemate_session::ownership::{Ownership, is_on_stack};
-use linemate_session::rounds::Rounds;
+use linemate_session::rounds::{Rounds, read_ahead};
 use linemate_session::stream::{Reader, Tables, Wanted};
 use linemate_session::{Session, recorded_cpus};
 use linemate_types::{FlatType, TypeId, TypeModel};
@@ -474,19 +474,12 @@ impl<'a> Scene<'a> {
         };
         let tables = self.tables();
         let mut reader = Reader::new(stream, self.ownership, &tables, Wanted::Only(only));
-        let (mut now, mut next) = (Rounds::default(), Rounds::default());
-        let mut more = reader.next(&mut now)?;
-        while more {
-            let hand_over = || {
-                let rounds: Vec<Vec<Slice<'_>>> = now.iter().map(Iterator::collect).collect();
-                take(&rounds);
-            };
-            // The next block is unpacked while this one is used.
-            let ((), read) = rayon::join(hand_over, || reader.next(&mut next));
-            more = read?;
-            std::mem::swap(&mut now, &mut next);
-        }
-        Ok(())
+        let hand_over = |rounds: &mut Rounds| {
+            let rounds: Vec<Vec<Slice<'_>>> = rounds.iter().map(Iterator::collect).collect();
+            take(&rounds);
+            Ok(())
+        };
+        Ok(read_ahead(|into| reader.next(into), hand_over)?)
     }
 
     /// The access with what is known of it.

@@ -82,9 +82,18 @@ impl Ownership {
     /// The access with what is known of it, independent of the question.
     #[inline]
     pub fn step(&self, names: &Names, access: &Access) -> Step {
+        let step = self.unshared_step(names, access);
+        Step {
+            sharing: self.sharing(step.subject, access.addr, step.offset),
+            ..step
+        }
+    }
+
+    /// The same for a replay without clones, for which it does not matter whose memory it is.
+    #[inline]
+    pub fn unshared_step(&self, names: &Names, access: &Access) -> Step {
         let at = names.locate(access);
         Step {
-            sharing: self.sharing(at.subject, access.addr, at.offset),
             fate: self.fate(at.subject),
             ..Step::new(access, at.subject, at.offset)
         }

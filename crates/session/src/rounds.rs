@@ -68,6 +68,27 @@ impl Rounds {
     }
 }
 
+/// Hands over the rounds that `read` puts into its argument, until it gives `false`; the next ones
+/// are read while `each` has them.
+///
+/// # Errors
+/// What `read` or `each` gives.
+pub fn read_ahead<E: Send>(
+    mut read: impl FnMut(&mut Rounds) -> Result<bool, E> + Send,
+    mut each: impl FnMut(&mut Rounds) -> Result<(), E> + Send,
+) -> Result<(), E> {
+    let (mut now, mut next) = (Rounds::default(), Rounds::default());
+    let mut more = read(&mut now)?;
+    while more {
+        // Not on more threads: each step of a stream is guessed from the ones before it.
+        let (done, read) = rayon::join(|| each(&mut now), || read(&mut next));
+        done?;
+        more = read?;
+        std::mem::swap(&mut now, &mut next);
+    }
+    Ok(())
+}
+
 /// Accesses that were left out.
 #[derive(Clone, Debug, Default)]
 pub struct LeftOut {
