@@ -60,7 +60,7 @@ impl<'t> CostModel<'t> {
         metrics: Metrics,
         shape: &StructShape,
     ) -> Result<CostModel<'t>, AdviseError> {
-        let costs = Costs::new(machine, trace.cpus)?;
+        let costs = Costs::new(machine, trace)?;
         // Objects by their start within 128 bytes: which of their members share a line, or a pair
         // of 64-byte lines, depends on nothing else.
         let mut classes: Vec<(u8, Vec<u32>)> = Vec::new();

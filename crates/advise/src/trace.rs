@@ -15,8 +15,9 @@ use linemate_attribution::tally::CpuSet;
 use linemate_experiment::scene::{Scene, Slice, Step};
 use linemate_experiment::{ExperimentError, RoundOrder, Seed};
 use linemate_layout::nesting::{embeds, enclosing};
-use linemate_machine::LineSize;
+use linemate_machine::{LineSize, ThreadsPerCore};
 use linemate_recording::{AccessKind, Accesses, CpuId, GuestAddr, MAX_CPUS};
+use linemate_session::recorded_threads;
 use linemate_types::{ByteOffset, ByteSize, TypeId, TypeModel};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
@@ -128,6 +129,8 @@ pub struct Trace {
     pub objects: Vec<ObjectTrace>,
     /// How many CPUs were recorded.
     pub cpus: usize,
+    /// Which of them are threads of one core.
+    pub threads: ThreadsPerCore,
     /// Accesses to the type in the recording.
     pub accesses: Accesses,
     /// Accesses in the recording.
@@ -165,7 +168,7 @@ impl Trace {
             .collect();
         let of = |(shape, tables)| Interleaved {
             order: RoundOrder::new(seed),
-            tracer: Tracer::new(shape, tables, scene.cpus),
+            tracer: Tracer::new(shape, tables, scene),
         };
         let mut traces: Vec<Interleaved<'_>> =
             shapes.iter().copied().zip(&tables).map(of).collect();
@@ -285,12 +288,13 @@ struct Tracer<'s> {
 }
 
 impl<'s> Tracer<'s> {
-    fn new(shape: &'s StructShape, tables: &'s Tables, cpus: usize) -> Tracer<'s> {
+    fn new(shape: &'s StructShape, tables: &'s Tables, scene: &Scene<'_>) -> Tracer<'s> {
         Tracer {
             shape,
             tables,
             trace: Trace {
-                cpus,
+                cpus: scene.cpus,
+                threads: recorded_threads(scene.session.analysis().recording()),
                 ..Trace::default()
             },
             objects: Vec::new(),

@@ -20,7 +20,7 @@ pub fn costs_document(
         recording: recording.metadata().clone(),
         checksum: checksum(recording),
         type_name: type_name.map(str::to_owned),
-        cpus: cpu_places(machine, &costs),
+        cpus: cpu_places(machine, recording, &costs),
         costs,
         others: Vec::new(),
         event: None,

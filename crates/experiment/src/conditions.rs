@@ -48,6 +48,7 @@ impl Groups {
     pub(crate) fn scaling(self, cpus: Cpus) -> Scaling {
         Scaling {
             copies: cpus.copies,
+            threads: cpus.threads,
             phases: self.phases,
             mixing: self.mixing,
             locks: self.locks,

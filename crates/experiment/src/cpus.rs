@@ -2,9 +2,9 @@
 
 use linemate_answers::PredictionError;
 use linemate_attribution::Analysis;
-use linemate_machine::{LogicalCpu, Machine};
+use linemate_machine::{LogicalCpu, Machine, ThreadsPerCore};
 use linemate_replay::{COPIES_MAX, Mixing, ReplayError, Scaling};
-use linemate_session::{Session, recorded_cpus};
+use linemate_session::{Session, recorded_cpus, recorded_threads};
 
 use crate::error::ExperimentError;
 
@@ -13,6 +13,8 @@ use crate::error::ExperimentError;
 pub struct Cpus {
     /// CPUs in the recording.
     pub recorded: usize,
+    /// Which of them are threads of one core.
+    pub threads: ThreadsPerCore,
     /// How many CPUs each of them represents.
     pub copies: u16,
 }
@@ -43,6 +45,7 @@ impl Cpus {
         }
         Ok(Cpus {
             recorded,
+            threads: recorded_threads(analysis.recording()),
             copies: copies as u16,
         })
     }
@@ -64,6 +67,7 @@ impl Cpus {
     pub fn places(self, machine: &Machine, mixing: Mixing) -> Result<Vec<LogicalCpu>, ReplayError> {
         let scaling = Scaling {
             mixing,
+            threads: self.threads,
             ..Scaling::new(self.copies)
         };
         scaling.cpus(machine, self.recorded)

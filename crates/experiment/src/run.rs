@@ -31,6 +31,7 @@ use linemate_session::stream::{Reader, Tables, Wanted};
 use rayon::prelude::*;
 
 use crate::conditions::Seed;
+use crate::cpus::Cpus;
 use crate::difference::Difference;
 use crate::error::ExperimentError;
 use crate::known::KnownOutcomes;
@@ -334,16 +335,14 @@ impl<'a> Experiment<'a> {
         &self,
         interleaving: Interleaving,
     ) -> Result<Replay<AsRecorded, NoClones>, ExperimentError> {
-        let scaled = (self.cpus.copies > 1).then(|| {
-            self.cpus
-                .places(self.machine, self.conditions.groups.mixing)
-        });
-        let all = scaled.transpose()?;
+        let all = self
+            .cpus
+            .places(self.machine, self.conditions.groups.mixing)?;
         let config = Config {
             recorded_cpus: self.cpus.recorded,
             // Group 0 sits where it will be among all groups: its distances to its own CPUs are
             // theirs.
-            cpus: all.as_ref().map(|all| self.first_group(all)),
+            cpus: Some(self.first_group(&all)),
             interleaving,
             lines: self.lines,
         };
@@ -361,15 +360,20 @@ impl<'a> Experiment<'a> {
         if self.conditions.llc_share {
             replay = replay.with_llc_share(self.machine);
         }
-        Ok(match all {
-            Some(all) => self.with_tape(replay, &all)?,
-            None => replay,
-        })
+        match self.cpus.copies {
+            1 => Ok(replay),
+            _ => self.with_tape(replay, &all),
+        }
     }
 
     /// The lines for which what always hits in L1 can be left out, with the same outcome.
     pub(crate) fn filter(&self) -> Option<LineSize> {
-        let exact = self.conditions.exact || !keeps_exact(self.machine, self.cpus.recorded);
+        let Cpus {
+            recorded, threads, ..
+        } = self.cpus;
+        let places = self.machine.topology.spread_recorded(recorded, threads);
+        let exact =
+            self.conditions.exact || !keeps_exact(self.machine, &places.unwrap_or_default());
         (!exact).then_some(self.machine.line)
     }
 

@@ -10,7 +10,7 @@ use linemate_replay::{Cause, Counts, Outcome, SiteId, Tally};
 use linemate_session::Session;
 use linemate_session::progress::Silent;
 use linemate_session::shelf::InMemory;
-use linemate_testkit::world::{F, NOHZ, RQ, UNITS, World};
+use linemate_testkit::world::{Contents, F, NOHZ, RQ, UNITS, World};
 
 /// As many numbers as accesses are counted for.
 const SITES: u32 = 7;
@@ -18,6 +18,10 @@ const SITES: u32 = 7;
 /// Two CPUs in turns of some length, with accesses of a field, of untyped memory and across lines,
 /// several of one instruction; `turns`: whether the recording says where turns begin.
 fn recording(turns: bool) -> Recording {
+    world(turns).record()
+}
+
+fn world(turns: bool) -> World {
     let mut world = World::with_chunks_of(64);
     let mut state = 1u64;
     let mut random = |below: u64| {
@@ -44,7 +48,7 @@ fn recording(turns: bool) -> Recording {
             }
         }
     }
-    world.record()
+    world
 }
 
 /// One on which a line's history depends on its own accesses.
@@ -153,4 +157,28 @@ fn a_kept_replay_answers_for_any_keys() {
         !stored.iter().any(|name| name.starts_with("stream")),
         "nothing was replayed: {stored:?}"
     );
+}
+
+/// CPUs that were threads of one core take nothing from each other.
+#[test]
+fn threads_of_a_recorded_core_share_its_caches() {
+    let machine = machine();
+    let exchanged = |threads: Option<&str>| {
+        let mut contents = Contents::new();
+        let threads = threads.map(|threads| ("threads".to_owned(), threads.to_owned()));
+        contents.metadata.extend(threads);
+        let recording = world(true).record_of(true, contents);
+        let session = Session::new(&recording).unwrap();
+        let scene = Scene::new(&session, &Watch::default()).unwrap();
+        let experiment = Experiment::new(&scene, &machine, Conditions::default()).unwrap();
+        let totals = experiment.as_recorded(Seed(1)).unwrap().totals;
+        [Cause::TrueSharing, Cause::FalseSharing].map(|cause| totals.cause(cause).count)
+    };
+    let apart = exchanged(None);
+    assert!(
+        apart.iter().all(|count| *count > Accesses(100)),
+        "{apart:?}"
+    );
+    assert_eq!(exchanged(Some("1")), apart);
+    assert_eq!(exchanged(Some("2")), [Accesses::ZERO; 2]);
 }

@@ -19,6 +19,7 @@ pub use error::MachineError;
 pub use linemate_units::LineSize;
 pub use machine::{
     CPUS_MAX, CacheShape, CoreId, CpuPlace, Distance, DomainId, L1Stride, L2Streamer, Latencies,
-    LlcIndex, LlcShape, LogicalCpu, Machine, Mechanism, Overlap, SocketId, Topology,
+    LlcIndex, LlcShape, LogicalCpu, Machine, Mechanism, Overlap, SocketId, ThreadsPerCore,
+    Topology,
 };
 pub use shipped::{Shipped, described, find, shipped};

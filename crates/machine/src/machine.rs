@@ -1,5 +1,7 @@
 //! A machine whose description has been checked.
 
+use std::num::NonZeroU16;
+
 use linemate_units::LineSize;
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +26,17 @@ pub(crate) const CACHE_BYTES_MAX: u64 = 4 << 30;
 /// maps those onto these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct LogicalCpu(pub u16);
+
+/// How many consecutive CPUs of a recorded machine are the threads of one core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ThreadsPerCore(pub NonZeroU16);
+
+impl Default for ThreadsPerCore {
+    /// One.
+    fn default() -> ThreadsPerCore {
+        ThreadsPerCore(NonZeroU16::MIN)
+    }
+}
 
 /// A core, counted from 0 over the whole machine. Its threads share L1 and L2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -328,6 +341,41 @@ impl Topology {
         } else {
             Distance::Remote
         }
+    }
+
+    /// The logical CPUs for `count` recorded ones, in their order. The recorded cores are spread
+    /// ([`Topology::spread`]), and the CPUs of each are threads of one core here, too. Where the
+    /// machine has too few cores for that, or its cores too few threads, all CPUs are spread.
+    ///
+    /// Returns `None` if the machine has fewer CPUs.
+    pub fn spread_recorded(
+        &self,
+        count: usize,
+        threads: ThreadsPerCore,
+    ) -> Option<Vec<LogicalCpu>> {
+        let threads = usize::from(threads.0.get());
+        self.spread_cores(count, threads)
+            .or_else(|| self.spread(count))
+    }
+
+    /// The same; `None`, too, where recorded threads of one core cannot be on one.
+    fn spread_cores(&self, count: usize, threads: usize) -> Option<Vec<LogicalCpu>> {
+        if threads == 1 || count % threads != 0 {
+            return None;
+        }
+        let mut of_core = vec![Vec::new(); self.core_domain.len()];
+        for (number, place) in self.cpus.iter().enumerate() {
+            of_core[usize::from(place.core.0)].push((place.thread, LogicalCpu(number as u16)));
+        }
+        let mut chosen = Vec::with_capacity(count);
+        for first in self.spread(count / threads)? {
+            let place = self.place(first).filter(|place| place.thread == 0)?;
+            let of_core = &mut of_core[usize::from(place.core.0)];
+            of_core.sort_unstable();
+            let together = of_core.get(..threads)?;
+            chosen.extend(together.iter().map(|(_, cpu)| *cpu));
+        }
+        Some(chosen)
     }
 
     /// `count` logical CPUs spread as evenly as the machine allows: over sockets first, then

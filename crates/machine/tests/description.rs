@@ -3,9 +3,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use std::num::NonZeroU16;
+
 use linemate_machine::{
     Distance, DomainId, L1Stride, L2Streamer, LineSize, LlcIndex, LogicalCpu, Machine,
-    MachineError, Mechanism, Overlap, described, find, shipped,
+    MachineError, Mechanism, Overlap, ThreadsPerCore, described, find, shipped,
 };
 
 const SOUND: &str = r#"
@@ -122,6 +124,28 @@ fn cpus_are_spread_over_sockets_first_and_threads_last() {
         Some(vec![0, 1, 2, 3, 4, 5, 6, 7, 8, 12])
     );
     assert_eq!(numbers(topology.spread(17)), None);
+}
+
+#[test]
+fn recorded_threads_of_a_core_are_threads_of_one() {
+    let topology = Machine::from_toml(SOUND).unwrap().topology;
+    let spread = |count, threads| {
+        let threads = ThreadsPerCore(NonZeroU16::new(threads).unwrap());
+        let cpus = topology.spread_recorded(count, threads)?;
+        Some(cpus.into_iter().map(|cpu| cpu.0).collect::<Vec<_>>())
+    };
+    // Threads of core n are the CPUs n and n + 8.
+    assert_eq!(spread(4, 2), Some(vec![0, 8, 4, 12]));
+    assert_eq!(spread(8, 2), Some(vec![0, 8, 2, 10, 4, 12, 6, 14]));
+    let all = (0..8).flat_map(|core| [core, core + 8]).collect();
+    assert_eq!(spread(16, 2), Some(all));
+    // One each, more than a core has, and a core that is not whole.
+    for (count, threads) in [(4, 1), (12, 4), (5, 2)] {
+        let plain = topology.spread(count).unwrap();
+        let plain: Vec<u16> = plain.into_iter().map(|cpu| cpu.0).collect();
+        assert_eq!(spread(count, threads), Some(plain), "{count}, {threads}");
+    }
+    assert_eq!(spread(18, 2), None);
 }
 
 #[test]

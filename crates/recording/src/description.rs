@@ -1,5 +1,7 @@
 //! What a recording says about its run, as values.
 
+use std::num::NonZeroU16;
+
 use crate::{Metadata, Problem};
 
 /// The maximum number of CPUs of a recording: the largest `NR_CPUS` of x86-64. The recorder's
@@ -21,6 +23,8 @@ pub struct Description {
     pub command: Option<String>,
     /// CPUs of the guest, from 1 to [`MAX_CPUS`].
     pub cpus: Option<u16>,
+    /// How many consecutive ones are threads of one core, up to [`MAX_CPUS`].
+    pub threads: Option<NonZeroU16>,
     /// Bytes of the guest's memory, at most [`MAX_MEMORY_BYTES`].
     pub memory_bytes: Option<u64>,
     /// The seed of the guest's randomness.
@@ -48,6 +52,10 @@ impl Description {
             cpus: value(metadata, "cpus", "a number from 1 to 8192", |text| {
                 let cpus = text.parse().ok()?;
                 (1..=MAX_CPUS).contains(&cpus).then_some(cpus)
+            })?,
+            threads: value(metadata, "threads", "a number from 1 to 8192", |text| {
+                let threads: NonZeroU16 = text.parse().ok()?;
+                (threads.get() <= MAX_CPUS).then_some(threads)
             })?,
             memory_bytes: value(metadata, "memory_bytes", "a number up to 2^40", |text| {
                 text.parse().ok().filter(|bytes| *bytes <= MAX_MEMORY_BYTES)
@@ -117,6 +125,7 @@ mod tests {
             ("kernel.sha256", "00ff"),
             ("command", "true"),
             ("cpus", "8192"),
+            ("threads", "2"),
             ("memory_bytes", "1099511627776"),
             ("seed", "4294967295"),
             ("user", "on"),
@@ -129,6 +138,7 @@ mod tests {
             kernel_sha256: Some("00ff".into()),
             command: Some("true".into()),
             cpus: Some(8192),
+            threads: NonZeroU16::new(2),
             memory_bytes: Some(1 << 40),
             seed: Some(u32::MAX),
             user: true,
@@ -148,6 +158,8 @@ mod tests {
             ("cpus", "8193"),
             ("cpus", "4294967295"),
             ("cpus", "eight"),
+            ("threads", "0"),
+            ("threads", "8193"),
             ("memory_bytes", "1099511627777"),
             ("memory_bytes", "-1"),
             ("seed", "4294967296"),

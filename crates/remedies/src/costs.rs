@@ -1,6 +1,5 @@
-//! The cost of each field on the machine, by what the access does and by function: one replay
-//! without edits. The recording is read in order here, so pointers are followed on the way
-//! ([`super::links`]).
+//! The cost of each field on the machine, by what the access does and by function, without edits.
+//! The recording is read in order, so pointers are followed on the way ([`super::links`]).
 //!
 //! Costs only rank candidates; [`super::trials`] decides what a remedy would gain. *Cost* is cycles
 //! of accesses that left their core, as everywhere.
@@ -181,7 +180,7 @@ impl MeasuredCosts {
             && self.meetings.keys().all(known)
     }
 
-    /// Replays the recording once.
+    /// Reads the recording once.
     fn measure(
         experiment: &Experiment<'_>,
         mut classes: Classes<'_>,

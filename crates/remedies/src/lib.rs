@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! counts             uses by instruction; types used in turn; counters written with bitmaps; objects with users (the session's)
-//! pass 1  costs      one replay without edits: cost by field, act and function; where pointers led (in order)
+//! pass 1  costs      the recording in order, with the misses of a replay without edits: cost by field, act and
+//!                    function; where pointers led
 //!         rules      one module per kind of advice: candidates with what is at stake
 //! pass 2+ trials     replays with and without the best candidates: predicted effect, confidence intervals
 //! ```
@@ -72,7 +73,7 @@ pub fn find(session: &Session<'_>, options: &RemedyOptions) -> Result<RemedyList
     let focus = options.focus.as_deref();
     let focus = focus.map(|name| Focus::new(analysis, &fields, name).ok_or_else(|| absent(name)));
     let focus = focus.transpose()?;
-    // Before the replay, which follows the pointers in question: it is the one pass in order.
+    // Before the costs, which follow the pointers in question: theirs is the one pass in order.
     let questions = links::questions(analysis, in_turn, &fields, focus.as_ref());
     let mut scene = Scene::new(session, &Watch::default())?;
     let experiment = Experiment::new(&scene, &options.machine, options.conditions)?;

@@ -176,7 +176,8 @@ fn small(pairs: bool, line: LineSize) -> Machine {
     machine.l2.ways = 4;
     machine.llc.slice.sets = 16;
     machine.llc.slice.ways = 2;
-    assert!(keeps_exact(&machine, 3 * CPUS));
+    let spread = machine.topology.spread(3 * CPUS).unwrap();
+    assert!(keeps_exact(&machine, &spread));
     machine
 }
 

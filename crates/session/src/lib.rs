@@ -24,6 +24,6 @@ pub mod stream;
 
 pub use error::SessionError;
 pub use event::EventError;
-pub use recorded::recorded_cpus;
+pub use recorded::{recorded_cpus, recorded_threads};
 pub use session::{LONG, Session};
 pub use shelf::Shelf;

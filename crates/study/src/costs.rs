@@ -18,9 +18,9 @@ use linemate_experiment::{Conditions, Cpus, Experiment, Seed};
 use linemate_layout::edit::EditSubject;
 use linemate_layout::plan::{resolve, subject_name};
 use linemate_machine::Machine;
-use linemate_recording::TimeGrid;
+use linemate_recording::{Recording, TimeGrid};
 use linemate_replay::{Counts, Outcome};
-use linemate_session::Session;
+use linemate_session::{Session, recorded_threads};
 
 use crate::border;
 
@@ -282,10 +282,11 @@ fn pairs(experiment: &Experiment<'_>, outcome: &Outcome) -> Vec<PairCost> {
 /// Where each CPU that `costs` are of is on `machine`, in the order of the recorded CPUs and then
 /// their copies.
 #[must_use]
-pub fn cpu_places(machine: &Machine, costs: &Costs) -> Vec<CpuPlace> {
+pub fn cpu_places(machine: &Machine, recording: &Recording, costs: &Costs) -> Vec<CpuPlace> {
     let copies = (costs.cpus / costs.recorded_cpus.max(1)).max(1);
     let cpus = Cpus {
         recorded: costs.recorded_cpus,
+        threads: recorded_threads(recording),
         copies: u16::try_from(copies).unwrap_or(u16::MAX),
     };
     let mixing = costs.groups.as_ref().map(|groups| groups.mixing);

@@ -3,6 +3,8 @@
 use linemate_machine::{Distance, Latencies, Machine};
 use linemate_recording::CpuId;
 
+use crate::trace::Trace;
+
 use crate::error::AdviseError;
 
 /// The number of a core among those in use.
@@ -65,17 +67,17 @@ pub(super) struct Costs {
 impl Costs {
     /// # Errors
     /// If the machine has too few CPUs.
-    pub(super) fn new(machine: &Machine, cpus: usize) -> Result<Costs, AdviseError> {
+    pub(super) fn new(machine: &Machine, trace: &Trace) -> Result<Costs, AdviseError> {
         let topology = &machine.topology;
         let too_small = || AdviseError::Machine {
             machine: machine.name.clone(),
             available: topology.cpus(),
-            recorded: cpus,
+            recorded: trace.cpus,
         };
-        let spread = topology.spread(cpus).ok_or_else(too_small)?;
+        let spread = topology.spread_recorded(trace.cpus, trace.threads);
         let (mut core, mut domain) = (Vec::new(), Vec::new());
         let (mut cores, mut core_domain) = (Vec::new(), Vec::new());
-        for logical in spread {
+        for logical in spread.ok_or_else(too_small)? {
             let place = topology.place(logical).ok_or_else(too_small)?;
             let of = Domain(place.domain.0 as u8);
             let known = cores.iter().position(|c| *c == place.core);

@@ -24,7 +24,7 @@
 
 use std::collections::BTreeSet;
 
-use linemate_machine::{CoreId, LineSize, Machine};
+use linemate_machine::{CoreId, LineSize, LogicalCpu, Machine};
 use linemate_recording::{AccessKind, CpuId, GuestAddr};
 use rustc_hash::FxHashMap;
 
@@ -37,14 +37,13 @@ pub(crate) fn sets(line: LineSize) -> u32 {
     4096 / line.bytes() as u32
 }
 
-/// Whether replays of that many CPUs on the machine give the same without what a [`Filter`] leaves
-/// out.
-pub fn keeps_exact(machine: &Machine, cpus: usize) -> bool {
-    let spread = machine.topology.spread(cpus).unwrap_or_default();
-    let places = spread.iter().filter_map(|cpu| machine.topology.place(*cpu));
+/// Whether replays on these CPUs of the machine, all of which it has, give the same without what a
+/// [`Filter`] leaves out.
+pub fn keeps_exact(machine: &Machine, cpus: &[LogicalCpu]) -> bool {
+    let places = cpus.iter().filter_map(|cpu| machine.topology.place(*cpu));
     let cores: BTreeSet<CoreId> = places.map(|place| place.core).collect();
     // Threads of one core share its L1, whose order of use then depends on both.
-    cores.len() == cpus && machine.l1.sets % sets(machine.line) == 0
+    !cpus.is_empty() && cores.len() == cpus.len() && machine.l1.sets % sets(machine.line) == 0
 }
 
 /// Words of the line, one bit per sixty-fourth, used by accesses that were left out after the one

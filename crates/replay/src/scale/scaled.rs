@@ -10,7 +10,7 @@
 //!
 //! docs/model/scaling.md says what is modelled and what is not.
 
-use linemate_machine::{LogicalCpu, Machine};
+use linemate_machine::{LogicalCpu, Machine, ThreadsPerCore};
 use linemate_recording::{AccessKind, TimeGrid};
 use linemate_units::{Accesses, Cycles};
 
@@ -35,6 +35,8 @@ const STEP_CYCLES_MAX: u32 = 256;
 pub struct Scaling {
     /// Groups: copies of each recorded CPU.
     pub copies: u16,
+    /// Which recorded CPUs are threads of one core.
+    pub threads: ThreadsPerCore,
     /// Whether each group starts at its own place on the tape; otherwise all start where the
     /// recording does.
     pub phases: bool,
@@ -50,6 +52,7 @@ impl Scaling {
     pub fn new(copies: u16) -> Scaling {
         Scaling {
             copies,
+            threads: ThreadsPerCore::default(),
             phases: true,
             mixing: Mixing::Domains,
             locks: true,
@@ -58,13 +61,17 @@ impl Scaling {
 
     /// Where the CPUs sit: recorded CPU c's copy n is number c x copies + n. If the machine's
     /// domains decide who meets whom, a group's CPUs sit side by side, because the scheduler keeps
-    /// together what works together; otherwise a group is spread over the machine, as a recording
-    /// is by itself.
+    /// together what works together; otherwise a group is spread over the machine. A recording by
+    /// itself is spread with its cores' threads together.
     ///
     /// # Errors
     /// More CPUs than the machine has; no CPUs or copies.
     pub fn cpus(&self, machine: &Machine, recorded: usize) -> Result<Vec<LogicalCpu>, ReplayError> {
-        let mut spread = places(machine, recorded, self.copies, None)?;
+        let wanted = recorded.saturating_mul(usize::from(self.copies));
+        let together = self.copies == 1 || self.mixing == Mixing::Domains;
+        let spread = machine.topology.spread_recorded(wanted, self.threads);
+        let spread = spread.filter(|_| together);
+        let mut spread = places(machine, recorded, self.copies, spread.as_deref())?;
         if self.copies == 1 || self.mixing != Mixing::Domains {
             return Ok(spread.iter().map(|cpu| cpu.logical).collect());
         }
