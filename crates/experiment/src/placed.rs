@@ -86,7 +86,8 @@ impl Experiment<'_> {
             for step in steps {
                 let (_, place) = places.step(step)?;
                 let site = site(step);
-                if let Some(miss) = misses.at(place)? {
+                let miss = place.map(|place| misses.at(place)).transpose()?;
+                if let Some(miss) = miss.flatten() {
                     counts.add(site, miss);
                 }
             }

@@ -176,12 +176,12 @@ impl Places {
         Ok(turned)
     }
 
-    /// What begins with the step, and where it is.
+    /// What begins with the step, and where it is, if it goes through the caches.
     ///
     /// # Errors
     /// As [`Places::turn`].
     #[inline]
-    pub fn step(&mut self, step: &Step) -> Result<(Cut, AccessPlace), ReplayError> {
+    pub fn step(&mut self, step: &Step) -> Result<(Cut, Option<AccessPlace>), ReplayError> {
         let cpu = step.access.cpu;
         self.known(cpu)?;
         let cached = step.fate == Fate::Cached;
@@ -189,19 +189,19 @@ impl Places {
         if cut.begins != Begins::Nothing {
             self.begin_slice(cut.begins);
         }
-        let tie = match self.before {
-            Some((offset, tie)) if offset == cut.offset => tie.saturating_add(1).min(TIE_MAX),
-            _ => 0,
-        };
-        if cached {
+        let place = cached.then(|| {
+            let tie = match self.before {
+                Some((offset, tie)) if offset == cut.offset => tie.saturating_add(1).min(TIE_MAX),
+                _ => 0,
+            };
             self.before = Some((cut.offset, tie));
-        }
-        let place = AccessPlace {
-            round: self.rounds,
-            slice: self.slices.saturating_sub(1),
-            offset: cut.offset,
-            tie,
-        };
+            AccessPlace {
+                round: self.rounds,
+                slice: self.slices.saturating_sub(1),
+                offset: cut.offset,
+                tie,
+            }
+        });
         Ok((cut, place))
     }
 
@@ -300,13 +300,12 @@ impl<'s> Cutter<'s> {
             let Some((head, end)) = self.slices.last_mut() else {
                 continue;
             };
-            let cached = step.fate == Fate::Cached;
-            head.extend(cut.offset, cached);
-            if !cached {
+            head.extend(cut.offset, place.is_some());
+            let Some(place) = place else {
                 // It takes part in its slice's time (`extend` above) and in nothing else.
                 self.left_out.uncached += Accesses::ONE;
                 continue;
-            }
+            };
             *end += 1;
             self.steps.push(Step {
                 at: place.offset,
@@ -378,5 +377,74 @@ impl<'s> Cutter<'s> {
             out.slices.push((*head, out.steps.len() as u32));
             first = *end;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linemate_attribution::SubjectId;
+    use linemate_recording::{Access, GuestAddr};
+
+    use super::*;
+
+    fn step(cpu: u16, time: u64, fate: Fate) -> Step {
+        let access = Access {
+            time: VirtualTime(time),
+            cpu: CpuId(cpu),
+            pc: GuestAddr(0),
+            addr: GuestAddr(64),
+            size: 8,
+            kind: AccessKind::Load,
+            silent: false,
+            user_mapping: false,
+        };
+        Step {
+            fate,
+            ..Step::new(&access, SubjectId(0), 0)
+        }
+    }
+
+    /// Several accesses of one instruction differ by their tie, within a slice, if they go through
+    /// the caches; the cut has them at the same places.
+    #[test]
+    fn accesses_have_places_of_their_own() {
+        use Fate::{Cached, Uncached};
+        let steps = [
+            (0, 10, Some([0, 0, 0, 0])),
+            (0, 10, Some([0, 0, 0, 1])),
+            (0, 10, Some([0, 0, 0, 2])),
+            (0, 12, Some([0, 0, 2, 0])),
+            // To a device: where it is, no miss can be.
+            (0, 12, None),
+            (0, 12, Some([0, 0, 2, 1])),
+            (1, 20, Some([0, 1, 0, 0])),
+            (1, 20, Some([0, 1, 0, 1])),
+            (0, 30, Some([1, 0, 0, 0])),
+        ];
+        let mut places = Places::new(2);
+        let mut cutter = Cutter::new(2, None, &[true]);
+        let mut rounds = Rounds::default();
+        for (cpu, time, expected) in steps {
+            let fate = expected.map_or(Uncached, |_| Cached);
+            let step = step(cpu, time, fate);
+            let (_, at) = places.step(&step).unwrap();
+            let found = at.map(|at| [at.round, at.slice, at.offset, at.tie.into()]);
+            assert_eq!(found, expected, "{time}");
+            cutter.steps(&[step], &mut rounds).unwrap();
+        }
+        assert_eq!(cutter.finish(&mut rounds).uncached, Accesses::ONE);
+        let mut cut = Vec::new();
+        for (round, slices) in rounds.iter().enumerate() {
+            for (slice, (_, steps)) in slices.enumerate() {
+                cut.extend(
+                    steps
+                        .iter()
+                        .map(|s| [round as u32, slice as u32, s.at, s.tie.into()]),
+                );
+            }
+        }
+        let expected: Vec<[u32; 4]> = steps.iter().filter_map(|(.., at)| *at).collect();
+        assert_eq!(cut, expected);
+        assert!(places.step(&step(2, 40, Cached)).is_err(), "no such CPU");
     }
 }
