@@ -129,7 +129,7 @@ pub struct Trace {
     pub objects: Vec<ObjectTrace>,
     /// How many CPUs were recorded.
     pub cpus: usize,
-    /// Which of them are threads of one core.
+    /// How many consecutive recorded CPUs are the threads of one core.
     pub threads: ThreadsPerCore,
     /// Accesses to the type in the recording.
     pub accesses: Accesses,

@@ -1,7 +1,8 @@
 //! The layout as recorded, replayed whole: once on a machine, for every question about it.
 //!
-//! What it costs is kept by field, the finest that a question asks for, and when its accesses
-//! stalled as timelines: neither depends on what an edit moves.
+//! Kept are its cost by field, the finest that a question asks for; when its accesses stalled, as
+//! timelines; and, for one interleaving, which of them left their core. None of it depends on what
+//! an edit moves.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,8 +24,8 @@ use crate::setup::Experiment;
 use crate::supply::{Batches, Supply};
 use crate::variant::Variant;
 
-/// Bytes of all timelines that are kept, at most: what is kept must be small enough to be read
-/// again ([`shelf::unpack`]).
+/// Bytes of all timelines and lists of misses that are kept, at most: what is kept must be small
+/// enough to be read again ([`shelf::unpack`]).
 const TIMELINES_MAX: usize = 512 << 20;
 
 /// The layout as recorded under some interleavings.
@@ -158,7 +159,8 @@ impl<'a> Experiment<'a> {
         if baselines.grown {
             let mut bytes = 0;
             let mut fits = |baseline: &Baseline| {
-                bytes += baseline.timeline.bytes();
+                let misses = baseline.misses.as_ref().map_or(0, Misses::bytes);
+                bytes += baseline.timeline.bytes() + misses;
                 bytes <= TIMELINES_MAX
             };
             let seeds = std::mem::take(&mut baselines.kept.seeds).into_iter();
@@ -193,7 +195,7 @@ impl<'a> Experiment<'a> {
         Ok(())
     }
 
-    /// Replays the layout as recorded under the seeds' interleavings, and keeps that.
+    /// Replays the layout as recorded under the seeds' interleavings.
     pub(crate) fn replay_baselines(
         &self,
         baselines: &mut Baselines,
@@ -207,9 +209,7 @@ impl<'a> Experiment<'a> {
         let moved = vec![false; self.scene.types.len()];
         let supply = self.supply_of(moved, batches, 1, self.by_field(baselines))?;
         self.fill(baselines, &supply, &recorded, |_| Ok(()))?;
-        self.replay_recorded(baselines, &supply, &recorded, seeds)?;
-        self.keep_baselines(baselines);
-        Ok(())
+        self.replay_recorded(baselines, &supply, &recorded, seeds)
     }
 
     /// Replays the layout as recorded, on filled caches, under the seeds' interleavings.

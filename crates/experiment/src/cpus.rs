@@ -13,7 +13,7 @@ use crate::error::ExperimentError;
 pub struct Cpus {
     /// CPUs in the recording.
     pub recorded: usize,
-    /// Which of them are threads of one core.
+    /// How many consecutive recorded CPUs are the threads of one core.
     pub threads: ThreadsPerCore,
     /// How many CPUs each of them represents.
     pub copies: u16,

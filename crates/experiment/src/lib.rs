@@ -40,7 +40,7 @@ pub use conditions::{Conditions, Groups, INTERLEAVINGS_MIN, Seed, seeds};
 pub use cpus::Cpus;
 pub use error::{ExperimentError, VariantError};
 pub use linemate_replay::Mixing;
-pub use placed::PlacedCounts;
+pub use placed::{CauseTallies, PlacedCounts};
 pub use round_order::{Ordered, RoundOrder};
 pub use run::INTERLEAVINGS_AT_ONCE;
 pub use series::series_counts;

@@ -4,13 +4,13 @@
 //! read with the list of its misses; else it is replayed while it is read.
 
 use linemate_recording::{Access, Accesses};
-use linemate_replay::{Counts, KeyId, Miss, Placed, SiteId};
+use linemate_replay::{Cause, Counts, KeyId, Miss, Misses, Placed, SiteId, Tally};
 use linemate_session::progress;
-use linemate_session::rounds::Places;
+use linemate_session::rounds::AccessPlaces;
 use linemate_session::step::Step;
 use linemate_session::steps;
 
-use crate::conditions::{Seed, seeds};
+use crate::conditions::{Conditions, Groups, Seed, seeds};
 use crate::cpus::Cpus;
 use crate::error::ExperimentError;
 use crate::run::INTERLEAVINGS_AT_ONCE;
@@ -18,48 +18,65 @@ use crate::setup::Experiment;
 use crate::supply::Batches;
 use crate::variant::Variant;
 
-/// Counts of accesses that left their core, by cause.
+/// Accesses that left their core, by [`Cause`].
+pub type CauseTallies = [Tally; Cause::ALL.len()];
+
+/// The accesses that left their core.
 #[derive(Clone, Debug, Default)]
 pub struct PlacedCounts {
     /// How many accesses the recording has.
     pub accesses: Accesses,
-    /// Of all accesses.
-    pub totals: Counts,
+    /// All of them.
+    pub totals: CauseTallies,
     /// By the number that the caller gave; those of the last numbers may be missing if they are 0.
-    pub sites: Vec<Counts>,
+    pub sites: Vec<CauseTallies>,
 }
 
 impl PlacedCounts {
     fn add(&mut self, site: SiteId, miss: Miss) {
         let at = site.0 as usize;
         if at >= self.sites.len() {
-            self.sites.resize_with(at + 1, Counts::default);
+            self.sites.resize(at + 1, CauseTallies::default());
         }
-        self.sites[at].add_cause(miss.cause, miss.cycles);
-        self.totals.add_cause(miss.cause, miss.cycles);
+        let tally = Tally {
+            count: Accesses::ONE,
+            cycles: miss.cycles,
+        };
+        self.sites[at][miss.cause as usize].merge(tally);
+        self.totals[miss.cause as usize].merge(tally);
     }
 }
 
 impl Experiment<'_> {
-    /// Counts every access of the recorded layout, on as many CPUs as were recorded, for the result
-    /// of `site`, which is called once for each in the recording's order. Of the counts only causes
-    /// are there.
+    /// Counts what left its core of the recorded layout, on as many CPUs as were recorded, for the
+    /// result of `site`, which is called once for each access in the recording's order.
     ///
     /// # Errors
     /// As [`Experiment::run`].
     pub fn placed(
         &self,
         seed: Seed,
-        mut site: impl FnMut(&Step) -> SiteId,
+        site: impl FnMut(&Step) -> SiteId,
     ) -> Result<PlacedCounts, ExperimentError> {
         if self.cpus.copies > 1 {
             let cpus = Cpus {
                 copies: 1,
                 ..self.cpus
             };
+            // What only groups need is left out, so that this is the question without them.
+            let conditions = Conditions {
+                cpus: None,
+                groups: Groups::default(),
+                ..self.conditions
+            };
             // The caller counts by its own numbers, which a tape of groups would have to carry as
             // well.
-            return Experiment { cpus, ..*self }.placed(seed, site);
+            let alone = Experiment {
+                cpus,
+                conditions,
+                ..*self
+            };
+            return alone.placed(seed, site);
         }
         if !self.replays_by_line() {
             return self.placed_replayed(seed, site);
@@ -73,8 +90,19 @@ impl Experiment<'_> {
         let Some(misses) = baselines.misses(seed) else {
             return self.placed_replayed(seed, site);
         };
+        let counts = self.charged(misses, site)?;
+        self.keep_baselines(&mut baselines);
+        Ok(counts)
+    }
+
+    /// Charges these misses while the recording is read.
+    fn charged(
+        &self,
+        misses: &Misses,
+        mut site: impl FnMut(&Step) -> SiteId,
+    ) -> Result<PlacedCounts, ExperimentError> {
         let mut misses = misses.read()?;
-        let mut places = Places::new(self.cpus.recorded);
+        let mut places = AccessPlaces::new(self.cpus.recorded);
         let mut counts = PlacedCounts {
             accesses: self.scene.accesses,
             ..PlacedCounts::default()
@@ -122,10 +150,11 @@ impl Experiment<'_> {
             Ok(())
         })?;
         let (outcome, _) = replay.finish();
+        let causes = |counts: &Counts| Cause::ALL.map(|cause| counts.cause(cause));
         Ok(PlacedCounts {
             accesses: outcome.accesses,
-            totals: outcome.totals,
-            sites: outcome.sites,
+            totals: causes(&outcome.totals),
+            sites: outcome.sites.iter().map(causes).collect(),
         })
     }
 

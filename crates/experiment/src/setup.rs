@@ -28,7 +28,8 @@ pub struct Experiment<'a> {
     /// How many bytes all replays that are held at a time may take, about; two are held in any
     /// case. Decides nothing but time.
     pub memory: usize,
-    /// Whether edits are replayed whole even where a difference would do: to compare both.
+    /// Whether everything is replayed whole even where a difference, or another question's replay,
+    /// would do: to compare both.
     pub whole: bool,
 }
 

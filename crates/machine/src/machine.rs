@@ -343,9 +343,10 @@ impl Topology {
         }
     }
 
-    /// The logical CPUs for `count` recorded ones, in their order. The recorded cores are spread
-    /// ([`Topology::spread`]), and the CPUs of each are threads of one core here, too. Where the
-    /// machine has too few cores for that, or its cores too few threads, all CPUs are spread.
+    /// The logical CPUs for `count` recorded ones, in their order. Recorded cores are spread over
+    /// cores in equal steps, neighbours next to each other, and the CPUs of each are threads of one
+    /// core here, too. Where cores have too few threads for that, all CPUs are spread
+    /// ([`Topology::spread`]).
     ///
     /// Returns `None` if the machine has fewer CPUs.
     pub fn spread_recorded(
@@ -367,12 +368,19 @@ impl Topology {
         for (number, place) in self.cpus.iter().enumerate() {
             of_core[usize::from(place.core.0)].push((place.thread, LogicalCpu(number as u16)));
         }
+        of_core.iter_mut().for_each(|cpus| cpus.sort_unstable());
+        let recorded = count / threads;
+        let core_of = |number: usize| number * of_core.len() / recorded;
         let mut chosen = Vec::with_capacity(count);
-        for first in self.spread(count / threads)? {
-            let place = self.place(first).filter(|place| place.thread == 0)?;
-            let of_core = &mut of_core[usize::from(place.core.0)];
-            of_core.sort_unstable();
-            let together = of_core.get(..threads)?;
+        let mut taken = 0;
+        for number in 0..recorded {
+            let core = core_of(number);
+            // As many threads are taken as recorded cores before it are on the same core.
+            let same = number
+                .checked_sub(1)
+                .is_some_and(|before| core_of(before) == core);
+            taken = if same { taken + threads } else { 0 };
+            let together = of_core[core].get(taken..taken + threads)?;
             chosen.extend(together.iter().map(|(_, cpu)| *cpu));
         }
         Some(chosen)

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 
 use linemate_machine::{
@@ -146,6 +147,16 @@ fn recorded_threads_of_a_core_are_threads_of_one() {
         assert_eq!(spread(count, threads), Some(plain), "{count}, {threads}");
     }
     assert_eq!(spread(18, 2), None);
+    // Two recorded cores on one with four threads, and recorded neighbours on neighbours.
+    let four = SOUND.replace("threads_per_core = 2", "threads_per_core = 4");
+    let four = four.replace("cpus = 16", "cpus = 32");
+    let topology = Machine::from_toml(&four).unwrap().topology;
+    let threads = ThreadsPerCore(NonZeroU16::new(2).unwrap());
+    let cpus = topology.spread_recorded(24, threads).unwrap();
+    let cores: Vec<u16> = cpus.iter().map(|cpu| cpu.0 % 8).collect();
+    let expected = [0, 0, 1, 2, 2, 3, 4, 4, 5, 6, 6, 7].map(|core| [core, core]);
+    assert_eq!(cores, expected.concat());
+    assert_eq!(cpus.iter().collect::<BTreeSet<_>>().len(), 24);
 }
 
 #[test]

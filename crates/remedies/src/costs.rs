@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 
 use linemate_experiment::scene::Step;
-use linemate_experiment::{Experiment, ExperimentError, Seed};
+use linemate_experiment::{CauseTallies, Experiment, ExperimentError, Seed};
 use linemate_recording::AccessKind;
-use linemate_replay::{Cause, Counts, SiteId};
+use linemate_replay::{Cause, SiteId};
 use linemate_session::shelf::{self, Part};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -70,9 +70,9 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
-    fn add_counts(&mut self, counts: &Counts) {
+    fn add_causes(&mut self, tallies: &CauseTallies) {
         for cause in Cause::ALL {
-            let tally = counts.cause(cause);
+            let tally = tallies[cause as usize];
             self.misses += tally.count.0;
             self.cycles += tally.cycles.0;
             match cause {
@@ -137,7 +137,7 @@ pub(crate) struct MeasuredCosts {
 }
 
 impl MeasuredCosts {
-    /// What an earlier question kept, or what a replay of the recording finds. `questions` are
+    /// What an earlier question kept, or what the recording shows. `questions` are
     /// those that the classes follow pointers for.
     ///
     /// # Errors
@@ -196,14 +196,14 @@ impl MeasuredCosts {
             ..MeasuredCosts::default()
         };
         costs.whole.accesses = counts.accesses.0;
-        costs.whole.add_counts(&counts.totals);
+        costs.whole.add_causes(&counts.totals);
         for ((row, site), accesses) in classes.sites.into_iter().zip(classes.accesses) {
             let mut cost = Cost {
                 accesses,
                 ..Cost::default()
             };
-            if let Some(counts) = counts.sites.get(site as usize) {
-                cost.add_counts(counts);
+            if let Some(tallies) = counts.sites.get(site as usize) {
+                cost.add_causes(tallies);
             }
             let SiteKey {
                 field,

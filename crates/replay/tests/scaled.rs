@@ -2,9 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use std::num::NonZeroU16;
 use std::sync::Arc;
 
-use linemate_machine::{LogicalCpu, Machine, find};
+use linemate_machine::{LogicalCpu, Machine, ThreadsPerCore, find};
 use linemate_recording::{Access, AccessKind, Accesses, CpuId, GuestAddr, VirtualTime};
 use linemate_replay::{
     Accounts, Code, Config, Copies, Fate, Interleaving, KeyId, Mixing, NoClones, Outcome, Placed,
@@ -461,4 +462,38 @@ fn a_lock_that_is_not_let_go_is_reported() {
     );
     assert!(found.scaled.unwrap().unreleased > 0);
     assert_eq!(found.totals.rmws, Accesses(200 * 16));
+}
+
+/// Where recorded CPUs 2n and 2n + 1 are threads of one core, their copies in domains are, too; one
+/// by one the copies of a CPU are next to each other, and CPUs on cores of their own.
+#[test]
+fn copies_of_threads_of_one_core_are_threads_of_one_core() {
+    let machine = find("gnr-2s-480").unwrap();
+    let core = |cpu: LogicalCpu| machine.topology.place(cpu).unwrap().core;
+    for (copies, mixing, together) in [
+        (1, Mixing::Domains, true),
+        (1, Mixing::Flat, true),
+        (4, Mixing::Domains, true),
+        (4, Mixing::Flat, false),
+        (4, Mixing::Groups, false),
+    ] {
+        let scaling = Scaling {
+            mixing,
+            threads: ThreadsPerCore(NonZeroU16::new(2).unwrap()),
+            ..Scaling::new(copies)
+        };
+        let cpus = scaling.cpus(&machine, 8).unwrap();
+        let copies = usize::from(copies);
+        for (first, copy) in (0..8)
+            .step_by(2)
+            .flat_map(|cpu| (0..copies).map(move |n| (cpu, n)))
+        {
+            let of = |cpu: usize| core(cpus[cpu * copies + copy]);
+            let same = of(first) == of(first + 1);
+            assert_eq!(
+                same, together,
+                "{mixing:?}: CPU {first}, copy {copy} of {copies}"
+            );
+        }
+    }
 }

@@ -17,9 +17,12 @@ pub fn recorded_cpus(analysis: &Analysis<'_>) -> Result<usize, SessionError> {
         .ok_or(SessionError::NoCpus)
 }
 
-/// Which CPUs of the recording are threads of one core: none, if its description does not say.
+/// How many consecutive CPUs of the recording are the threads of one core: one, if its description
+/// does not say, or says what its number of CPUs is not a multiple of.
 #[must_use]
 pub fn recorded_threads(recording: &Recording) -> ThreadsPerCore {
-    let threads = recording.description().threads;
+    let description = recording.description();
+    let cpus = description.cpus.unwrap_or_default();
+    let threads = description.threads.filter(|threads| cpus % *threads == 0);
     threads.map_or_else(ThreadsPerCore::default, ThreadsPerCore)
 }

@@ -80,7 +80,7 @@ pub fn read_ahead<E: Send>(
     let (mut now, mut next) = (Rounds::default(), Rounds::default());
     let mut more = read(&mut now)?;
     while more {
-        // Not on more threads: each step of a stream is guessed from the ones before it.
+        // Reading is one thread's work: each step of a stream is guessed from the ones before it.
         let (done, read) = rayon::join(|| each(&mut now), || read(&mut next));
         done?;
         more = read?;
@@ -141,7 +141,7 @@ impl Hits {
 
 /// Numbers a recording's rounds, slices and accesses. Pass every step and every turn, in order.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct AccessPlaces {
     recorded: usize,
     slicer: Slicer,
     /// Rounds that are over.
@@ -152,11 +152,11 @@ pub struct Places {
     before: Option<(u32, u16)>,
 }
 
-impl Places {
+impl AccessPlaces {
     /// For a recording with that many CPUs.
     #[must_use]
-    pub fn new(recorded: usize) -> Places {
-        Places {
+    pub fn new(recorded: usize) -> AccessPlaces {
+        AccessPlaces {
             recorded,
             slicer: Slicer::new(recorded),
             rounds: 0,
@@ -179,7 +179,7 @@ impl Places {
     /// What begins with the step, and where it is, if it goes through the caches.
     ///
     /// # Errors
-    /// As [`Places::turn`].
+    /// As [`AccessPlaces::turn`].
     #[inline]
     pub fn step(&mut self, step: &Step) -> Result<(Cut, Option<AccessPlace>), ReplayError> {
         let cpu = step.access.cpu;
@@ -226,7 +226,7 @@ impl Places {
 
 /// Cuts a recording's steps.
 pub struct Cutter<'s> {
-    places: Places,
+    places: AccessPlaces,
     filter: Option<Filter>,
     /// By subject: whether all of its accesses stay, because some variant moves them.
     stays: &'s [bool],
@@ -246,7 +246,7 @@ impl<'s> Cutter<'s> {
     pub fn new(recorded: usize, filter: Option<LineSize>, stays: &'s [bool]) -> Cutter<'s> {
         let filter = filter.map(|line| Filter::new(recorded, line));
         Cutter {
-            places: Places::new(recorded),
+            places: AccessPlaces::new(recorded),
             filter,
             stays,
             left_out: LeftOut::default(),
@@ -421,7 +421,7 @@ mod tests {
             (1, 20, Some([0, 1, 0, 1])),
             (0, 30, Some([1, 0, 0, 0])),
         ];
-        let mut places = Places::new(2);
+        let mut places = AccessPlaces::new(2);
         let mut cutter = Cutter::new(2, None, &[true]);
         let mut rounds = Rounds::default();
         for (cpu, time, expected) in steps {

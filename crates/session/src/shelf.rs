@@ -34,8 +34,8 @@ pub enum Part {
     Stream(LineSize),
     /// What replays without edits found; the digest identifies scene, machine and conditions.
     Outcomes(Digest),
-    /// Replays of the layout as recorded, by field, with their timelines; the digest identifies
-    /// machine and conditions.
+    /// Replays of the layout as recorded, by field, with their timelines and misses; the digest
+    /// identifies machine and conditions.
     Baselines(Digest),
     /// What the accesses that edits may affect cost as recorded; the digest identifies scene,
     /// machine, conditions and moved types.

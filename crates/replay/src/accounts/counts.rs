@@ -310,8 +310,7 @@ impl Counts {
         self.sources[source as usize].add(cycles);
     }
 
-    /// One more access that left its core.
-    pub fn add_cause(&mut self, cause: Cause, cycles: Cycles) {
+    pub(crate) fn add_cause(&mut self, cause: Cause, cycles: Cycles) {
         self.causes[cause as usize].add(cycles);
     }
 }

@@ -80,14 +80,15 @@ impl MissLog {
     }
 
     /// The current access left its core.
-    pub(crate) fn add(&mut self, cycles: Cycles) -> Option<MissNumber> {
+    pub(crate) fn add(&mut self, cycles: Cycles) -> MissNumber {
         self.misses.push(LoggedMiss {
             at: self.at,
             cause: None,
             cycles,
         });
         let number = u32::try_from(self.misses.len()).ok();
-        number.and_then(NonZeroU32::new).map(MissNumber)
+        let number = number.and_then(NonZeroU32::new);
+        MissNumber(number.expect("as many misses as 32 bits number do not fit in memory"))
     }
 
     pub(crate) fn decide(&mut self, miss: MissNumber, cause: Cause) {
@@ -101,7 +102,8 @@ impl MissLog {
         let mut packed = Vec::new();
         let mut before = AccessPlace::default();
         for LoggedMiss { at, cause, cycles } in self.misses {
-            let Some(cause) = cause else { continue };
+            // As the sums, which would lack it: an undecided miss is a wrong figure.
+            let cause = cause.expect("all lifetimes have ended");
             pack(&mut packed, before, at);
             let causes = Cause::ALL.len() as u64;
             put_varint(&mut packed, cycles.0 * causes + cause as u64);
@@ -111,8 +113,8 @@ impl MissLog {
     }
 }
 
-/// A place that is not before `before`: of what is the same in both nothing but a difference of 0
-/// is stored.
+/// A place that is not before `before`, as differences from it: a number equal to the one before
+/// takes a byte.
 fn pack(packed: &mut Vec<u8>, before: AccessPlace, at: AccessPlace) {
     let mut known = before;
     put_varint(packed, u64::from(at.round - known.round));
@@ -132,6 +134,12 @@ fn pack(packed: &mut Vec<u8>, before: AccessPlace, at: AccessPlace) {
 pub struct Misses(Box<[u8]>);
 
 impl Misses {
+    /// How many bytes they take.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.0.len()
+    }
+
     /// Gives them to who passes all accesses of the replay in the order of their places.
     ///
     /// # Errors
@@ -241,7 +249,7 @@ mod tests {
                 log.begin_round();
             }
             log.begin_access(at.slice as usize, at.offset, at.tie);
-            numbers.push(log.add(Cycles(*cycles)).unwrap());
+            numbers.push(log.add(Cycles(*cycles)));
         }
         // Later ones are decided first.
         for (number, (_, cause, _)) in numbers.iter().zip(of).rev() {

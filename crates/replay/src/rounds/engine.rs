@@ -302,7 +302,7 @@ impl Engine {
             key: waiting.key,
             site: waiting.site,
             cycles: verdict.cycles,
-            miss: log.and_then(|log| log.add(Cycles(verdict.cycles))),
+            miss: log.map(|log| log.add(Cycles(verdict.cycles))),
         };
         // The class is known when the lifetime ends; the miss is counted then, under the tag's key.
         if verdict.undecided {

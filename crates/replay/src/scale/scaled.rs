@@ -35,7 +35,7 @@ const STEP_CYCLES_MAX: u32 = 256;
 pub struct Scaling {
     /// Groups: copies of each recorded CPU.
     pub copies: u16,
-    /// Which recorded CPUs are threads of one core.
+    /// How many consecutive recorded CPUs are the threads of one core.
     pub threads: ThreadsPerCore,
     /// Whether each group starts at its own place on the tape; otherwise all start where the
     /// recording does.
@@ -67,10 +67,13 @@ impl Scaling {
     /// # Errors
     /// More CPUs than the machine has; no CPUs or copies.
     pub fn cpus(&self, machine: &Machine, recorded: usize) -> Result<Vec<LogicalCpu>, ReplayError> {
+        let threads = match (self.copies, self.mixing) {
+            (1, _) | (_, Mixing::Domains) => self.threads,
+            // A CPU's copies are next to each other, so its core's other threads are not.
+            _ => ThreadsPerCore::default(),
+        };
         let wanted = recorded.saturating_mul(usize::from(self.copies));
-        let together = self.copies == 1 || self.mixing == Mixing::Domains;
-        let spread = machine.topology.spread_recorded(wanted, self.threads);
-        let spread = spread.filter(|_| together);
+        let spread = machine.topology.spread_recorded(wanted, threads);
         let mut spread = places(machine, recorded, self.copies, spread.as_deref())?;
         if self.copies == 1 || self.mixing != Mixing::Domains {
             return Ok(spread.iter().map(|cpu| cpu.logical).collect());
