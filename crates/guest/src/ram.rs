@@ -42,8 +42,8 @@ pub(crate) struct Ram {
 
 impl Ram {
     /// Finds the memory of process `pid`, which was started with the arguments of [`GuestShape`].
-    /// `landmark` is the physical address of a page in the first node that is not empty.
-    pub(crate) fn open(pid: u32, shape: &GuestShape, landmark: u64) -> Result<Self, GuestError> {
+    /// `top` is the physical address of the kernel's top page table.
+    pub(crate) fn open(pid: u32, shape: &GuestShape, top: u64) -> Result<Self, GuestError> {
         let nodes = u64::from(shape.numa_nodes.max(1));
         let length = shape.memory_bytes / nodes;
         let path = PathBuf::from(format!("/proc/{pid}/maps"));
@@ -57,20 +57,36 @@ impl Ram {
             )));
         }
         let path = PathBuf::from(format!("/proc/{pid}/mem"));
-        let mut ram = Ram {
+        let ram = Ram {
             process: File::open(&path).map_err(GuestError::io("open", &path))?,
             parts,
             below: below_hole(shape.memory_bytes),
             total: shape.memory_bytes,
         };
-        // QEMU maps them in the order of its command line, each below the one before; above it
-        // where stacks have no limit.
-        let mut page = [0; PAGE as usize];
-        ram.read(landmark, &mut page)?;
-        if page.iter().all(|byte| *byte == 0) {
-            ram.parts.reverse();
+        ram.in_order(top)
+    }
+
+    /// Its parts in the order of guest memory. QEMU maps them in the order of its command line,
+    /// each below the one before; above it where stacks have no limit.
+    fn in_order(mut self, top: u64) -> Result<Self, GuestError> {
+        if self.has_table(top) {
+            return Ok(self);
         }
-        Ok(ram)
+        self.parts.reverse();
+        match self.has_table(top) {
+            true => Ok(self),
+            false => Err(GuestError::Memory(format!(
+                "no page table of the kernel at physical address {top:#x}"
+            ))),
+        }
+    }
+
+    /// Whether the top page table is there: it maps itself. That a page is not empty says nothing:
+    /// a guest that works has used the same page of each node.
+    fn has_table(&self, top: u64) -> bool {
+        let memory = KernelMemory::new(self, top);
+        let found = memory.translate(top.wrapping_add(IMAGE_BASE));
+        matches!(found, Ok(Some((physical, _))) if physical == top)
     }
 }
 
@@ -379,6 +395,53 @@ mod tests {
         ] {
             assert_eq!(anonymous(other), None, "{other}");
         }
+    }
+
+    /// Two nodes of eight pages, the first with the kernel's page tables at its second page, the
+    /// other with something else in all pages; in this order in QEMU's memory.
+    fn two_nodes(tables_first: bool) -> Ram {
+        const NODE: usize = 8 * PAGE as usize;
+        let mut node = vec![0; NODE];
+        let mut put = |page: u64, address: u64, shift: u32, entry: u64| {
+            let at = (page * PAGE + (address >> shift & 511) * 8) as usize;
+            node[at..at + 8].copy_from_slice(&entry.to_le_bytes());
+        };
+        let address = PAGE + IMAGE_BASE;
+        for (page, shift) in (1..4).zip(SHIFTS) {
+            put(page, address, shift, (page + 1) * PAGE | PRESENT);
+        }
+        put(4, address, SHIFTS[3], PAGE | PRESENT);
+        let other = vec![1; NODE];
+        let mut file = tempfile::tempfile().unwrap();
+        let nodes = match tables_first {
+            true => [node, other],
+            false => [other, node],
+        };
+        std::io::Write::write_all(&mut file, &nodes.concat()).unwrap();
+        let length = NODE as u64;
+        Ram {
+            process: file,
+            parts: vec![0..length, length..2 * length],
+            below: 2 * length,
+            total: 2 * length,
+        }
+    }
+
+    #[test]
+    fn nodes_are_in_the_order_in_which_the_kernels_table_maps_itself() {
+        for tables_first in [true, false] {
+            let ram = two_nodes(tables_first).in_order(PAGE).unwrap();
+            let first = if tables_first { 0 } else { 8 * PAGE };
+            assert_eq!(ram.parts[0].start, first);
+            let mut byte = [0];
+            ram.read(8 * PAGE, &mut byte).unwrap();
+            assert_eq!(byte, [1], "the other node");
+        }
+        let error = two_nodes(true).in_order(2 * PAGE).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "guest memory: no page table of the kernel at physical address 0x2000"
+        );
     }
 
     #[test]
