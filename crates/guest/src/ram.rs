@@ -408,7 +408,7 @@ mod tests {
         };
         let address = PAGE + IMAGE_BASE;
         for (page, shift) in (1..4).zip(SHIFTS) {
-            put(page, address, shift, (page + 1) * PAGE | PRESENT);
+            put(page, address, shift, ((page + 1) * PAGE) | PRESENT);
         }
         put(4, address, SHIFTS[3], PAGE | PRESENT);
         let other = vec![1; NODE];

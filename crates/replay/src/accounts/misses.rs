@@ -39,7 +39,7 @@ pub struct Miss {
     pub cycles: Cycles,
 }
 
-/// The number of a miss in its [`MissLog`], plus 1.
+/// The number of a miss in the list of its replay, plus 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MissNumber(NonZeroU32);
 
@@ -165,7 +165,7 @@ pub struct MissReader<'m> {
 
 impl MissReader<'_> {
     /// The miss of the access there, if it left its core. Of several accesses at one place, all
-    /// beyond [`TIE_MAX`](crate::TIE_MAX), the first ones get the misses.
+    /// beyond [`TIE_MAX`], the first ones get the misses.
     ///
     /// # Errors
     /// Damaged bytes, or misses of another replay: at a place that has no access.
