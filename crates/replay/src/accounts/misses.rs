@@ -140,7 +140,7 @@ impl Misses {
         self.0.len()
     }
 
-    /// Gives them to who passes all accesses of the replay in the order of their places.
+    /// A reader for a caller that passes all accesses of the replay, in the order of their places.
     ///
     /// # Errors
     /// Damaged bytes.
