@@ -3,9 +3,8 @@
 use linemate_machine::{Distance, Latencies, Machine};
 use linemate_recording::CpuId;
 
-use crate::trace::Trace;
-
 use crate::error::AdviseError;
+use crate::trace::Trace;
 
 /// The number of a core among those in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
