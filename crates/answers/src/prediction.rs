@@ -36,9 +36,9 @@ const COMPARISONS: [Comparison; 6] = [
     compared("sleepers", 8, 32, true, 34.3),
     compared("hackbench", 8, 32, true, 27.6),
     compared("rtpinned", 8, 32, true, 16.8),
-    compared("sleepers", 8, 32, false, 49.9),
-    compared("sleepers", 32, 128, false, 59.7),
-    compared("sleepers", 8, 128, false, 72.9),
+    compared("sleepers", 8, 32, false, 54.2),
+    compared("sleepers", 32, 128, false, 61.0),
+    compared("sleepers", 8, 128, false, 78.0),
 ];
 
 impl Comparison {
