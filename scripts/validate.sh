@@ -320,6 +320,34 @@ others() {
 	other task_group cgtree gnr-2s-480
 }
 
+# asked NAME RECORDING MACHINE EDIT [OPTION of whatif]...: $work/NAME.json.
+asked() {
+	local name=$1 recording=$2 machine=$3 edit=$4
+	shift 4
+	say "asking $recording about $edit"
+	"$linemate" whatif -i "$work/$recording.data" --edit "$edit" --machine "$machine" "$@" --json >"$work/$name.json"
+}
+
+# The published works on as many CPUs as were published, each of them recorded. The first guest of 480 CPUs boots for a quarter
+# of an hour; the recordings take 10 GB, and the questions hours.
+size() {
+	local name boot=(--memory 6G --sockets 2 --numa 2 --threads 2 --append numa_balancing=disable)
+	recorded size-rq 6.12 480 "${boot[@]}" --setup workloads/asleep.sh --file target/workloads/sleepers:/bin/sleepers -- sleep 1
+	asked size-rq size-rq gnr-2s-480 cases/rq/edits/published.txt --under sched_balance_rq
+	recorded size-tg 6.1 80 --sockets 4 --numa 4 --threads 2 --memory 3G --append 'slab_nomerge numa_balancing=disable' \
+		--setup workloads/onegroup.sh --file target/workloads/aimix:/bin/aimix \
+		-- sh -c 'echo $$ >/cg/one/cgroup.procs; exec /bin/aimix -u 240 -j 10 -s 40'
+	for name in original reuse common separate; do
+		asked "size-tg-$name" size-tg westmere-4s-80 "cases/tg-load-avg/edits/$name.txt"
+	done
+	recorded size-nohz 6.12 480 "${boot[@]}" --setup workloads/talking.sh --file "$(command -v hackbench):/bin/hackbench" -- sleep 0.3
+	asked size-nohz size-nohz gnr-2s-480 cases/nohz/edits/no-counter.txt
+	recorded size-root 6.12 480 "${boot[@]}" --setup workloads/rtpush.sh -- target/workloads/rtpinned -g 60 -p 8 -t 16 -i 4
+	"$linemate" report -i "$work/size-root.data" --type root_domain --machine hcc-2s-480 --json >"$work/size-root-fields.json"
+	asked size-root size-root hcc-2s-480 cases/root-domain/edits/published.txt
+	size_tables
+}
+
 # ablated CASE CONDITION OPTION…: predictions for a case under these options; rows of
 # $work/ablation/rows.
 ablated() {

@@ -182,7 +182,7 @@ impl<'a> Experiment<'a> {
     pub(crate) fn fill(
         &self,
         baselines: &mut Baselines,
-        supply: &Supply<'_>,
+        supply: &Supply,
         recorded: &Variant,
         before: impl FnMut(&mut Rounds) -> Result<(), ExperimentError> + Send,
     ) -> Result<(), ExperimentError> {
@@ -216,7 +216,7 @@ impl<'a> Experiment<'a> {
     pub(crate) fn replay_recorded(
         &self,
         baselines: &mut Baselines,
-        supply: &Supply<'_>,
+        supply: &Supply,
         recorded: &Variant,
         seeds: &[Seed],
     ) -> Result<(), ExperimentError> {

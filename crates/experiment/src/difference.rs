@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use linemate_machine::LineSize;
 use linemate_recording::{Accesses, GuestAddr};
-use linemate_replay::{Drift, Outcome, Partial, ReplayError, Timeline, TimelineReader};
+use linemate_replay::{Drift, L1s, Outcome, Partial, ReplayError, Timeline, TimelineReader};
 use linemate_session::LONG;
 use linemate_session::rounds::{Rounds, read_ahead};
 use linemate_session::shelf::{self, Part};
@@ -117,8 +117,9 @@ impl EditedLines {
 }
 
 /// What a question's variants are put on top of.
-pub(crate) struct Difference<'s> {
-    supply: Supply<'s>,
+pub(crate) struct Difference {
+    supply: Supply,
+    l1s: L1s,
     lines: EditedLines,
     tables: Tables,
     baselines: Baselines,
@@ -247,8 +248,8 @@ impl<'a> Experiment<'a> {
         &self,
         variants: &[&Variant],
         batches: Batches,
-    ) -> Result<Option<Difference<'a>>, ExperimentError> {
-        let Some(moved) = self.moved_few(variants) else {
+    ) -> Result<Option<Difference>, ExperimentError> {
+        let (Some(moved), Some(l1s)) = (self.moved_few(variants), self.filter()) else {
             return Ok(None);
         };
         let baselines = self.baselines();
@@ -259,8 +260,9 @@ impl<'a> Experiment<'a> {
         Ok(Some(Difference {
             supply: self.supply_of(moved.clone(), batches, 1, by_field)?,
             part,
-            followed: self.scene.session.followed(self.machine.line, &moved),
+            followed: self.scene.session.followed(&l1s, &moved),
             lines: EditedLines::new(self.machine.line, moved),
+            l1s,
             tables: self.scene.tables(),
             baselines,
             partials: partials.unwrap_or_default(),
@@ -269,7 +271,7 @@ impl<'a> Experiment<'a> {
     }
 
     /// Keeps what is new for the next question.
-    pub(crate) fn keep_differences(&self, difference: &mut Difference<'_>) {
+    pub(crate) fn keep_differences(&self, difference: &mut Difference) {
         self.keep_baselines(&mut difference.baselines);
         if difference.grown {
             let partials = difference.partials.iter().take(OUTCOMES_MAX);
@@ -283,7 +285,7 @@ impl<'a> Experiment<'a> {
     /// The outcomes of these jobs, as far as a difference can be put on top.
     pub(crate) fn differences(
         &self,
-        difference: &mut Difference<'a>,
+        difference: &mut Difference,
         variants: &[&Variant],
         jobs: &[Job],
     ) -> Result<Differences, ExperimentError> {
@@ -341,12 +343,13 @@ impl<'a> Experiment<'a> {
     /// followed, as far as that is to be done.
     fn prepare(
         &self,
-        difference: &mut Difference<'a>,
+        difference: &mut Difference,
         recorded: &Variant,
         new: &[Seed],
     ) -> Result<(), ExperimentError> {
         let Difference {
             supply,
+            l1s,
             lines,
             baselines,
             followed,
@@ -354,7 +357,7 @@ impl<'a> Experiment<'a> {
         } = difference;
         let mut follower = None;
         if followed.is_none() {
-            self.find_lines(lines)?;
+            self.find_lines(l1s, lines)?;
             let rows = self.scene.session.rows();
             let packer = FollowedPacker::new(self.cpus.recorded, rows, self.machine.line);
             follower = Some(packer);
@@ -376,7 +379,7 @@ impl<'a> Experiment<'a> {
         if let Some(packer) = follower {
             let stream = packer.finish()?;
             let session = self.scene.session;
-            session.keep_followed(self.machine.line, &lines.moved, &stream);
+            session.keep_followed(l1s, &lines.moved, &stream);
             *followed = Some(stream);
         }
         match new {
@@ -387,7 +390,7 @@ impl<'a> Experiment<'a> {
 
     /// The lines of all moved objects: by the recording's counts, which have every object that was
     /// accessed, and by the stream where more than the objects was.
-    fn find_lines(&self, lines: &mut EditedLines) -> Result<(), ExperimentError> {
+    fn find_lines(&self, l1s: &L1s, lines: &mut EditedLines) -> Result<(), ExperimentError> {
         for (subject, objects) in self.scene.objects.iter().enumerate() {
             let moved = lines.moved.get(subject) == Some(&true);
             if let Some(size) = self.followed_size(subject).filter(|_| moved) {
@@ -399,10 +402,10 @@ impl<'a> Experiment<'a> {
         if !beyond.contains(&true) {
             return Ok(());
         }
-        let stream = self.scene.session.stream(self.machine.line)?;
+        let stream = self.scene.session.stream(l1s)?;
         let tables = self.scene.tables();
         let wanted = Wanted::Only(&beyond);
-        let mut reader = Reader::new(stream, self.scene.ownership, &tables, wanted);
+        let mut reader = Reader::new(&stream, self.scene.ownership, &tables, wanted);
         let mut rounds = Rounds::default();
         while reader.next(&mut rounds)? {
             for step in &rounds.steps {
@@ -437,7 +440,7 @@ impl<'a> Experiment<'a> {
 
     fn replay_partial(
         &self,
-        difference: &Difference<'a>,
+        difference: &Difference,
         variants: &[&Variant],
         jobs: &[Job],
     ) -> Result<Vec<Found>, ExperimentError> {

@@ -21,9 +21,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linemate_machine::LineSize;
 use linemate_recording::Access;
-use linemate_replay::{AsRecorded, Config, Interleaving, NoClones, Outcome, Replay, keeps_exact};
+use linemate_replay::{AsRecorded, Config, Interleaving, L1s, NoClones, Outcome, Replay};
 use linemate_session::progress::{self, OneOf, StepParts};
 use linemate_session::rounds::{Cutter, LeftOut, Rounds, read_ahead};
 use linemate_session::steps;
@@ -56,8 +55,8 @@ struct Outcomes<'v, 'a> {
     batches: usize,
     /// By variant; none of a variant with edits.
     known: Vec<Option<KnownOutcomes<'a>>>,
-    difference: Option<Difference<'a>>,
-    supply: Option<Supply<'a>>,
+    difference: Option<Difference>,
+    supply: Option<Supply>,
 }
 
 impl Outcomes<'_, '_> {
@@ -197,7 +196,7 @@ impl<'a> Experiment<'a> {
         &self,
         outcomes: &'o mut Outcomes<'_, 'a>,
         replays: usize,
-    ) -> Result<&'o mut Supply<'a>, ExperimentError> {
+    ) -> Result<&'o mut Supply, ExperimentError> {
         let count = outcomes.batches;
         match &mut outcomes.supply {
             Some(supply) => Ok(supply),
@@ -231,7 +230,7 @@ impl<'a> Experiment<'a> {
     /// Replays these: all fill their caches at the same time, and count as memory allows.
     fn wave(
         &self,
-        supply: &Supply<'_>,
+        supply: &Supply,
         variants: &[&Variant],
         jobs: &[Job],
     ) -> Result<Vec<(Job, Outcome)>, ExperimentError> {
@@ -258,7 +257,7 @@ impl<'a> Experiment<'a> {
     /// A replay of each variant that is wanted, its caches filled.
     fn warmed<'s>(
         &self,
-        supply: &Supply<'_>,
+        supply: &Supply,
         variants: &[&'s Variant],
         jobs: &[Job],
     ) -> Result<BTreeMap<usize, Runner<'s>>, ExperimentError> {
@@ -272,7 +271,7 @@ impl<'a> Experiment<'a> {
     /// What these replays count, in one of that many readings of a wave.
     fn count(
         &self,
-        supply: &Supply<'_>,
+        supply: &Supply,
         jobs: &[Job],
         mut runners: Vec<Runner<'_>>,
         readings: usize,
@@ -310,7 +309,7 @@ impl<'a> Experiment<'a> {
     /// The replay of the question's first interleaving, ready to count.
     pub(crate) fn one<'s>(
         &self,
-        supply: &Supply<'_>,
+        supply: &Supply,
         variant: &'s Variant,
         seed: Seed,
     ) -> Result<Runner<'s>, ExperimentError> {
@@ -366,15 +365,17 @@ impl<'a> Experiment<'a> {
         }
     }
 
-    /// The lines for which what always hits in L1 can be left out, with the same outcome.
-    pub(crate) fn filter(&self) -> Option<LineSize> {
+    /// The L1s of the recorded CPUs, where what always hits there can be left out with the same
+    /// outcome. Of clones it is not the same: other groups take lines of CPUs that no other
+    /// recorded one touches, and a group may sit on fewer cores. Both together are half a percent
+    /// of all cycles of 8 CPUs as 480 (docs/internals/decisions.md).
+    pub(crate) fn filter(&self) -> Option<L1s> {
         let Cpus {
             recorded, threads, ..
         } = self.cpus;
         let places = self.machine.topology.spread_recorded(recorded, threads);
-        let exact =
-            self.conditions.exact || !keeps_exact(self.machine, &places.unwrap_or_default());
-        (!exact).then_some(self.machine.line)
+        let places = places.filter(|_| !self.conditions.exact);
+        L1s::new(self.machine, &places?)
     }
 
     /// Where at most that many batches of that many replays of these variants get their accesses
@@ -383,7 +384,7 @@ impl<'a> Experiment<'a> {
         &self,
         variants: &[&Variant],
         batches: Batches,
-    ) -> Result<Supply<'a>, ExperimentError> {
+    ) -> Result<Supply, ExperimentError> {
         // Other groups may come between two accesses of which the second hits in L1 for sure in one
         // group.
         let scaled = self.cpus.copies > 1;
@@ -404,7 +405,7 @@ impl<'a> Experiment<'a> {
         batches: Batches,
         variants: usize,
         tables: Tables,
-    ) -> Result<Supply<'a>, ExperimentError> {
+    ) -> Result<Supply, ExperimentError> {
         // CPUs that do not fit the machine are refused before the recording is read.
         self.replay(FILLING)?;
         let filter = self.filter();
@@ -414,12 +415,12 @@ impl<'a> Experiment<'a> {
             .zip(self.scene.types)
             .all(|(moved, ty)| !moved || ty.is_some());
         // Nor does it show when something was on a stack.
-        let source = match filter.filter(|_| typed && self.under.is_none()) {
-            Some(line) => StepSource::Stream {
-                stream: self.scene.session.stream(line)?,
+        let source = match filter {
+            Some(l1s) if typed && self.under.is_none() => StepSource::Stream {
+                stream: self.scene.session.stream(&l1s)?,
                 tables,
             },
-            None => StepSource::Recording { filter },
+            filter => StepSource::Recording { filter },
         };
         let of = Replays {
             accesses: self.scene.accesses,
@@ -441,7 +442,7 @@ impl<'a> Experiment<'a> {
     fn feed(
         &self,
         runners: &mut [Runner<'_>],
-        supply: &Supply<'_>,
+        supply: &Supply,
         readings: usize,
     ) -> Result<LeftOut, ExperimentError> {
         self.feed_with(runners, supply, readings, |_| Ok(()))
@@ -451,7 +452,7 @@ impl<'a> Experiment<'a> {
     pub(crate) fn feed_with(
         &self,
         runners: &mut [Runner<'_>],
-        supply: &Supply<'_>,
+        supply: &Supply,
         readings: usize,
         before: impl FnMut(&mut Rounds) -> Result<(), ExperimentError> + Send,
     ) -> Result<LeftOut, ExperimentError> {
@@ -464,7 +465,7 @@ impl<'a> Experiment<'a> {
                 self.feed_stream(runners, reader, progress, before)
             }
             StepSource::Recording { filter } => {
-                self.feed_recording(runners, *filter, moved, progress)
+                self.feed_recording(runners, filter.clone(), moved, progress)
             }
         }
     }
@@ -472,7 +473,7 @@ impl<'a> Experiment<'a> {
     /// The rounds of the stream for `each` alone, in the time of one replay.
     pub(crate) fn read_stream(
         &self,
-        supply: &Supply<'_>,
+        supply: &Supply,
         mut each: impl FnMut(&mut Rounds) -> Result<(), ExperimentError> + Send,
     ) -> Result<(), ExperimentError> {
         let StepSource::Stream { stream, tables } = &supply.source else {
@@ -511,7 +512,7 @@ impl<'a> Experiment<'a> {
     fn feed_recording(
         &self,
         runners: &mut [Runner<'_>],
-        filter: Option<LineSize>,
+        filter: Option<L1s>,
         moved: &[bool],
         mut progress: OneOf<'_>,
     ) -> Result<LeftOut, ExperimentError> {

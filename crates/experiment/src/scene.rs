@@ -466,14 +466,14 @@ impl<'a> Scene<'a> {
         only: &[bool],
         mut take: impl FnMut(&[Vec<Slice<'_>>]) + Send,
     ) -> Result<(), ExperimentError> {
+        let l1s = self.session.recorded_l1s(line)?;
         // Those that an earlier edit of the same types has kept are far fewer.
-        let followed = self.session.followed(line, only);
-        let stream = match &followed {
-            Some(stream) => stream,
-            None => self.session.stream(line)?,
+        let stream = match self.session.followed(&l1s, only) {
+            Some(stream) => Arc::new(stream),
+            None => self.session.stream(&l1s)?,
         };
         let tables = self.tables();
-        let mut reader = Reader::new(stream, self.ownership, &tables, Wanted::Only(only));
+        let mut reader = Reader::new(&stream, self.ownership, &tables, Wanted::Only(only));
         let hand_over = |rounds: &mut Rounds| {
             let rounds: Vec<Vec<Slice<'_>>> = rounds.iter().map(Iterator::collect).collect();
             take(&rounds);

@@ -8,10 +8,10 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
-use linemate_machine::LineSize;
 use linemate_recording::Accesses;
-
+use linemate_replay::L1s;
 use linemate_session::progress::StepParts;
 use linemate_session::stream::{Stream, Tables};
 use linemate_types::ByteSize;
@@ -37,14 +37,14 @@ const REPLAY_BYTES: ByteSize = ByteSize(45_000_000);
 const REPLAY_BYTES_PER_1000: ByteSize = ByteSize(850);
 
 /// Where accesses come from.
-pub(crate) enum StepSource<'s> {
+pub(crate) enum StepSource {
     /// What is kept of the recording.
-    Stream { stream: &'s Stream, tables: Tables },
-    /// The recording, without what a filter for such lines leaves out.
-    Recording { filter: Option<LineSize> },
+    Stream { stream: Arc<Stream>, tables: Tables },
+    /// The recording, without what always hits in these L1s.
+    Recording { filter: Option<L1s> },
 }
 
-impl StepSource<'_> {
+impl StepSource {
     /// How many parts of it are reported as progress, given the recording's accesses.
     pub(crate) fn parts(&self, accesses: Accesses) -> StepParts {
         match self {
@@ -63,8 +63,8 @@ impl StepSource<'_> {
 }
 
 /// What replays of some variants get.
-pub(crate) struct Supply<'s> {
-    pub(crate) source: StepSource<'s>,
+pub(crate) struct Supply {
+    pub(crate) source: StepSource,
     /// By subject: whether a variant moves it, so that all of its accesses are needed.
     pub(crate) moved: Vec<bool>,
     /// How many replays are begun at a time.
@@ -78,14 +78,14 @@ pub(crate) struct Supply<'s> {
     counted_at_once: Option<usize>,
 }
 
-impl<'s> Supply<'s> {
+impl Supply {
     /// For these replays, in about that many bytes together.
     pub(crate) fn new(
-        source: StepSource<'s>,
+        source: StepSource,
         moved: Vec<bool>,
         replays: &Replays,
         memory: usize,
-    ) -> Supply<'s> {
+    ) -> Supply {
         let at_once = replays.at_once(source.accesses(replays.accesses));
         Supply {
             source,
@@ -224,7 +224,7 @@ fn limit(cgroup: &str, read: impl Fn(&Path) -> Option<String>) -> Option<usize> 
 mod tests {
     use super::*;
 
-    fn supply(memory: usize) -> Supply<'static> {
+    fn supply(memory: usize) -> Supply {
         let replays = Replays {
             accesses: Accesses(1000),
             cpus: (8, 1),

@@ -64,7 +64,7 @@ pub use difference::partial::{Drift, Partial};
 pub use difference::timeline::{Timeline, TimelineReader};
 pub use linemate_insn::{Dependence, Dependences};
 pub use rounds::error::ReplayError;
-pub use rounds::filter::{Filter, Kept, Later, Seen, keeps_exact};
+pub use rounds::filter::{Filter, Kept, L1s, Later, Seen};
 pub use rounds::interleaver::{Interleaving, RoundNumber, mix};
 pub use rounds::locks::LockWait;
 pub use rounds::placement::{

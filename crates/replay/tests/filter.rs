@@ -5,12 +5,14 @@
 
 use std::sync::Arc;
 
-use linemate_machine::{L1Stride, L2Streamer, LineSize, Machine, Overlap, find};
+use linemate_machine::{
+    L1Stride, L2Streamer, LineSize, LogicalCpu, Machine, Overlap, ThreadsPerCore, find,
+};
 use linemate_recording::{Access, AccessKind, Accesses, CpuId, Cycles, GuestAddr, VirtualTime};
 use linemate_replay::{
     AsRecorded, Begins, Clones, Config, Dependence, Dependences, Fate, FetchedAhead, Filter,
-    Interleaving, Item, KeyId, Outcome, Placed, Replay, Seen, Sharing, SiteId, SliceHead, Slicer,
-    keeps_exact,
+    Interleaving, Item, KeyId, L1s, Outcome, Placed, Replay, Seen, Sharing, SiteId, SliceHead,
+    Slicer,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -21,10 +23,48 @@ const CPUS: usize = 4;
 /// An access with where it goes.
 type Step = (Access, Placed);
 
-fn config(seed: u64) -> Config {
+/// Where recorded CPUs and their copies sit.
+#[derive(Clone, Copy, Debug)]
+struct Places {
+    copies: u16,
+    /// Whether recorded CPUs 0 and 1 are threads of one core, and 2 and 3; of copies likewise.
+    together: bool,
+}
+
+impl Places {
+    fn copies(copies: u16) -> Places {
+        Places {
+            copies,
+            together: false,
+        }
+    }
+
+    /// Recorded CPU c's copy n at c x copies + n.
+    fn cpus(self, machine: &Machine) -> Vec<LogicalCpu> {
+        let copies = usize::from(self.copies);
+        let count = CPUS * copies;
+        if !self.together {
+            return machine.topology.spread(count).unwrap();
+        }
+        let two = ThreadsPerCore(2.try_into().unwrap());
+        let spread = machine.topology.spread_recorded(count, two).unwrap();
+        let cpu = |at: usize| spread[at % copies * CPUS + at / copies];
+        (0..count).map(cpu).collect()
+    }
+
+    fn l1s(self, machine: &Machine) -> L1s {
+        let cpus = self.cpus(machine);
+        let group: Vec<LogicalCpu> = cpus.iter().step_by(self.copies.into()).copied().collect();
+        let l1s = L1s::new(machine, &group).unwrap();
+        assert_eq!(l1s.are_separate(), !self.together);
+        l1s
+    }
+}
+
+fn config(machine: &Machine, places: Places, seed: u64) -> Config {
     Config {
         recorded_cpus: CPUS,
-        cpus: None,
+        cpus: Some(places.cpus(machine)),
         interleaving: Interleaving::Seeded(seed),
         lines: true,
     }
@@ -49,8 +89,10 @@ fn dependences() -> Arc<Dependences> {
 }
 
 /// With odd seeds, with shares of the caches.
-fn replay(machine: &Machine, copies: u16, seed: u64) -> Replay<AsRecorded, Clones> {
-    let replay = Replay::new(machine, &config(seed), AsRecorded, Clones { copies }).unwrap();
+fn replay(machine: &Machine, places: Places, seed: u64) -> Replay<AsRecorded, Clones> {
+    let Places { copies, .. } = places;
+    let config = config(machine, places, seed);
+    let replay = Replay::new(machine, &config, AsRecorded, Clones { copies }).unwrap();
     let replay = replay.with_overlap(machine, dependences());
     match seed % 2 {
         0 => replay,
@@ -58,8 +100,8 @@ fn replay(machine: &Machine, copies: u16, seed: u64) -> Replay<AsRecorded, Clone
     }
 }
 
-fn whole(machine: &Machine, copies: u16, seed: u64, warm: bool, steps: &[Step]) -> Outcome {
-    let mut replay = replay(machine, copies, seed);
+fn whole(machine: &Machine, places: Places, seed: u64, warm: bool, steps: &[Step]) -> Outcome {
+    let mut replay = replay(machine, places, seed);
     let pass = |replay: &mut Replay<AsRecorded, Clones>| {
         for (access, placed) in steps {
             replay.push_placed(access, *placed).unwrap();
@@ -99,27 +141,24 @@ fn rounds(steps: &[Step]) -> Vec<Vec<Slice>> {
 /// The outcome of what the filter keeps, and how much that is.
 fn filtered(
     machine: &Machine,
-    copies: u16,
+    places: Places,
     seed: u64,
     warm: bool,
     steps: &[Step],
 ) -> (Outcome, usize) {
-    let mut replay = replay(machine, copies, seed);
-    let mut count = filtered_pass(&mut replay, machine, steps);
+    let l1s = places.l1s(machine);
+    let mut replay = replay(machine, places, seed);
+    let mut count = filtered_pass(&mut replay, &l1s, steps);
     if warm {
         replay.begin_counting(Interleaving::Seeded(seed + 1));
-        count = filtered_pass(&mut replay, machine, steps);
+        count = filtered_pass(&mut replay, &l1s, steps);
     }
     (replay.finish().0, count)
 }
 
 /// Gives how much was kept.
-fn filtered_pass(
-    replay: &mut Replay<AsRecorded, Clones>,
-    machine: &Machine,
-    steps: &[Step],
-) -> usize {
-    let mut filter = Filter::new(CPUS, machine.line);
+fn filtered_pass(replay: &mut Replay<AsRecorded, Clones>, l1s: &L1s, steps: &[Step]) -> usize {
+    let mut filter = Filter::new(l1s.clone());
     let (mut kept, mut count) = (Vec::new(), 0);
     for round in rounds(steps) {
         let seen: Vec<Seen> = round
@@ -176,8 +215,6 @@ fn small(pairs: bool, line: LineSize) -> Machine {
     machine.l2.ways = 4;
     machine.llc.slice.sets = 16;
     machine.llc.slice.ways = 2;
-    let spread = machine.topology.spread(3 * CPUS).unwrap();
-    assert!(keeps_exact(&machine, &spread));
     machine
 }
 
@@ -327,6 +364,7 @@ proptest! {
         steps in recordings(),
         seed in 0u64..1000,
         copies in prop_oneof![Just(1u16), 1u16..4],
+        together in any::<bool>(),
         pairs in any::<bool>(),
         wide in any::<bool>(),
         prefetchers in any::<(bool, bool)>(),
@@ -336,8 +374,9 @@ proptest! {
         let line = if wide { LineSize::B128 } else { LineSize::B64 };
         let mut machine = with_prefetchers(small(pairs && !wide, line), prefetchers);
         machine.overlap = overlap.map(|(window, outstanding)| Overlap { window, outstanding });
-        let all = whole(&machine, copies, seed, warm, &steps);
-        let (some, _) = filtered(&machine, copies, seed, warm, &steps);
+        let places = Places { copies, together };
+        let all = whole(&machine, places, seed, warm, &steps);
+        let (some, _) = filtered(&machine, places, seed, warm, &steps);
         prop_assert_eq!(all, some);
     }
 }
@@ -354,7 +393,7 @@ fn prefetchers_fetch_and_misses_overlap_on_such_recordings() {
             window: 40,
             outstanding: 4,
         });
-        let outcome = whole(&machine, 1, 0, false, &steps);
+        let outcome = whole(&machine, Places::copies(1), 0, false, &steps);
         let fetched = outcome.fetched_ahead;
         overlapped += outcome.overlapped;
         sum.l2_streamer += fetched.l2_streamer;
@@ -400,6 +439,12 @@ fn what_is_used_over_and_over_is_left_out() {
             .collect()
     };
     let machine = small(false, LineSize::B64);
-    assert_eq!(filtered(&machine, 1, 1, false, &steps(64)).1, 2);
-    assert_eq!(filtered(&machine, 1, 1, false, &steps(4096)).1, 1000);
+    for together in [false, true] {
+        let places = Places {
+            copies: 1,
+            together,
+        };
+        let kept = |second| filtered(&machine, places, 1, false, &steps(second)).1;
+        assert_eq!((kept(64), kept(4096)), (2, 1000));
+    }
 }

@@ -1,9 +1,8 @@
 //! The steps of a recording, cut into rounds, without those that no replay needs.
 
-use linemate_machine::LineSize;
 use linemate_recording::{AccessKind, Accesses, CpuId, VirtualTime};
 use linemate_replay::{
-    AccessPlace, Begins, Cut, Fate, Filter, Kept, KeyId, Later, ReplayError, Seen, SiteId,
+    AccessPlace, Begins, Cut, Fate, Filter, Kept, KeyId, L1s, Later, ReplayError, Seen, SiteId,
     SliceHead, Slicer, TIE_MAX, Turned,
 };
 
@@ -241,10 +240,10 @@ pub struct Cutter<'s> {
 }
 
 impl<'s> Cutter<'s> {
-    /// For a recording with that many CPUs. With `filter`, it leaves out what always hits in L1 on
-    /// machines with such lines, except for the subjects in `stays`.
-    pub fn new(recorded: usize, filter: Option<LineSize>, stays: &'s [bool]) -> Cutter<'s> {
-        let filter = filter.map(|line| Filter::new(recorded, line));
+    /// For a recording with that many CPUs. With `filter`, it leaves out what always hits in these
+    /// L1s, except for the subjects in `stays`.
+    pub fn new(recorded: usize, filter: Option<L1s>, stays: &'s [bool]) -> Cutter<'s> {
+        let filter = filter.map(Filter::new);
         Cutter {
             places: AccessPlaces::new(recorded),
             filter,

@@ -1,6 +1,7 @@
 //! The session: the recording, its counts, and what is computed from it on demand.
 
-use std::sync::{Arc, OnceLock};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use linemate_answers::EventCount;
 use linemate_attribution::counted::Objects;
@@ -12,7 +13,7 @@ use linemate_attribution::{Analysis, AnalysisError, Counted, Directory, Tally};
 use linemate_growth::Growth;
 use linemate_machine::LineSize;
 use linemate_recording::{Accesses, Recording, TimeGrid};
-use linemate_replay::Dependences;
+use linemate_replay::{Dependences, L1s};
 use linemate_types::kernel_image::CodeSection;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
@@ -21,7 +22,7 @@ use crate::error::SessionError;
 use crate::event::{EventError, count_event};
 use crate::ownership::Ownership;
 use crate::progress::{Progress, Silent, Step, StepParts};
-use crate::recorded::recorded_cpus;
+use crate::recorded::{recorded_cpus, recorded_threads};
 use crate::shelf::{self, Digest, Nothing, Part, Shelf};
 use crate::stream::{self, Named, Stream};
 
@@ -34,7 +35,7 @@ pub struct Session<'r> {
     shelf: Box<dyn Shelf + 'r>,
     progress: Box<dyn Progress + 'r>,
     ownership: OnceLock<Ownership>,
-    streams: [OnceLock<Stream>; 2],
+    streams: Mutex<BTreeMap<L1s, Arc<Stream>>>,
     code: Option<Code>,
     growth: Option<Growth>,
 }
@@ -274,21 +275,30 @@ impl<'r> Session<'r> {
         })
     }
 
-    /// The accesses that replays on machines with such lines need.
+    /// The L1s of machines whose cores have as many threads as the guest's.
+    ///
+    /// # Errors
+    /// A recording without its number of CPUs.
+    pub fn recorded_l1s(&self, line: LineSize) -> Result<L1s, SessionError> {
+        let cpus = recorded_cpus(&self.analysis)?;
+        let threads = recorded_threads(self.analysis.recording());
+        Ok(L1s::of_threads(cpus, threads, line))
+    }
+
+    /// The accesses that replays with these L1s need.
     ///
     /// # Errors
     /// A recording without its number of CPUs, or damaged.
-    pub fn stream(&self, line: LineSize) -> Result<&Stream, SessionError> {
-        let place = &self.streams[usize::from(line == LineSize::B128)];
-        if let Some(stream) = place.get() {
-            return Ok(stream);
+    pub fn stream(&self, l1s: &L1s) -> Result<Arc<Stream>, SessionError> {
+        if let Some(stream) = self.streams().get(l1s) {
+            return Ok(Arc::clone(stream));
         }
-        let part = Part::Stream(line);
+        let part = Part::Stream(l1s.line(), shared_l1s(l1s));
         let kept = || Stream::open(self.shelf.open(part)?, self.rows.len());
         let stream = match kept() {
             Some(stream) => stream,
             None => {
-                let stream = stream::make(&self.named()?, line)?;
+                let stream = stream::make(&self.named()?, l1s)?;
                 if let Some(bytes) = stream.bytes() {
                     self.shelf.store(part, bytes);
                 }
@@ -300,26 +310,38 @@ impl<'r> Session<'r> {
             }
         };
         // Two threads may have made one each: the first stays, and both are the same bytes.
-        Ok(place.get_or_init(|| stream))
+        let mut streams = self.streams();
+        let first = streams
+            .entry(l1s.clone())
+            .or_insert_with(|| Arc::new(stream));
+        Ok(Arc::clone(first))
+    }
+
+    fn streams(&self) -> MutexGuard<'_, BTreeMap<L1s, Arc<Stream>>> {
+        // A panic elsewhere leaves the map whole.
+        self.streams.lock().unwrap_or_else(|e| e.into_inner())
     }
 
     /// The accesses that edits of these subjects may affect, all of the subjects' own among them,
     /// if a question has kept them.
-    pub fn followed(&self, line: LineSize, subjects: &[bool]) -> Option<Stream> {
-        let bytes = self.shelf.open(self.followed_part(line, subjects))?;
+    pub fn followed(&self, l1s: &L1s, subjects: &[bool]) -> Option<Stream> {
+        let bytes = self.shelf.open(self.followed_part(l1s, subjects))?;
         Stream::open(bytes, self.rows.len())
     }
 
     /// Keeps them for other questions.
-    pub fn keep_followed(&self, line: LineSize, subjects: &[bool], stream: &Stream) {
+    pub fn keep_followed(&self, l1s: &L1s, subjects: &[bool], stream: &Stream) {
         if let Some(bytes) = stream.bytes() {
-            self.shelf.store(self.followed_part(line, subjects), bytes);
+            self.shelf.store(self.followed_part(l1s, subjects), bytes);
         }
     }
 
-    fn followed_part(&self, line: LineSize, subjects: &[bool]) -> Part {
+    fn followed_part(&self, l1s: &L1s, subjects: &[bool]) -> Part {
         let mut digest = Xxh3::new();
-        digest.update(&line.bytes().to_le_bytes());
+        digest.update(&l1s.line().bytes().to_le_bytes());
+        if let Some(Digest(shared)) = shared_l1s(l1s) {
+            digest.update(&shared.to_le_bytes());
+        }
         let subjects = (0u32..).zip(subjects).zip(&self.counted.objects);
         // Without objects a subject has no accesses, wanted or not.
         let with_objects =
@@ -338,6 +360,14 @@ impl std::fmt::Debug for Session<'_> {
             .field("checksum", &recording.checksum())
             .finish_non_exhaustive()
     }
+}
+
+/// Which CPUs share L1s; `None` where none do.
+fn shared_l1s(l1s: &L1s) -> Option<Digest> {
+    let mut digest = Xxh3::new();
+    l1s.numbers()
+        .for_each(|l1| digest.update(&l1.to_le_bytes()));
+    (!l1s.are_separate()).then(|| Digest(digest.digest()))
 }
 
 fn pack(analysis: &Analysis<'_>, counted: &Counted) -> Option<Vec<u8>> {

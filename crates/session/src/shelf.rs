@@ -30,8 +30,9 @@ impl fmt::LowerHex for Digest {
 pub enum Part {
     /// Subjects, counts and objects of the analysis.
     Counts,
-    /// The accesses that replays on machines with such lines need.
-    Stream(LineSize),
+    /// The accesses that replays with such lines need; the digest identifies which CPUs share an
+    /// L1, and is there if some do.
+    Stream(LineSize, Option<Digest>),
     /// What replays without edits found; the digest identifies scene, machine and conditions.
     Outcomes(Digest),
     /// Replays of the layout as recorded, by field, with their timelines and misses; the digest
@@ -40,7 +41,7 @@ pub enum Part {
     /// What the accesses that edits may affect cost as recorded; the digest identifies scene,
     /// machine, conditions and moved types.
     Differences(Digest),
-    /// The accesses that edits may affect; the digest identifies moved types and size of lines.
+    /// The accesses that edits may affect; the digest identifies moved types and L1s.
     Followed(Digest),
     /// What fields cost by act and function; the digest identifies scene, machine, conditions and
     /// the pointers that are followed.
@@ -53,7 +54,8 @@ impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Part::Counts => f.write_str("counts"),
-            Part::Stream(line) => write!(f, "stream{}", line.bytes()),
+            Part::Stream(line, None) => write!(f, "stream{}", line.bytes()),
+            Part::Stream(line, Some(l1s)) => write!(f, "stream{}-{l1s:016x}", line.bytes()),
             Part::Outcomes(question) => write!(f, "outcomes-{question:016x}"),
             Part::Baselines(question) => write!(f, "baselines-{question:016x}"),
             Part::Differences(question) => write!(f, "differences-{question:016x}"),

@@ -16,7 +16,7 @@ use linemate_attribution::tally::Key;
 use linemate_attribution::{Analysis, Tally};
 use linemate_machine::LineSize;
 use linemate_recording::{Access, Accesses};
-use linemate_replay::Fate;
+use linemate_replay::{Fate, L1s};
 
 use crate::error::SessionError;
 use crate::ownership::Ownership;
@@ -67,8 +67,8 @@ impl<'r> FollowedPacker<'r> {
     }
 }
 
-/// Reads the recording once.
-pub fn make(named: &Named<'_>, line: LineSize) -> Result<Stream, SessionError> {
+/// What replays with these L1s need: reads the recording once.
+pub fn make(named: &Named<'_>, l1s: &L1s) -> Result<Stream, SessionError> {
     let Named {
         analysis,
         ownership,
@@ -79,8 +79,8 @@ pub fn make(named: &Named<'_>, line: LineSize) -> Result<Stream, SessionError> {
     let name = |access: &Access| ownership.step(&names, access);
     let typed = ownership.typed();
     // Everything with a type stays, because which types an edit will move is not known yet.
-    let mut cutter = Cutter::new(cpus, Some(line), &typed);
-    let mut packer = Packer::new(cpus, named.rows, line);
+    let mut cutter = Cutter::new(cpus, Some(l1s.clone()), &typed);
+    let mut packer = Packer::new(cpus, named.rows, l1s.line());
     let mut rounds = Rounds::default();
     let accesses = named.tally.ledger().total();
     named

@@ -19,7 +19,7 @@ use linemate_session::progress::{Progress, Silent, Step, StepParts};
 use linemate_session::shelf::InMemory;
 use linemate_study::costs::{CostRun, costs};
 use linemate_study::{Run, Study};
-use linemate_testkit::world::{APIC, F, KMALLOC_SLAB, NOHZ, RQ, UNITS, World};
+use linemate_testkit::world::{APIC, Contents, F, KMALLOC_SLAB, NOHZ, RQ, UNITS, World};
 use proptest::prelude::*;
 
 /// The kinds of the parts stored since the last call.
@@ -73,14 +73,19 @@ const PLACES: [[u64; 3]; 4] = [
     [0xffff_8880_0010_0000, 0xffff_8880_0010_0008, APIC],
 ];
 
-fn recording(accesses: &Accesses) -> Recording {
+/// Of two CPUs; `together`: threads of one core.
+fn recording(accesses: &Accesses, together: bool) -> Recording {
     let places = PLACES.concat();
     let mut w = World::with_chunks_of(16);
     for (cpu, place, kind) in accesses {
         let kind = [AccessKind::Load, AccessKind::Store, AccessKind::Rmw][usize::from(*kind)];
         w.access(*cpu, kind, places[*place], 4, F::UpdateRq, false);
     }
-    w.record()
+    let mut contents = Contents::new();
+    if together {
+        contents.metadata.insert("threads".into(), "2".into());
+    }
+    w.record_of(true, contents)
 }
 
 fn accesses() -> impl Strategy<Value = Accesses> {
@@ -103,10 +108,17 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn costs_are_those_of_a_replay_of_everything(accesses in accesses(), wide in any::<bool>(), cold in any::<bool>()) {
-        let recording = recording(&accesses);
+    fn costs_are_those_of_a_replay_of_everything(
+        accesses in accesses(),
+        together in any::<bool>(),
+        wide in any::<bool>(),
+        cold in any::<bool>(),
+    ) {
+        let recording = recording(&accesses, together);
         let session = Session::new(&recording).unwrap();
-        let machine = machine(if wide { LineSize::B128 } else { LineSize::B64 });
+        let mut machine = machine(if wide { LineSize::B128 } else { LineSize::B64 });
+        // So that the order of use in a set matters: both run queues are in the same one.
+        machine.l1.ways = 1;
         let conditions = Conditions { cold, ..Conditions::default() };
         let exact = Conditions { exact: true, ..conditions };
         prop_assert_eq!(asked(&session, &machine, conditions), asked(&session, &machine, exact));
@@ -124,7 +136,7 @@ fn contended() -> Recording {
             (1, 5, 0),
         ]
     });
-    recording(&all.collect())
+    recording(&all.collect(), false)
 }
 
 #[test]
@@ -418,7 +430,8 @@ fn a_question_about_another_type_replays_what_it_moves() {
     for (line, kept) in [(LineSize::B64, true), (LineSize::B128, false)] {
         let (session, alone) = (open(), Session::new(&recording).unwrap());
         let only = of_type(&session, "rq");
-        assert_eq!(session.followed(line, &only).is_some(), kept);
+        let l1s = session.recorded_l1s(line).unwrap();
+        assert_eq!(session.followed(&l1s, &only).is_some(), kept);
         assert_eq!(rounds(&session, &only, line), rounds(&alone, &only, line));
     }
     // What cannot be the accesses that are followed is made again.

@@ -5,7 +5,9 @@
 pub const TIE_MAX: u16 = (1 << Stamp::TIE_BITS) - 1;
 
 /// When a line was used in the replay of the recorded layout, to compare the notes of two replays:
-/// cycles; the access's tie ([`crate::Item::tie`]); which use within the access.
+/// cycles; the number of the slice in its round, because threads of a core use its caches in the
+/// same cycle, and of slices that are due at the same time the first acts first; the access's tie
+/// ([`crate::Item::tie`]); which use within the access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Stamp(u64);
 
@@ -14,14 +16,20 @@ impl Stamp {
     /// The line itself; [`Stamp::AFTER`], what falls back or is written back to make room for it;
     /// [`Stamp::PAIR`], its pair's other line.
     const USE_BITS: u32 = 3;
-    const BITS: u32 = Stamp::TIE_BITS + Stamp::USE_BITS;
+    /// More than CPUs can be recorded.
+    const SLICE_BITS: u32 = 10;
+    const BITS: u32 = Stamp::SLICE_BITS + Stamp::TIE_BITS + Stamp::USE_BITS;
+    /// What the cycles of all stamps must be below: 137 billion.
+    pub(crate) const CYCLES: u64 = 1 << (u64::BITS - Stamp::BITS);
     const AFTER: u64 = 1;
     const PAIR: u64 = 2;
 
     /// The first use within an access.
     #[inline]
-    pub(crate) fn new(cycles: u64, tie: u16) -> Stamp {
-        Stamp(cycles << Stamp::BITS | u64::from(tie) << Stamp::USE_BITS)
+    pub(crate) fn new(cycles: u64, slice: usize, tie: u16) -> Stamp {
+        let slice = (slice as u64).min((1 << Stamp::SLICE_BITS) - 1);
+        let within = slice << Stamp::TIE_BITS | u64::from(tie);
+        Stamp(cycles << Stamp::BITS | within << Stamp::USE_BITS)
     }
 
     /// The stamp of making room for the line with this stamp.

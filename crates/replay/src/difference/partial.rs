@@ -385,7 +385,11 @@ impl Partial {
 
     fn perform(&mut self, lane: &mut Lane<'_>, at: u64) {
         let engine = &mut self.replay.engine;
-        let stamp = Stamp::new(self.recorded + lane.event.at, lane.event.tie);
+        let stamp = Stamp::new(
+            self.recorded + lane.event.at,
+            lane.ops.number,
+            lane.event.tie,
+        );
         engine.system.set_now(lane.place, stamp);
         // What the timeline says of evictions is by the uses that its replay made: a line that
         // would be evicted with its own last use there must not be younger here.
@@ -406,10 +410,14 @@ impl Partial {
         self.drift = Drift::default();
     }
 
-    /// How far it has drifted from its timelines since counting began.
+    /// How far it has drifted from its timelines since counting began; all the way if those are
+    /// too long for stamps.
     #[must_use]
     pub fn drift(&self) -> Drift {
-        self.drift
+        match self.recorded {
+            Stamp::CYCLES.. => Drift { cycles: 1, of: 1 },
+            _ => self.drift,
+        }
     }
 
     /// The counts of the accesses passed.

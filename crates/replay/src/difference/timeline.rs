@@ -283,7 +283,7 @@ impl TimelineSlice<'_> {
         };
         let cycles = start.checked_add(self.at)?;
         for _ in 0..evictions {
-            evicted.push(eviction(ops, Stamp::new(cycles, tie))?);
+            evicted.push(eviction(ops, Stamp::new(cycles, self.number, tie))?);
         }
         Some(Stalled {
             at: self.at,

@@ -626,7 +626,7 @@ impl Round for FollowedRound<'_> {
         let tie = waiting.tie;
         // From the first access's time, before any stall; later ones have no effect.
         timeline.begin_slice(slice, (at - start).saturating_sub(waiting.offset.into()));
-        engine.system.set_now(place, Stamp::new(at, tie));
+        engine.system.set_now(place, Stamp::new(at, slice, tie));
         if let Some(misses) = &mut engine.misses {
             misses.begin_access(slice, waiting.offset, tie);
         }
