@@ -15,7 +15,9 @@
 #
 # `known` is evidence/programs.md's: it also runs the programs on this computer, and those times are this computer's.
 #
-# usage: validate.sh [rq|placements|scaling|growth|patches|exact|others|ablation|known]...   (default: all but the last two)
+# `size` is evidence/scaling.md's, too: guests of 80 and 480 CPUs, hours.
+#
+# usage: validate.sh [rq|placements|scaling|growth|patches|exact|others|ablation|known|size]...   (default: all but the last three)
 # shellcheck disable=SC2016 # backquotes are markdown here
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -348,6 +350,23 @@ size() {
 	size_tables
 }
 
+size_tables() {
+	local name placements=()
+	for name in original reuse common separate; do
+		placements+=("$work/size-tg-$name.json")
+	done
+	printf '\n## Published works at their size\n\n| work 1 | published | 480 recorded |\n|---|---|---|\n'
+	table rq_rows "$work/size-rq.json" size
+	printf '\n| work 4, placement | cost of the type, million cycles | against 6.1 | against original |\n|---|---|---|---|\n'
+	jq -r -s -L scripts/lib 'include "size"; tg_rows(["original", "reuse", "common", "separate"])' "${placements[@]}"
+	printf '\n| work 5 | million cycles | change |\n|---|---|---|\n'
+	table nohz_rows "$work/size-nohz.json" size
+	printf '\n| work 3, line, offset | field | published remote HITM | HITM | cycles per load | published |\n|---|---|---|---|---|---|\n'
+	table root_rows "$work/size-root-fields.json" size
+	table root_correlation "$work/size-root-fields.json" size
+	table root_change "$work/size-root.json" size
+}
+
 # ablated CASE CONDITION OPTION…: predictions for a case under these options; rows of
 # $work/ablation/rows.
 ablated() {
@@ -493,9 +512,9 @@ known() {
 [ $# -gt 0 ] || set -- rq placements scaling growth patches exact others
 for part; do
 	case $part in
-	rq | placements | scaling | growth | patches | exact | others | ablation | known) "$part" ;;
+	rq | placements | scaling | growth | patches | exact | others | ablation | known | size) "$part" ;;
 	*)
-		echo "validate: no such part: $part (rq, placements, scaling, growth, patches, exact, others, ablation, known)" >&2
+		echo "validate: no such part: $part (rq, placements, scaling, growth, patches, exact, others, ablation, known, size)" >&2
 		exit 2
 		;;
 	esac

@@ -23,8 +23,8 @@ count_tasks
 wanted=$((all + children))
 /bin/sleepers -m "$cpus" -l 20 -c "$children" >/dev/null 2>&1 &
 
-# All exist, and ten times in a row no more than an eighth of the CPUs are busy: they are, too, while each of the children waits
-# for the last one, so what is between the first of the ten and the last is longer than that.
+# The children wait for the last one to start. Once all exist, and for a second no more than an eighth of the CPUs are busy, they
+# have begun to sleep.
 calm=0
 while [ "$calm" -lt 10 ]; do
 	"$busybox" sleep 0.1

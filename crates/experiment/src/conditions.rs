@@ -52,6 +52,7 @@ impl Groups {
             phases: self.phases,
             mixing: self.mixing,
             locks: self.locks,
+            whole: false,
         }
     }
 }

@@ -8,7 +8,7 @@ use linemate_growth::Growth;
 use linemate_machine::LogicalCpu;
 use linemate_replay::{
     Accounts, AsRecorded, Code, Copies, KeyId, NoClones, Outcome, Replay, Retention, Scaled,
-    SiteId, join,
+    Scaling, SiteId, join,
 };
 use rustc_hash::FxHashMap;
 
@@ -75,7 +75,10 @@ impl Experiment<'_> {
             .cpus
             .places(self.machine, self.conditions.groups.mixing)?;
         let lines = self.lines.then(|| self.scene.session.time_grid());
-        let scaling = self.conditions.groups.scaling(self.cpus);
+        let scaling = Scaling {
+            whole: self.conditions.exact || self.whole,
+            ..self.conditions.groups.scaling(self.cpus)
+        };
         let recorded = self.cpus.recorded;
         let scaled = Scaled::new(self.machine, recorded, scaling, &tape, seed.0, lines)?;
         let copies = Copies {

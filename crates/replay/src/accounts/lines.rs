@@ -70,6 +70,19 @@ impl LineView {
     }
 }
 
+impl LineView {
+    /// As if everything had happened that many times.
+    pub(crate) fn times(&mut self, times: u64) {
+        for cell in &mut self.cells {
+            cell.loads.times(times);
+            cell.stores.times(times);
+            cell.hitm.iter_mut().for_each(|count| *count *= times);
+            cell.forwards *= times;
+            cell.upgrades *= times;
+        }
+    }
+}
+
 /// Accesses that left their core for a line that no core had yet taken from another, over all such
 /// lines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,6 +97,14 @@ pub struct Uncontested {
     pub loads: Tally,
     /// Stores and atomics, likewise.
     pub stores: Tally,
+}
+
+impl Uncontested {
+    /// As if everything had happened that many times.
+    pub(crate) fn times(&mut self, times: u64) {
+        self.loads.times(times);
+        self.stores.times(times);
+    }
 }
 
 /// One access to a line.

@@ -104,3 +104,34 @@ pub struct Outcome {
     /// Whether it is the result of a whole replay plus a difference ([`Outcome::changed`]).
     pub by_difference: bool,
 }
+
+impl Outcome {
+    /// As if everything had happened that many times, one after the other; instructions are left as
+    /// they are.
+    pub(crate) fn times(&mut self, times: u64) {
+        let counts = self.keys.iter_mut().chain(&mut self.sites);
+        let counts = counts.chain(std::iter::once(&mut self.totals));
+        counts.for_each(|counts| counts.times(times));
+        let tallies = self.pairs.iter_mut().map(|pair| &mut pair.tally);
+        let tallies = tallies.chain(self.held.iter_mut().map(|line| &mut line.requests));
+        let tallies = tallies.chain(self.locks.iter_mut().map(|lock| &mut lock.waits));
+        tallies.for_each(|tally| tally.times(times));
+        self.lines.iter_mut().for_each(|line| line.times(times));
+        self.uncontested.iter_mut().for_each(|sum| sum.times(times));
+        self.transfers.times(times);
+        self.accesses *= times;
+        self.skipped *= times;
+        self.uncached *= times;
+        self.rounds *= times;
+        self.cycles *= times;
+        self.prefetched *= times;
+        self.prefetched_modified *= times;
+        let ahead = std::mem::take(&mut self.fetched_ahead);
+        self.fetched_ahead.add(ahead, times);
+        self.overlapped *= times;
+        if let Some(scaled) = &mut self.scaled {
+            scaled.circles *= times;
+            scaled.unreleased *= times;
+        }
+    }
+}

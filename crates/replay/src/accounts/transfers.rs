@@ -73,6 +73,14 @@ pub struct Transfers {
     pub times: Vec<TransferTime>,
 }
 
+impl Transfers {
+    /// As if each had happened that many times.
+    pub(crate) fn times(&mut self, times: u64) {
+        self.pairs.iter_mut().for_each(|row| row.count *= times);
+        self.times.iter_mut().for_each(|row| row.count *= times);
+    }
+}
+
 /// A place in lines.
 #[derive(Clone, Copy)]
 pub(crate) struct InLine {

@@ -107,6 +107,33 @@ impl Engine {
         }
     }
 
+    /// Room for accesses that are not to be counted ([`Engine::step_aside`]), beyond all others'.
+    pub(crate) fn count_aside(&mut self, key: KeyId, site: SiteId) {
+        (self.aside, self.aside_site) = (Some(key), site);
+        self.make_room_aside();
+    }
+
+    /// Performs an access whose counts [`Engine::settle`] drops.
+    pub(crate) fn step_aside(
+        &mut self,
+        waiting: &Waiting,
+        cpu: usize,
+        instance: u16,
+        now: u64,
+    ) -> u64 {
+        let aside = Waiting {
+            key: self.aside.unwrap_or_default().0,
+            site: self.aside_site.0,
+            ..*waiting
+        };
+        let prefetched = self.system.prefetched;
+        self.system.held.elsewhere = true;
+        let stall = self.step(&aside, cpu, instance, now);
+        self.system.held.elsewhere = false;
+        self.system.prefetched = prefetched;
+        stall
+    }
+
     /// Performs an access of the recorded group and passes it to the tape, if one is made. Returns
     /// for how long the CPU stalls.
     pub(crate) fn taped(
@@ -128,15 +155,8 @@ impl Engine {
             return stall;
         }
         // Performed all the same: the group's own caches have to be as if it were alone on them.
-        let aside = Waiting {
-            key: self.aside.unwrap_or_default().0,
-            site: self.aside_site.0,
-            ..*waiting
-        };
-        // Who waits for the line is known where all groups are replayed.
-        self.system.held.elsewhere = true;
-        let stall = self.step(&aside, cpu, 0, now);
-        self.system.held.elsewhere = false;
+        // What it costs, and who waits for the line, is known where all groups are replayed.
+        let stall = self.step_aside(waiting, cpu, 0, now);
         taper.take(slice, waiting, self.met);
         stall
     }

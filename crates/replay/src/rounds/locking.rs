@@ -123,6 +123,7 @@ impl Round for LockedRound<'_> {
             match locking.locks.acquire(lock, slice) {
                 Asked::Taken => locking.slices[slice].held.push(lock),
                 Asked::Passed => {}
+                Asked::Circle => locking.locks.count_circle(),
                 Asked::Waits => waits = true,
             }
         }

@@ -99,13 +99,7 @@ fn pairs(own: &[Pair], together: &[Pair], copies: Copies<'_>) -> Vec<Pair> {
 fn lines(own: &[LineView], mut together: Vec<LineView>, times: u64) -> Vec<LineView> {
     for line in own {
         let mut line = line.clone();
-        for cell in &mut line.cells {
-            cell.loads.times(times);
-            cell.stores.times(times);
-            cell.hitm.iter_mut().for_each(|count| *count *= times);
-            cell.forwards *= times;
-            cell.upgrades *= times;
-        }
+        line.times(times);
         // Instance 0 represents all groups: a line for each of them would be as many lines with the
         // same cells.
         together.push(line);
@@ -125,13 +119,10 @@ fn uncontested(joined: &mut Outcome, own: &Outcome, times: u64) {
                 stores: Tally::default(),
                 ..sum.clone()
             });
-        for (to, mut from) in [
-            (&mut entry.loads, sum.loads),
-            (&mut entry.stores, sum.stores),
-        ] {
-            from.times(times);
-            to.merge(from);
-        }
+        let mut all = sum.clone();
+        all.times(times);
+        entry.loads.merge(all.loads);
+        entry.stores.merge(all.stores);
     }
     joined.uncontested = sums.into_values().collect();
 }

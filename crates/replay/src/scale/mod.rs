@@ -3,4 +3,5 @@
 pub(crate) mod join;
 pub(crate) mod mixing;
 pub(crate) mod scaled;
+pub(crate) mod stretch;
 pub(crate) mod tape;

@@ -2,8 +2,8 @@
 //! its tape side by side.
 //!
 //! ```text
-//!   group 0    ──X────X─────X──X──▶      each from a place of its own on the tape, once around,
-//!   group 1    ─X──X──X────X───X──▶      with its own clock and its own rounds: no barrier is common
+//!   group 0    ──X────X─────X──X──▶      each from a place of its own on the tape, with its own
+//!   group 1    ─X──X──X────X───X──▶      clock and its own rounds: no barrier is common
 //!   …
 //!   machine    shared lines, other groups' CPUs, locks: where they meet
 //! ```
@@ -20,10 +20,11 @@ use crate::rounds::engine::Engine;
 use crate::rounds::error::ReplayError;
 use crate::rounds::interleaver::mix;
 use crate::rounds::locks::{Asked, LockId, Locks};
-use crate::rounds::placement::Sharing;
+use crate::rounds::placement::{KeyId, Sharing, SiteId};
 use crate::rounds::schedule::Schedule;
 use crate::rounds::waiting::{Cpu, places};
 use crate::scale::mixing::{Mixer, Mixing, Moment};
+use crate::scale::stretch::{Stretch, stretch, stretches};
 use crate::scale::tape::{Own, Tape, Taped};
 
 /// Cycles from one of several accesses to the next where the recording has one: the time before it
@@ -44,6 +45,9 @@ pub struct Scaling {
     pub mixing: Mixing,
     /// Whether CPUs wait for locks.
     pub locks: bool,
+    /// Whether each group counts the whole tape; otherwise many groups that start at places of
+    /// their own count parts of it, and counts are multiplied.
+    pub whole: bool,
 }
 
 impl Scaling {
@@ -56,6 +60,7 @@ impl Scaling {
             phases: true,
             mixing: Mixing::Domains,
             locks: true,
+            whole: false,
         }
     }
 
@@ -122,10 +127,14 @@ struct CpuGroup {
     round: usize,
     /// Rounds that are over.
     done: usize,
+    /// How many it counts.
+    counted: usize,
     /// Slices of the round that are not over.
     active: u32,
     /// When the last of the others ended.
     end: u64,
+    /// When the last one that it counts ended.
+    counted_end: u64,
     /// Slices that have begun.
     turns: u64,
 }
@@ -140,6 +149,10 @@ pub struct Scaled<'t> {
     mixer: Mixer,
     locks: Locks,
     schedule: Schedule,
+    /// Into how many stretches the tape is cut.
+    stretches: u16,
+    /// How many groups still count.
+    counting: usize,
     groups: Vec<CpuGroup>,
     /// By group, then recorded CPU.
     runners: Vec<GroupCpu>,
@@ -176,6 +189,10 @@ impl<'t> Scaled<'t> {
             transfers.set_grid(grid);
         }
         let groups = usize::from(scaling.copies);
+        let stretches = match scaling.phases && !scaling.whole {
+            true => stretches(scaling.copies, tape),
+            false => 1,
+        };
         let mut scaled = Scaled {
             tape,
             scaling,
@@ -185,6 +202,8 @@ impl<'t> Scaled<'t> {
             mixer,
             locks: Locks::default(),
             schedule: Schedule::default(),
+            stretches,
+            counting: groups,
             groups: vec![CpuGroup::default(); groups],
             runners: vec![GroupCpu::default(); groups * recorded],
         };
@@ -222,6 +241,10 @@ impl<'t> Scaled<'t> {
         let key = accesses().map(Taped::key).max().unwrap_or_default();
         let site = accesses().map(Taped::site).max().unwrap_or_default();
         self.engine.make_room(key, site);
+        if self.stretches > 1 {
+            self.engine
+                .count_aside(KeyId(key.0 + 1), SiteId(site.0 + 1));
+        }
     }
 
     /// Whose memory an access goes to.
@@ -249,38 +272,50 @@ impl<'t> Scaled<'t> {
         if rounds > 0 {
             self.schedule.begin(self.runners.iter().map(|_| None));
             for group in 0..self.groups.len() {
-                self.groups[group].round = self.begins_at(group);
+                let Stretch { first, rounds } = self.stretch(group);
+                self.groups[group].round = first;
+                self.groups[group].counted = rounds;
+                self.counting -= usize::from(rounds == 0);
                 self.begin_rounds(group);
             }
-            while let Some((now, runner)) = self.schedule.first() {
+            while let (Some((now, runner)), true) = (self.schedule.first(), self.counting > 0) {
                 self.go_on(runner, now);
             }
         }
         self.finish()
     }
 
-    /// The round with which a group starts: the one at a random time of the tape.
-    fn begins_at(&self, group: usize) -> usize {
-        let whole = self.tape.ends.last().copied().unwrap_or(0);
-        if !self.scaling.phases || whole == 0 {
-            return 0;
+    /// What a group counts.
+    fn stretch(&self, group: usize) -> Stretch {
+        match self.scaling.phases {
+            true => stretch(self.tape, self.stretches, group, self.seed),
+            false => Stretch {
+                first: 0,
+                rounds: self.tape.rounds.len(),
+            },
         }
-        // By time, not by number: rounds differ in length by orders of magnitude, and groups would
-        // start in the many short ones.
-        let time = mix(self.seed ^ mix(group as u64)) % whole;
-        self.tape.ends.partition_point(|end| *end <= time)
     }
 
-    /// Starts a group's next round, and those after it as long as none has an access.
+    /// Starts a group's next round, and those after it as long as none has an access. A group that
+    /// has counted its stretch goes on as long as others count, but not for ever: a tape without
+    /// accesses has no end.
     fn begin_rounds(&mut self, group: usize) {
-        let rounds = self.tape.rounds.len();
+        let most = match self.stretches {
+            1 => self.groups[group].counted,
+            _ => usize::MAX,
+        };
+        let mut empty = 0;
         // A loop, not a call from end_round: thousands of rounds in a row may have nothing on the
         // tape.
-        while self.groups[group].active == 0 && self.groups[group].done < rounds {
+        while self.groups[group].active == 0
+            && self.groups[group].done < most
+            && empty <= self.tape.rounds.len()
+        {
             self.begin_round(group);
             if self.groups[group].active == 0 {
                 self.end_round(group);
             }
+            empty += 1;
         }
     }
 
@@ -288,6 +323,15 @@ impl<'t> Scaled<'t> {
         let group = &mut self.groups[group];
         group.done += 1;
         group.round = (group.round + 1) % self.tape.rounds.len();
+        if group.done == group.counted {
+            group.counted_end = group.end;
+            self.counting -= 1;
+        }
+    }
+
+    /// Whether what the group does is counted.
+    fn counts(&self, group: usize) -> bool {
+        self.groups[group].done < self.groups[group].counted
     }
 
     fn begin_round(&mut self, number: usize) {
@@ -406,6 +450,12 @@ impl<'t> Scaled<'t> {
         }
         match self.locks.acquire(lock, index) {
             Asked::Passed => true,
+            Asked::Circle => {
+                if self.counts(index / self.recorded) {
+                    self.locks.count_circle();
+                }
+                true
+            }
             Asked::Taken => {
                 runner.held.push(lock);
                 true
@@ -430,10 +480,12 @@ impl<'t> Scaled<'t> {
         runner.shift += waited;
         runner.granted = true;
         runner.held.push(lock);
-        let access = &self.tape.accesses[runner.next as usize];
-        self.locks
-            .count(access.key(), access.site(), Cycles(waited));
         self.schedule.set(next, Some(runner.asked + waited));
+        let access = &self.tape.accesses[runner.next as usize];
+        if self.counts(next / self.recorded) {
+            self.locks
+                .count(access.key(), access.site(), Cycles(waited));
+        }
     }
 
     /// Performs an access, with its CPU's own caches as the recorded group's were. Returns for how
@@ -451,7 +503,11 @@ impl<'t> Scaled<'t> {
                 Own::Evicted => self.engine.system.evict(place, line),
             }
         }
-        self.engine.step(&taped.access, number, instance, now)
+        let group = number % usize::from(self.scaling.copies);
+        match self.counts(group) {
+            true => self.engine.step(&taped.access, number, instance, now),
+            false => self.engine.step_aside(&taped.access, number, instance, now),
+        }
     }
 
     /// The runner's slice is over: it releases what it holds.
@@ -459,7 +515,9 @@ impl<'t> Scaled<'t> {
         let runner = &mut self.runners[index];
         let end = runner.shift + u64::from(runner.span);
         for lock in std::mem::take(&mut runner.held) {
-            self.locks.count_unreleased();
+            if self.counts(index / self.recorded) {
+                self.locks.count_unreleased();
+            }
             // The recorded release is in a later turn (a mutex held over a sleep) or wrote to
             // another word. Holding on would block all groups until the holder's next turn.
             self.release(lock, end);
@@ -480,8 +538,16 @@ impl<'t> Scaled<'t> {
         // The tape's accesses, as often as they were made: growth makes that differ from its
         // length.
         outcome.accesses = outcome.totals.accesses();
-        outcome.rounds = self.groups.iter().map(|group| group.done as u64).sum();
-        outcome.cycles = Cycles(self.groups.iter().map(|group| group.end).max().unwrap_or(0));
+        outcome.rounds = self.groups.iter().map(|group| group.counted as u64).sum();
+        // As long as it takes to go around once: the stretches of consecutive groups are all of the
+        // tape. Divided, because it is multiplied with the rest.
+        let stretches = u64::from(self.stretches);
+        let around = self.groups.chunks(stretches as usize).map(|groups| {
+            let ends = groups.iter().map(|group| group.counted_end);
+            ends.sum::<u64>()
+        });
+        outcome.cycles = Cycles(around.max().unwrap_or(0) / stretches);
+        outcome.times(stretches);
         outcome
     }
 }
