@@ -297,7 +297,7 @@ impl<'t> Scaled<'t> {
     }
 
     /// Starts a group's next round, and those after it as long as none has an access. A group that
-    /// has counted its stretch goes on as long as others count, but not for ever: a tape without
+    /// has counted its stretch continues as long as others count, but not for ever: a tape without
     /// accesses has no end.
     fn begin_rounds(&mut self, group: usize) {
         let most = match self.stretches {

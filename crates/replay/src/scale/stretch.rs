@@ -3,7 +3,7 @@
 //! Sixty groups that each go around the whole tape make every access of the tape sixty times, and
 //! take as long as a replay of sixty recordings. Fewer are enough: the tape is cut into stretches,
 //! each of which is counted by as many groups, and counts are multiplied. All groups start at the
-//! same time and go on until the last one is done, so that as many CPUs meet as the machine has;
+//! same time and continue until the last one is done, so that as many CPUs meet as the machine has;
 //! what a group does beyond its stretch is not counted.
 
 use crate::rounds::interleaver::mix;
