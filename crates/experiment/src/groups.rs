@@ -76,7 +76,7 @@ impl Experiment<'_> {
             .places(self.machine, self.conditions.groups.mixing)?;
         let lines = self.lines.then(|| self.scene.session.time_grid());
         let scaling = Scaling {
-            whole: self.conditions.exact || self.whole,
+            whole: self.conditions.exact,
             ..self.conditions.groups.scaling(self.cpus)
         };
         let recorded = self.cpus.recorded;
