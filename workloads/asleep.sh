@@ -22,12 +22,17 @@ count_tasks() {
 count_tasks
 wanted=$((all + children))
 /bin/sleepers -m "$cpus" -l 20 -c "$children" >/dev/null 2>&1 &
+started=$!
 
 # The children wait for the last one to start. Once all exist, and for a second no more than an eighth of the CPUs are busy, they
 # have begun to sleep.
 calm=0
 while [ "$calm" -lt 10 ]; do
 	"$busybox" sleep 0.1
+	kill -0 "$started" 2>/dev/null || {
+		echo "asleep.sh: the sleepers have ended" >&2
+		exit 2
+	}
 	count_tasks
 	if [ "$all" -ge "$wanted" ] && [ "$running" -le $((cpus / 8 + 1)) ]; then
 		calm=$((calm + 1))

@@ -14,11 +14,16 @@ groups=$(((cpus + 11) / 12))
 read -r _ _ _ tasks _ </proc/loadavg
 wanted=$((${tasks#*/} + 40 * groups))
 /bin/hackbench -g "$groups" -l 100 >/dev/null 2>&1 &
+started=$!
 
 # The processes wait for the last one to start; then as many work as there are CPUs.
 running=0
 while [ "$running" -lt $((cpus / 2)) ]; do
 	"$busybox" sleep 0.01
+	kill -0 "$started" 2>/dev/null || {
+		echo "talking.sh: hackbench has ended" >&2
+		exit 2
+	}
 	read -r _ _ _ tasks _ </proc/loadavg
 	[ "${tasks#*/}" -lt "$wanted" ] || running=${tasks%/*}
 done

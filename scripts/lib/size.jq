@@ -15,10 +15,10 @@ def rq_rows: .results[0] | .under as $under | .whole.without as $all
 	"| all memory cycles | – | \(.whole | change) |",
 	"| CPU time | – | \(.time.cycles | change) |";
 
-# Work 4: the documents of the placements, the original first, with what was published of each.
-def tg_rows($published): map(.results[0].types) as $types
+# Work 4: the documents of the placements, the original first, and what each is called.
+def tg_rows($names): map(.results[0].types) as $types
 	| range(length) as $at | $types[$at] as $it
-	| "| \($published[$at]) | \($it.with | mega) | \($it | change) | \(100 * ($it.with / $types[0].with - 1) | signed) % |";
+	| "| \($names[$at]) | \($it.with | mega) | \($it | change) | \(100 * ($it.with / $types[0].with - 1) | signed) % |";
 
 # Work 5.
 def nohz_row($name): .functions[] | select(.name == $name) | "| `\($name)` | \(.cycles.without | mega) | \(.cycles | change) |";

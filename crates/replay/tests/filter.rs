@@ -409,6 +409,29 @@ fn prefetchers_fetch_and_misses_overlap_on_such_recordings() {
     );
 }
 
+/// Two threads of a core write a line in turn, and another core reads it: who wrote last shows.
+#[test]
+fn the_other_thread_of_a_core_is_the_last_writer() {
+    let line = |number: u64| 0xffff_8880_0000_0000 + 64 * number;
+    let at = |time, cpu, number, kind| step(time, cpu, 0x1000, line(number), 8, kind, false);
+    let steps = [
+        at(0, 0, 1, AccessKind::Store),
+        at(10, 2, 3, AccessKind::Load),
+        at(20, 0, 2, AccessKind::Load),
+        at(30, 1, 1, AccessKind::Store),
+        at(40, 0, 2, AccessKind::Load),
+        at(50, 2, 1, AccessKind::Load),
+    ];
+    let machine = small(false, LineSize::B64);
+    let places = Places {
+        copies: 1,
+        together: true,
+    };
+    let all = whole(&machine, places, 0, false, &steps);
+    assert_eq!(all.pairs.len(), 1);
+    assert_eq!(filtered(&machine, places, 0, false, &steps).0, all);
+}
+
 /// A loop over two lines of a CPU's own: all but the first round trip is left out, unless the lines
 /// are in one set.
 #[test]

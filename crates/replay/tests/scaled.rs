@@ -6,10 +6,10 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use linemate_machine::{LogicalCpu, Machine, ThreadsPerCore, find};
-use linemate_recording::{Access, AccessKind, Accesses, CpuId, GuestAddr, VirtualTime};
+use linemate_recording::{Access, AccessKind, Accesses, CpuId, Cycles, GuestAddr, VirtualTime};
 use linemate_replay::{
-    Accounts, Code, Config, Copies, Fate, Interleaving, KeyId, Mixing, NoClones, Outcome, Placed,
-    Replay, Retention, Scaled, Scaling, Sharing, SiteId, Tape, join,
+    Accounts, Code, Config, Copies, Counts, Fate, Interleaving, KeyId, Mixing, NoClones, Outcome,
+    Placed, Replay, Retention, Scaled, Scaling, Sharing, SiteId, Tape, join,
 };
 
 /// Memory of all, and each CPU's own.
@@ -496,4 +496,91 @@ fn copies_of_threads_of_one_core_are_threads_of_one_core() {
             );
         }
     }
+}
+
+/// Sixteen groups count half of a long tape each: every access as often as if all went around, and
+/// at about the same cost.
+#[test]
+fn groups_that_count_stretches_count_what_all_of_them_do() {
+    let machine = find("gnr-2s-480").unwrap();
+    let mut random = Dice(11);
+    let mut accesses = Vec::new();
+    let mut time = 0;
+    for turn in 0..6000 {
+        let cpu = turn % 2;
+        time += 1 + random.after(3000.0);
+        let kind = match random.next() % 3 {
+            0 => AccessKind::Load,
+            1 => AccessKind::Store,
+            _ => AccessKind::Rmw,
+        };
+        accesses.push(access(time, cpu, SHARED, kind, false));
+        accesses.push(access(time + 20, cpu, OWN, AccessKind::Load, false));
+        accesses.push(access(time + 40, 0, OWN + 8, AccessKind::Store, false));
+        accesses.push(access(time + 60, cpu, TASK, AccessKind::Store, false));
+    }
+    let recorded = Input {
+        cpus: 2,
+        accesses,
+        turns: true,
+    };
+    let found = |whole| {
+        let scaling = Scaling {
+            whole,
+            ..Scaling::new(16)
+        };
+        scaled(&machine, &recorded, Retention::Shared, code(), scaling, 5)
+    };
+    let (parts, whole) = (found(false), found(true));
+    assert_eq!(parts.accesses, whole.accesses);
+    assert_eq!(parts.rounds, whole.rounds);
+    let made = |outcome: &Outcome| -> Vec<[Accesses; 3]> {
+        let kinds = |counts: &Counts| [counts.loads, counts.stores, counts.rmws];
+        outcome
+            .keys
+            .iter()
+            .chain(&outcome.sites)
+            .map(kinds)
+            .collect()
+    };
+    assert_eq!(made(&parts), made(&whole));
+    for outcome in [&parts, &whole] {
+        let sum = |all: &[Counts]| -> Cycles { all.iter().map(Counts::cycles).sum() };
+        let totals: Cycles = outcome.totals.cycles();
+        assert_eq!([sum(&outcome.keys), sum(&outcome.sites)], [totals; 2]);
+    }
+    let near =
+        |part: Cycles, whole: Cycles| (f64::from(part) / f64::from(whole) - 1.0).abs() < 0.05;
+    let cost = |outcome: &Outcome| outcome.totals.cycles();
+    assert_ne!(cost(&parts), cost(&whole), "the same groups counted");
+    assert!(
+        near(cost(&parts), cost(&whole)),
+        "{} {}",
+        cost(&parts),
+        cost(&whole)
+    );
+    assert!(
+        near(parts.cycles, whole.cycles),
+        "{} {}",
+        parts.cycles,
+        whole.cycles
+    );
+    let held = |outcome: &Outcome| -> Cycles {
+        let all = outcome.held.iter();
+        all.map(|line| line.requests.cycles * u64::from(line.lines))
+            .sum()
+    };
+    assert!(
+        near(held(&parts), held(&whole)),
+        "{} {}",
+        held(&parts),
+        held(&whole)
+    );
+    // A line of each group that only its own CPUs touch, and one that others reach: of the latter
+    // two groups that count a half each are as two that go around.
+    let own = |outcome: &Outcome| -> (usize, u16) {
+        let own = outcome.held.iter().filter(|line| line.addr.0 >= OWN);
+        (own.clone().count(), own.map(|line| line.lines).sum())
+    };
+    assert_eq!((own(&parts), own(&whole)), ((9, 32), (17, 32)));
 }

@@ -36,7 +36,7 @@ pub struct HeldLine {
 #[derive(Clone, Default)]
 pub(crate) struct HeldLines {
     lines: HashMap<Slot, Tally, BuildHasherDefault<LineHasher>>,
-    /// Whether requests are left out, because another replay counts them.
+    /// Whether requests are left out: another replay counts them, or none does.
     pub(crate) elsewhere: bool,
 }
 
@@ -114,6 +114,34 @@ pub(crate) fn joined(own: &[HeldLine], together: &[HeldLine], groups: u16) -> Ve
     lines
 }
 
+/// What groups request of lines that each of them has, if each counted one of that many stretches,
+/// times as many: together with those before and after it in the tape, a group requests what any
+/// one does that goes around it. `lines` are by address, then instance; a line of instance 0 alone
+/// is one for all groups.
+pub(crate) fn of_stretches(lines: &[HeldLine], stretches: u16) -> Vec<HeldLine> {
+    let mut all: Vec<HeldLine> = Vec::with_capacity(lines.len());
+    for of_address in lines.chunk_by(|a, b| a.addr == b.addr) {
+        if stretches == 1 || of_address.iter().all(|line| line.instance == 0) {
+            all.extend(of_address);
+            continue;
+        }
+        for of_ring in of_address.chunk_by(|a, b| a.instance / stretches == b.instance / stretches)
+        {
+            let mut sum = Tally::default();
+            of_ring.iter().for_each(|line| sum.merge(line.requests));
+            // Exact: each was multiplied by it.
+            sum.count = Accesses(sum.count.0 / u64::from(stretches));
+            sum.cycles = Cycles(sum.cycles.0 / u64::from(stretches));
+            all.push(HeldLine {
+                lines: stretches,
+                requests: sum,
+                ..of_ring[0]
+            });
+        }
+    }
+    all
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,6 +169,23 @@ mod tests {
         held.add(1, Cycles(100), true);
         let lines = held.take(Line::from, LineSize::B64);
         assert_eq!(lines, [line(64, 2, 108)]);
+    }
+
+    /// Three stretches, six groups: of each three groups' lines one request in three counts.
+    #[test]
+    fn each_of_the_groups_lines_is_held_as_if_its_group_went_around() {
+        let of = |instance, count| HeldLine {
+            instance,
+            ..line(64, count, 10 * count)
+        };
+        let lines = [line(0, 9, 90), of(0, 3), of(2, 30), of(4, 6)];
+        let around = |instance, count| HeldLine {
+            lines: 3,
+            ..of(instance, count)
+        };
+        let expected = [line(0, 9, 90), around(0, 11), around(4, 2)];
+        assert_eq!(of_stretches(&lines, 3), expected);
+        assert_eq!(of_stretches(&lines, 1), lines);
     }
 
     #[test]

@@ -61,16 +61,6 @@ impl LineView {
         self.cells.iter().flat_map(|cell| cell.hitm).sum()
     }
 
-    /// Cycles of all accesses that left their core.
-    pub fn cycles(&self) -> Cycles {
-        self.cells
-            .iter()
-            .map(|cell| cell.loads.cycles + cell.stores.cycles)
-            .sum()
-    }
-}
-
-impl LineView {
     /// As if everything had happened that many times.
     pub(crate) fn times(&mut self, times: u64) {
         for cell in &mut self.cells {
@@ -80,6 +70,14 @@ impl LineView {
             cell.forwards *= times;
             cell.upgrades *= times;
         }
+    }
+
+    /// Cycles of all accesses that left their core.
+    pub fn cycles(&self) -> Cycles {
+        self.cells
+            .iter()
+            .map(|cell| cell.loads.cycles + cell.stores.cycles)
+            .sum()
     }
 }
 

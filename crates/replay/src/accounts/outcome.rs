@@ -77,9 +77,10 @@ pub struct Outcome {
     pub skipped: Accesses,
     /// Of those, the ones that went to devices and bypassed all caches. They are in no [`Counts`].
     pub uncached: Accesses,
-    /// How many rounds were replayed.
+    /// How many rounds were replayed, of all groups of CPUs.
     pub rounds: u64,
-    /// From the first counted round's start to the last one's end, in cycles.
+    /// From the first counted round's start to the last one's end, in cycles; of groups that count
+    /// stretches, what it takes to go around the recording once.
     pub cycles: Cycles,
     /// Instructions of each replayed CPU in the counted rounds, by recorded CPU and copy, programs'
     /// included; 0 in a partial replay, which runs no rounds.
@@ -109,27 +110,51 @@ impl Outcome {
     /// As if everything had happened that many times, one after the other; instructions are left as
     /// they are.
     pub(crate) fn times(&mut self, times: u64) {
-        let counts = self.keys.iter_mut().chain(&mut self.sites);
-        let counts = counts.chain(std::iter::once(&mut self.totals));
+        // By name, so that a new figure is not forgotten.
+        let Outcome {
+            totals,
+            keys,
+            sites,
+            pairs,
+            lines,
+            uncontested,
+            transfers,
+            accesses,
+            skipped,
+            uncached,
+            rounds,
+            cycles,
+            instructions: _,
+            held,
+            prefetched,
+            prefetched_modified,
+            fetched_ahead,
+            overlapped,
+            warm_up: _,
+            locks,
+            scaled,
+            by_difference: _,
+        } = self;
+        let counts = keys.iter_mut().chain(sites).chain(std::iter::once(totals));
         counts.for_each(|counts| counts.times(times));
-        let tallies = self.pairs.iter_mut().map(|pair| &mut pair.tally);
-        let tallies = tallies.chain(self.held.iter_mut().map(|line| &mut line.requests));
-        let tallies = tallies.chain(self.locks.iter_mut().map(|lock| &mut lock.waits));
+        let tallies = pairs.iter_mut().map(|pair| &mut pair.tally);
+        let tallies = tallies.chain(held.iter_mut().map(|line| &mut line.requests));
+        let tallies = tallies.chain(locks.iter_mut().map(|lock| &mut lock.waits));
         tallies.for_each(|tally| tally.times(times));
-        self.lines.iter_mut().for_each(|line| line.times(times));
-        self.uncontested.iter_mut().for_each(|sum| sum.times(times));
-        self.transfers.times(times);
-        self.accesses *= times;
-        self.skipped *= times;
-        self.uncached *= times;
-        self.rounds *= times;
-        self.cycles *= times;
-        self.prefetched *= times;
-        self.prefetched_modified *= times;
-        let ahead = std::mem::take(&mut self.fetched_ahead);
-        self.fetched_ahead.add(ahead, times);
-        self.overlapped *= times;
-        if let Some(scaled) = &mut self.scaled {
+        lines.iter_mut().for_each(|line| line.times(times));
+        uncontested.iter_mut().for_each(|sum| sum.times(times));
+        transfers.times(times);
+        for count in [accesses, skipped, uncached] {
+            *count *= times;
+        }
+        for count in [rounds, prefetched, prefetched_modified] {
+            *count *= times;
+        }
+        *cycles *= times;
+        *overlapped *= times;
+        let ahead = std::mem::take(fetched_ahead);
+        fetched_ahead.add(ahead, times);
+        if let Some(scaled) = scaled {
             scaled.circles *= times;
             scaled.unreleased *= times;
         }

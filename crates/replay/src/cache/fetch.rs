@@ -161,6 +161,13 @@ impl System {
         }
     }
 
+    /// Takes back what was fetched since it was that.
+    pub(crate) fn set_fetched_ahead(&mut self, before: FetchedAhead) {
+        if let Some(all) = &mut self.prefetchers {
+            all.fetched = before;
+        }
+    }
+
     /// The first use of a line that was fetched ahead: whether it has arrived.
     #[inline(never)]
     pub(crate) fn arrival(

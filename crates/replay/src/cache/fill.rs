@@ -29,7 +29,7 @@ impl System {
         if later.written != 0 {
             let entry = self.directory.entry_mut(slot);
             // The core owns the line: the filter leaves stores out only after one that stays, with
-            // no other CPU in between.
+            // no other core in between, and by the same CPU.
             entry.dirty = true;
             entry.written |= later.written;
             entry.last_writer = cpu;

@@ -5,9 +5,9 @@
 pub const TIE_MAX: u16 = (1 << Stamp::TIE_BITS) - 1;
 
 /// When a line was used in the replay of the recorded layout, to compare the notes of two replays:
-/// cycles; the number of the slice in its round, because threads of a core use its caches in the
-/// same cycle, and of slices that are due at the same time the first acts first; the access's tie
-/// ([`crate::Item::tie`]); which use within the access.
+/// cycles; the number of the slice in its round; the access's tie ([`crate::Item::tie`]); which use
+/// within the access. Slices count because threads of a core use its caches in the same cycle: of
+/// those that are due at the same time the first acts first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Stamp(u64);
 
@@ -16,10 +16,10 @@ impl Stamp {
     /// The line itself; [`Stamp::AFTER`], what falls back or is written back to make room for it;
     /// [`Stamp::PAIR`], its pair's other line.
     const USE_BITS: u32 = 3;
-    /// More than CPUs can be recorded.
+    /// Twice as many as `record` takes CPUs; beyond, slices have equal numbers.
     const SLICE_BITS: u32 = 10;
     const BITS: u32 = Stamp::SLICE_BITS + Stamp::TIE_BITS + Stamp::USE_BITS;
-    /// What the cycles of all stamps must be below: 137 billion.
+    /// 137 billion: the cycles from which on all stamps have the same time.
     pub(crate) const CYCLES: u64 = 1 << (u64::BITS - Stamp::BITS);
     const AFTER: u64 = 1;
     const PAIR: u64 = 2;
@@ -27,6 +27,7 @@ impl Stamp {
     /// The first use within an access.
     #[inline]
     pub(crate) fn new(cycles: u64, slice: usize, tie: u16) -> Stamp {
+        let cycles = cycles.min(Stamp::CYCLES - 1);
         let slice = (slice as u64).min((1 << Stamp::SLICE_BITS) - 1);
         let within = slice << Stamp::TIE_BITS | u64::from(tie);
         Stamp(cycles << Stamp::BITS | within << Stamp::USE_BITS)

@@ -107,8 +107,8 @@ impl Engine {
         }
     }
 
-    /// Room for accesses that are not to be counted ([`Engine::step_aside`]), beyond all others'.
-    pub(crate) fn count_aside(&mut self, key: KeyId, site: SiteId) {
+    /// The account of accesses that are not counted ([`Engine::step_aside`]), beyond all others'.
+    pub(crate) fn make_aside(&mut self, key: KeyId, site: SiteId) {
         (self.aside, self.aside_site) = (Some(key), site);
         self.make_room_aside();
     }
@@ -126,11 +126,12 @@ impl Engine {
             site: self.aside_site.0,
             ..*waiting
         };
-        let prefetched = self.system.prefetched;
+        let (prefetched, ahead) = (self.system.prefetched, self.system.fetched_ahead());
         self.system.held.elsewhere = true;
         let stall = self.step(&aside, cpu, instance, now);
         self.system.held.elsewhere = false;
         self.system.prefetched = prefetched;
+        self.system.set_fetched_ahead(ahead);
         stall
     }
 

@@ -19,9 +19,9 @@
 //! access itself stays.
 //!
 //! **Exact for** L1s whose number of sets is a multiple of those of a page's lines, with any number
-//! of ways, and for any number of clones: memory that clones share counts as touched by several
-//! cores. L2s, LLCs, prefetchers of pairs and the directory do not matter, because a hit in L1
-//! reaches none of them.
+//! of ways, and for any number of clones on cores of their own: memory that clones share counts as
+//! touched by several cores. L2s, LLCs, prefetchers of pairs and the directory do not matter,
+//! because a hit in L1 reaches none of them.
 
 use linemate_machine::{CoreId, LineSize, LogicalCpu, Machine, ThreadsPerCore};
 use linemate_recording::{AccessKind, CpuId, GuestAddr};
@@ -60,7 +60,7 @@ impl L1s {
     }
 
     /// Those of recorded CPUs that are replayed on these; `None` where replays find something else
-    /// without what a [`Filter`] leaves out, or where the machine has not all of the CPUs.
+    /// without what a [`Filter`] leaves out, or where the machine lacks some of the CPUs.
     pub fn new(machine: &Machine, cpus: &[LogicalCpu]) -> Option<L1s> {
         if machine.l1.sets % sets(machine.line) != 0 {
             return None;
@@ -167,9 +167,9 @@ impl Users {
         self.shared || self.several || self.first != core
     }
 
-    /// The core, if one alone can touch the line.
+    /// The core, if one alone of the recorded ones touches the line.
     fn only(&self) -> Option<L1Number> {
-        (!self.several && !self.shared).then_some(self.first)
+        (!self.several).then_some(self.first)
     }
 
     fn writer_other_than(&self, core: L1Number) -> bool {
@@ -183,8 +183,9 @@ impl Users {
 struct Recent {
     touched: u64,
     written: u64,
-    /// Whether the core alone has it, and has written it.
-    owned: bool,
+    /// The CPU that wrote it last, if the core alone has it since. Another thread's store stays:
+    /// who wrote last is what a transfer shows.
+    owner: Option<CpuId>,
     /// The staying access that words can be attached to: the round, and its number among those that
     /// stay.
     carrier: Option<(u64, u32)>,
@@ -418,7 +419,7 @@ impl Filter {
         recent.touched |= span.words;
         if writes {
             recent.written |= span.words;
-            recent.owned = true;
+            recent.owner = Some(access.cpu);
         }
         recent.carrier = Some((round, kept.len() as u32));
         keep(index, kept);
@@ -436,7 +437,7 @@ impl Filter {
                 users(span.line).is_none_or(|users| !users.writer_other_than(core))
             }
             AccessKind::Store => {
-                self.recent[at].owned
+                self.recent[at].owner == Some(access.cpu)
                     // A read of the pair's other line by another core fetches this one with it,
                     // which turns M into S.
                     && [span.line, span.line ^ 1]
@@ -454,24 +455,26 @@ impl Filter {
         for line in &touched {
             // A store needs its pair's other line untouched, too.
             for remembered in [*line, *line ^ 1] {
-                if self.may_be_elsewhere(*line, remembered) {
-                    for core in (0..self.l1s.count()).map(|core| L1Number(core as u16)) {
-                        self.take_away(core, remembered);
-                    }
-                }
+                self.take_away_from_others(*line, remembered);
             }
         }
         self.touched = touched;
     }
 
-    /// Whether a core may remember one line and not be the only user of the other.
-    fn may_be_elsewhere(&self, touched: Line, remembered: Line) -> bool {
+    /// The same of one line, because that or its pair's other one was touched.
+    fn take_away_from_others(&mut self, touched: Line, remembered: Line) {
         let user = self.users.get(&touched).and_then(|users| users.only());
-        let own = user.is_some_and(|core| {
-            let tag = self.tags[self.at(core, remembered)];
+        let own = user.filter(|core| {
+            let tag = self.tags[self.at(*core, remembered)];
             line_of(tag) == Some(remembered)
         });
-        self.remembered.of(remembered) > u32::from(own)
+        if self.remembered.of(remembered) > u32::from(own.is_some()) {
+            let cores = (0..self.l1s.count()).map(|core| L1Number(core as u16));
+            cores.for_each(|core| self.take_away(core, remembered));
+        } else if let Some(core) = own {
+            // Clones of its CPUs touch what they share.
+            self.take_away(core, remembered);
+        }
     }
 
     /// What a core remembers of the line after others' accesses in the round.
@@ -485,11 +488,11 @@ impl Filter {
         // counts as taken away.
         if users(line).is_some_and(|users| users.writer_other_than(core)) {
             self.remember(at, 0);
-        } else if self.recent[at].owned {
+        } else if self.recent[at].owner.is_some() {
             let mut touched = [line, line ^ 1].into_iter().filter_map(users);
             if touched.any(|users| users.other_than(core)) {
                 let recent = &mut self.recent[at];
-                recent.owned = false;
+                recent.owner = None;
                 recent.written = 0;
             }
         }

@@ -14,6 +14,7 @@ use linemate_machine::{LogicalCpu, Machine, ThreadsPerCore};
 use linemate_recording::{AccessKind, TimeGrid};
 use linemate_units::{Accesses, Cycles};
 
+use crate::accounts::held;
 use crate::accounts::outcome::{Outcome, ScaledCounts};
 use crate::cache::address::instance_line;
 use crate::rounds::engine::Engine;
@@ -242,8 +243,7 @@ impl<'t> Scaled<'t> {
         let site = accesses().map(Taped::site).max().unwrap_or_default();
         self.engine.make_room(key, site);
         if self.stretches > 1 {
-            self.engine
-                .count_aside(KeyId(key.0 + 1), SiteId(site.0 + 1));
+            self.engine.make_aside(KeyId(key.0 + 1), SiteId(site.0 + 1));
         }
     }
 
@@ -548,6 +548,7 @@ impl<'t> Scaled<'t> {
         });
         outcome.cycles = Cycles(around.max().unwrap_or(0) / stretches);
         outcome.times(stretches);
+        outcome.held = held::of_stretches(&outcome.held, self.stretches);
         outcome
     }
 }

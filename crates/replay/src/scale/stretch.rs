@@ -1,8 +1,8 @@
 //! Which part of the tape each group counts.
 //!
 //! Sixty groups that each go around the whole tape make every access of the tape sixty times, and
-//! take as long as a replay of sixty recordings. Fewer are enough: the tape is cut into stretches,
-//! each of which is counted by as many groups, and counts are multiplied. All groups start at the
+//! take as long as a replay of sixty recordings. Ten times are enough: the tape is cut into six
+//! stretches, ten groups count each, and counts are multiplied. All groups start at the
 //! same time and continue until the last one is done, so that as many CPUs meet as the machine has;
 //! what a group does beyond its stretch is not counted.
 
@@ -29,14 +29,17 @@ pub(crate) struct Stretch {
 /// How many stretches that many groups cut the tape into: one if all of it is counted by each.
 pub(crate) fn stretches(groups: u16, tape: &Tape) -> u16 {
     let most = (tape.rounds.len() / ROUNDS_MIN).min(usize::from(groups / PASSES_MIN));
+    // A tape without time has no parts of it.
+    let whole = tape.ends.last().copied().unwrap_or(0);
+    let most = most.min(usize::try_from(whole).unwrap_or(most));
     // So that all of the tape is counted equally often, which makes the sums of counts those of
     // all groups.
     let even = |count: &u16| groups % count == 0;
     (1..=most as u16).rev().find(even).unwrap_or(1)
 }
 
-/// The stretch of a group, of `count`: those of as many groups with consecutive numbers are all of
-/// the tape, from a random place on.
+/// The stretch of a group, of `count`: the stretches of `count` groups with consecutive numbers
+/// are the whole tape, from a random place on.
 pub(crate) fn stretch(tape: &Tape, count: u16, group: usize, seed: u64) -> Stretch {
     let count = usize::from(count);
     let whole = tape.ends.last().copied().unwrap_or(0);
@@ -89,6 +92,11 @@ mod tests {
             assert_eq!(stretches(groups, &tape(900)), 1, "{groups}");
         }
         assert_eq!(stretches(60, &tape(4500)), 4);
+        let timeless = Tape {
+            ends: vec![0; 100_000],
+            ..tape(100_000)
+        };
+        assert_eq!(stretches(60, &timeless), 1);
     }
 
     /// Each round is counted by as many groups.
