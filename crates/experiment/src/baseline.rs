@@ -59,6 +59,16 @@ struct Baseline {
     misses: Option<Misses>,
 }
 
+/// Interleavings that are replayed at the same time.
+#[derive(Clone, Copy)]
+struct Together<'s> {
+    seeds: &'s [Seed],
+    /// The one whose misses are listed.
+    listed: Option<Seed>,
+    /// How often the recording is read for all of the question's.
+    readings: usize,
+}
+
 /// Every field that the recording accesses has a number; subjects whose fields are not
 /// distinguished have one for each.
 struct FieldNumbers(Vec<FieldRef>);
@@ -220,19 +230,44 @@ impl<'a> Experiment<'a> {
         recorded: &Variant,
         seeds: &[Seed],
     ) -> Result<(), ExperimentError> {
+        let bytes = baselines.warm.as_ref().map_or(0, Replay::size_in_memory);
+        let parts = supply.parts(seeds, |_| 0, bytes);
+        for part in &parts {
+            let together = Together {
+                seeds: part,
+                // What is found by place in the recording is found under one interleaving.
+                listed: seeds.first().copied(),
+                readings: parts.len(),
+            };
+            self.replay_together(baselines, supply, recorded, together)?;
+        }
+        Ok(())
+    }
+
+    fn replay_together(
+        &self,
+        baselines: &mut Baselines,
+        supply: &Supply,
+        recorded: &Variant,
+        together: Together<'_>,
+    ) -> Result<(), ExperimentError> {
+        let Together {
+            seeds,
+            listed,
+            readings,
+        } = together;
         let mut runners: Vec<Runner<'_>> = Vec::with_capacity(seeds.len());
         for seed in seeds {
             let Some(replay) = baselines.warm.clone() else {
                 continue;
             };
             let mut runner = Runner::new(recorded, replay).without_hits().counting(*seed);
-            // What is found by place in the recording is found under one interleaving.
-            if Some(seed) == seeds.first() {
+            if Some(*seed) == listed {
                 runner.replay = runner.replay.with_misses();
             }
             runners.push(runner);
         }
-        let left_out = self.feed_with(&mut runners, supply, 1, |_| Ok(()))?;
+        let left_out = self.feed_with(&mut runners, supply, readings, |_| Ok(()))?;
         let finish = |(seed, runner): (&Seed, Runner<'_>)| {
             let mut replay = runner.replayed(&left_out)?;
             let timeline = Arc::new(replay.take_timeline());
