@@ -15,7 +15,7 @@
 #
 # `known` is evidence/programs.md's: it also runs the programs on this computer, and those times are this computer's.
 #
-# `size` is evidence/scaling.md's, too: guests of 80 and 480 CPUs, hours.
+# `size` is evidence/scaling.md's, too: guests of 80 and 480 CPUs.
 #
 # usage: validate.sh [rq|placements|scaling|growth|patches|exact|others|ablation|known|size]...   (default: all but the last three)
 # shellcheck disable=SC2016 # backquotes are markdown here
@@ -331,7 +331,7 @@ asked() {
 }
 
 # The published works on as many CPUs as were published, each of them recorded. The first guest of 480 CPUs boots for a quarter
-# of an hour; the recordings take 10 GB, and the questions hours.
+# of an hour; the recordings take 400 MB, and the questions half an hour.
 size() {
 	local name boot=(--memory 6G --sockets 2 --numa 2 --threads 2 --append numa_balancing=disable)
 	recorded size-rq 6.12 480 "${boot[@]}" --setup workloads/asleep.sh --file target/workloads/sleepers:/bin/sleepers -- sleep 1

@@ -61,7 +61,7 @@ struct Baseline {
 
 /// Interleavings that are replayed at the same time.
 #[derive(Clone, Copy)]
-struct Together<'s> {
+struct SeedBatch<'s> {
     seeds: &'s [Seed],
     /// The one whose misses are listed.
     listed: Option<Seed>,
@@ -233,13 +233,13 @@ impl<'a> Experiment<'a> {
         let bytes = baselines.warm.as_ref().map_or(0, Replay::size_in_memory);
         let parts = supply.parts(seeds, |_| 0, bytes);
         for part in &parts {
-            let together = Together {
+            let batch = SeedBatch {
                 seeds: part,
                 // What is found by place in the recording is found under one interleaving.
                 listed: seeds.first().copied(),
                 readings: parts.len(),
             };
-            self.replay_together(baselines, supply, recorded, together)?;
+            self.replay_together(baselines, supply, recorded, batch)?;
         }
         Ok(())
     }
@@ -249,13 +249,13 @@ impl<'a> Experiment<'a> {
         baselines: &mut Baselines,
         supply: &Supply,
         recorded: &Variant,
-        together: Together<'_>,
+        batch: SeedBatch<'_>,
     ) -> Result<(), ExperimentError> {
-        let Together {
+        let SeedBatch {
             seeds,
             listed,
             readings,
-        } = together;
+        } = batch;
         let mut runners: Vec<Runner<'_>> = Vec::with_capacity(seeds.len());
         for seed in seeds {
             let Some(replay) = baselines.warm.clone() else {

@@ -54,19 +54,19 @@ struct Host {
 
 /// What a host is like.
 #[derive(Clone, Copy, Debug)]
-struct Kind {
+struct HostKind {
     /// Whether lines are fetched in pairs.
     pairs: bool,
     /// Whether recorded CPUs 0 and 1 are threads of one core, and 2 and 3.
     together: bool,
 }
 
-fn kinds() -> impl Strategy<Value = Kind> {
-    any::<(bool, bool)>().prop_map(|(pairs, together)| Kind { pairs, together })
+fn kinds() -> impl Strategy<Value = HostKind> {
+    any::<(bool, bool)>().prop_map(|(pairs, together)| HostKind { pairs, together })
 }
 
 /// Sets of L1, L2 and a slice of the last-level cache, of two, four and eight lines.
-fn host(kind: Kind, l1: u32, l2: u32, llc: u32) -> Host {
+fn host(kind: HostKind, l1: u32, l2: u32, llc: u32) -> Host {
     let mut machine = common::machine(&[]);
     machine.adjacent_line_pairs = kind.pairs;
     machine.l1.sets = l1;
@@ -84,11 +84,11 @@ fn host(kind: Kind, l1: u32, l2: u32, llc: u32) -> Host {
 /// two modified lines go writes both back at one moment, and then their order counts: in a cache of
 /// eight lines one case in 300 differs. Here one of 20,000 does, in the cause of one miss; why is
 /// not known.
-fn tight(kind: Kind) -> Host {
+fn tight(kind: HostKind) -> Host {
     host(kind, 1, 1, 2)
 }
 
-fn roomy(kind: Kind) -> Host {
+fn roomy(kind: HostKind) -> Host {
     host(kind, 64, 64, 64)
 }
 
@@ -275,7 +275,7 @@ fn a_timeline_of_other_slices_is_refused() {
         gap: 1,
     };
     let rounds = vec![vec![vec![touch(0), touch(1)], vec![touch(0)]]];
-    let host = roomy(Kind {
+    let host = roomy(HostKind {
         pairs: false,
         together: false,
     });
@@ -299,7 +299,7 @@ fn a_timeline_of_other_slices_is_refused() {
 /// Forty rounds of four billion cycles: stamps end, and lines leave caches before and after.
 #[test]
 fn differences_are_not_put_on_a_long_timeline() {
-    let host = tight(Kind {
+    let host = tight(HostKind {
         pairs: false,
         together: false,
     });

@@ -25,15 +25,15 @@ type Step = (Access, Placed);
 
 /// Where recorded CPUs and their copies sit.
 #[derive(Clone, Copy, Debug)]
-struct Places {
+struct CopyPlaces {
     copies: u16,
     /// Whether recorded CPUs 0 and 1 are threads of one core, and 2 and 3; of copies likewise.
     together: bool,
 }
 
-impl Places {
-    fn copies(copies: u16) -> Places {
-        Places {
+impl CopyPlaces {
+    fn copies(copies: u16) -> CopyPlaces {
+        CopyPlaces {
             copies,
             together: false,
         }
@@ -61,7 +61,7 @@ impl Places {
     }
 }
 
-fn config(machine: &Machine, places: Places, seed: u64) -> Config {
+fn config(machine: &Machine, places: CopyPlaces, seed: u64) -> Config {
     Config {
         recorded_cpus: CPUS,
         cpus: Some(places.cpus(machine)),
@@ -89,8 +89,8 @@ fn dependences() -> Arc<Dependences> {
 }
 
 /// With odd seeds, with shares of the caches.
-fn replay(machine: &Machine, places: Places, seed: u64) -> Replay<AsRecorded, Clones> {
-    let Places { copies, .. } = places;
+fn replay(machine: &Machine, places: CopyPlaces, seed: u64) -> Replay<AsRecorded, Clones> {
+    let CopyPlaces { copies, .. } = places;
     let config = config(machine, places, seed);
     let replay = Replay::new(machine, &config, AsRecorded, Clones { copies }).unwrap();
     let replay = replay.with_overlap(machine, dependences());
@@ -100,7 +100,7 @@ fn replay(machine: &Machine, places: Places, seed: u64) -> Replay<AsRecorded, Cl
     }
 }
 
-fn whole(machine: &Machine, places: Places, seed: u64, warm: bool, steps: &[Step]) -> Outcome {
+fn whole(machine: &Machine, places: CopyPlaces, seed: u64, warm: bool, steps: &[Step]) -> Outcome {
     let mut replay = replay(machine, places, seed);
     let pass = |replay: &mut Replay<AsRecorded, Clones>| {
         for (access, placed) in steps {
@@ -141,7 +141,7 @@ fn rounds(steps: &[Step]) -> Vec<Vec<Slice>> {
 /// The outcome of what the filter keeps, and how much that is.
 fn filtered(
     machine: &Machine,
-    places: Places,
+    places: CopyPlaces,
     seed: u64,
     warm: bool,
     steps: &[Step],
@@ -374,7 +374,7 @@ proptest! {
         let line = if wide { LineSize::B128 } else { LineSize::B64 };
         let mut machine = with_prefetchers(small(pairs && !wide, line), prefetchers);
         machine.overlap = overlap.map(|(window, outstanding)| Overlap { window, outstanding });
-        let places = Places { copies, together };
+        let places = CopyPlaces { copies, together };
         let all = whole(&machine, places, seed, warm, &steps);
         let (some, _) = filtered(&machine, places, seed, warm, &steps);
         prop_assert_eq!(all, some);
@@ -393,7 +393,7 @@ fn prefetchers_fetch_and_misses_overlap_on_such_recordings() {
             window: 40,
             outstanding: 4,
         });
-        let outcome = whole(&machine, Places::copies(1), 0, false, &steps);
+        let outcome = whole(&machine, CopyPlaces::copies(1), 0, false, &steps);
         let fetched = outcome.fetched_ahead;
         overlapped += outcome.overlapped;
         sum.l2_streamer += fetched.l2_streamer;
@@ -423,7 +423,7 @@ fn the_other_thread_of_a_core_is_the_last_writer() {
         at(50, 2, 1, AccessKind::Load),
     ];
     let machine = small(false, LineSize::B64);
-    let places = Places {
+    let places = CopyPlaces {
         copies: 1,
         together: true,
     };
@@ -463,7 +463,7 @@ fn what_is_used_over_and_over_is_left_out() {
     };
     let machine = small(false, LineSize::B64);
     for together in [false, true] {
-        let places = Places {
+        let places = CopyPlaces {
             copies: 1,
             together,
         };

@@ -6,9 +6,9 @@
 //! permission to write it, in the meantime:
 //!
 //! * a load, if no other core writes the line in the same round;
-//! * a store, if the core has written the line since it became the most recently used, and no other
-//!   core touches the line or the other line of its pair (which a prefetcher fetches with it) in
-//!   the same round.
+//! * a store, if the same CPU was the last to write the line since it became the most recently
+//!   used, and no other core touches the line or the other line of its pair (which a prefetcher
+//!   fetches with it) in the same round.
 //!
 //! The order of accesses in earlier rounds is known. Where several threads of a core use a set in
 //! one round, their order is not, and all of their accesses to it stay. RMWs stay: they take longer
@@ -241,7 +241,7 @@ pub struct Filter {
     sets: usize,
     round: u64,
     /// By L1, then set: the line that was used last, as its [`tag`]; 0: not known. Apart from the
-    /// rest, because the end of each round looks at all of them.
+    /// rest, because the end of a round looks at those of all cores.
     tags: Vec<u64>,
     /// The same lines' rest.
     recent: Vec<Recent>,

@@ -25,7 +25,7 @@ use crate::rounds::placement::{KeyId, Sharing, SiteId};
 use crate::rounds::schedule::Schedule;
 use crate::rounds::waiting::{Cpu, places};
 use crate::scale::mixing::{Mixer, Mixing, Moment};
-use crate::scale::stretch::{Stretch, stretch, stretches};
+use crate::scale::stretch::{TapeStretch, stretch, stretches};
 use crate::scale::tape::{Own, Tape, Taped};
 
 /// Cycles from one of several accesses to the next where the recording has one: the time before it
@@ -272,7 +272,7 @@ impl<'t> Scaled<'t> {
         if rounds > 0 {
             self.schedule.begin(self.runners.iter().map(|_| None));
             for group in 0..self.groups.len() {
-                let Stretch { first, rounds } = self.stretch(group);
+                let TapeStretch { first, rounds } = self.stretch(group);
                 self.groups[group].round = first;
                 self.groups[group].counted = rounds;
                 self.counting -= usize::from(rounds == 0);
@@ -286,10 +286,10 @@ impl<'t> Scaled<'t> {
     }
 
     /// What a group counts.
-    fn stretch(&self, group: usize) -> Stretch {
+    fn stretch(&self, group: usize) -> TapeStretch {
         match self.scaling.phases {
             true => stretch(self.tape, self.stretches, group, self.seed),
-            false => Stretch {
+            false => TapeStretch {
                 first: 0,
                 rounds: self.tape.rounds.len(),
             },

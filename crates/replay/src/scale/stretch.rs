@@ -19,7 +19,7 @@ const ROUNDS_MIN: usize = 1000;
 
 /// The rounds of the tape that a group counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stretch {
+pub(crate) struct TapeStretch {
     /// The first one.
     pub(crate) first: usize,
     /// How many there are; after the tape's last round comes its first one.
@@ -40,7 +40,7 @@ pub(crate) fn stretches(groups: u16, tape: &Tape) -> u16 {
 
 /// The stretch of a group, of `count`: the stretches of `count` groups with consecutive numbers
 /// are the whole tape, from a random place on.
-pub(crate) fn stretch(tape: &Tape, count: u16, group: usize, seed: u64) -> Stretch {
+pub(crate) fn stretch(tape: &Tape, count: u16, group: usize, seed: u64) -> TapeStretch {
     let count = usize::from(count);
     let whole = tape.ends.last().copied().unwrap_or(0);
     // By time, not by number: groups would start in the many short rounds.
@@ -53,7 +53,7 @@ pub(crate) fn stretch(tape: &Tape, count: u16, group: usize, seed: u64) -> Stret
     let before = |time: u64| tape.ends.partition_point(|end| *end <= time);
     let wraps = count == 1 || to < from;
     let beyond = if wraps { tape.rounds.len() } else { 0 };
-    Stretch {
+    TapeStretch {
         first: before(from) % tape.rounds.len().max(1),
         rounds: before(to) + beyond - before(from),
     }
