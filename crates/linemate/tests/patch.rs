@@ -237,6 +237,11 @@ fn a_patch_applies_compiles_and_is_the_same_again() {
     tree.git(&["init", "-q"]);
     tree.git(&["add", "."]);
     tree.git(&["commit", "-q", "-m", "base"]);
+    assert!(!patch.contains("base-commit"), "{patch}");
+    let patch = written(&tree.patch(EDIT, &types, &more));
+    let base = tree.git(&["rev-parse", "HEAD"]);
+    let end = format!("\n\nbase-commit: {}\n-- \n", base.trim());
+    assert!(patch.contains(&end), "{patch}");
     let mail = tree.file("0001.patch", &patch);
     tree.git(&["am", "-q", mail.to_str().unwrap()]);
     assert_eq!(

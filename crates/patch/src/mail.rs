@@ -84,6 +84,7 @@ impl Proven<'_> {
             body: shown_lines(&body).into_owned(),
             notes: shown_lines(&message::below(&types)).into_owned(),
             signoff: letter.signoff,
+            base: of_commit(root, "%H"),
             tool: letter.tool.to_owned(),
         };
         Ok(mail::write(&mail, &diffs))
@@ -226,15 +227,16 @@ fn author(tree: &Path, given: Option<&str>) -> Result<String, PatchError> {
 
 /// The same for the same tree: a patch has no clock.
 fn sent(tree: &Path, given: Option<&str>) -> String {
-    // A commit of a repository that contains the tree as a mere folder dates something else.
-    let is_top = |top: String| {
-        let (top, tree) = (fs::canonicalize(top).ok()?, fs::canonicalize(tree).ok()?);
-        (top == tree).then_some(())
-    };
-    let commit = || {
-        git(tree, &["rev-parse", "--show-toplevel"]).and_then(is_top)?;
-        git(tree, &["log", "-1", "--format=%cD"])
-    };
-    let date = given.map(str::to_owned).or_else(commit);
+    let date = given.map(str::to_owned);
+    let date = date.or_else(|| of_commit(tree, "%cD"));
     date.unwrap_or_else(|| "Thu, 1 Jan 1970 00:00:00 +0000".to_owned())
+}
+
+/// What `git log --format` says of the tree's last commit.
+fn of_commit(tree: &Path, format: &str) -> Option<String> {
+    // A commit of a repository that contains the tree as a mere folder is of something else.
+    let top = fs::canonicalize(git(tree, &["rev-parse", "--show-toplevel"])?).ok()?;
+    let is_top = fs::canonicalize(tree).is_ok_and(|tree| tree == top);
+    let format = format!("--format={format}");
+    is_top.then(|| git(tree, &["log", "-1", &format]))?
 }

@@ -82,6 +82,8 @@ pub struct Mail {
     pub notes: String,
     /// Whether the message ends with the author's sign-off.
     pub signoff: bool,
+    /// The commit that the differences apply to, as `git format-patch --base` has it.
+    pub base: Option<String>,
     /// What wrote it, with its version.
     pub tool: String,
 }
@@ -118,6 +120,9 @@ pub fn write(mail: &Mail, files: &[FileDiff]) -> String {
     text.push('\n');
     for file in files {
         text.push_str(&file.text);
+    }
+    if let Some(base) = &mail.base {
+        let _ = writeln!(text, "\nbase-commit: {}", one_line(base));
     }
     let _ = write!(text, "-- \n{}\n\n", one_line(&mail.tool));
     text

@@ -216,6 +216,21 @@ fn after_series(outputs: &[&Path]) -> Option<String> {
     Some(next::step("what grows", &format!("growth{files}")))
 }
 
+/// From how many CPUs on it is said that they share one clock: as many as make a guest a big one
+/// (docs/guide/big-guests.md). A choice.
+const MANY_CPUS: u16 = 64;
+
+/// By how much the command's times have to grow.
+fn one_clock(cpus: u16, timing: Timing) -> Option<String> {
+    let shared = cpus >= MANY_CPUS && timing == Timing::Deterministic;
+    let note = || {
+        format!(
+            "note: {cpus} CPUs share one clock: sleeps have to be {cpus} times as long for a real machine's load per CPU (`report --machine M --under sysvec_apic_timer_interrupt` shows what ticks take)"
+        )
+    };
+    shared.then(note)
+}
+
 /// Does one run and reports on it; also returns whether anything was recorded.
 fn record(session: &Session, cancel: &AtomicBool) -> anyhow::Result<(Outcome, bool)> {
     let mut display = Display::new();
@@ -223,6 +238,12 @@ fn record(session: &Session, cancel: &AtomicBool) -> anyhow::Result<(Outcome, bo
     display.bar.finish_and_clear();
     let recorded = result?;
     summarise(session, &recorded);
+    if let Some(note) = one_clock(
+        session.conditions.shape.cpus,
+        session.conditions.shape.timing,
+    ) {
+        to_stderr(&note);
+    }
     if let Some(note) = display.not_found.note(recorded.status) {
         to_stderr(&format!("note: {note}"));
     }
@@ -483,6 +504,14 @@ impl Observer for Display {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_cpus_share_one_clock() {
+        let note = one_clock(480, Timing::Deterministic).unwrap_or_default();
+        assert!(note.contains("480 times as long"), "{note}");
+        assert_eq!(one_clock(63, Timing::Deterministic), None);
+        assert_eq!(one_clock(480, Timing::Parallel), None);
+    }
 
     #[test]
     fn growth_follows_a_series_that_it_reads() {
