@@ -32,13 +32,15 @@ const fn compared(
 }
 
 /// All that were made; evidence/scaling.md has the same rows, which a test compares.
-const COMPARISONS: [Comparison; 6] = [
+const COMPARISONS: [Comparison; 8] = [
     compared("sleepers", 8, 32, true, 34.3),
     compared("hackbench", 8, 32, true, 27.6),
     compared("rtpinned", 8, 32, true, 16.8),
     compared("sleepers", 8, 32, false, 54.2),
     compared("sleepers", 32, 128, false, 61.0),
     compared("sleepers", 8, 128, false, 78.0),
+    compared("sleepers", 24, 240, false, 75.3),
+    compared("sleepers", 8, 240, false, 82.8),
 ];
 
 impl Comparison {

@@ -49,13 +49,16 @@ pub fn text(report: &Report, show: &ReportText) -> Text {
         ledger(&mut out, report);
     } else {
         let ledger = &report.ledger;
+        let unknown = match percent(ledger.unknown_share) {
+            none if none == percent(0.0) => String::new(),
+            some => format!("; {some} unknown"),
+        };
         let _ = writeln!(
             out,
-            "{}: {} accesses; {} of typeable accesses typed; {} unknown (--ledger: details of the run, where each access went)",
+            "{}: {} accesses; {} of typeable accesses typed{unknown} (--ledger: details of the run, where each access went)",
             provenance(&report.inputs.recording),
             ledger.total,
             percent(ledger.typed_share),
-            percent(ledger.unknown_share)
         );
     }
     out
