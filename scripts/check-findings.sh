@@ -58,7 +58,7 @@ kernel() {
 guest() {
 	local image=$1
 	shift
-	"$linemate" record --bare --timeout 3600 --kernel "$image" --smp 4 --memory 3G "${programs[@]}" --file cases/next/load.sh:/usr/bin/findings -- "$@"
+	"$linemate" record --bare --kernel "$image" --smp 4 --memory 3G "${programs[@]}" --file cases/next/load.sh:/usr/bin/findings -- "$@"
 }
 
 # The data races that a log reports, one a line: the two functions.

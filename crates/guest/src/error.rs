@@ -131,7 +131,7 @@ pub enum GuestError {
     },
     /// The boot makes no progress.
     #[error(
-        "the guest hangs while booting: after {started} of {cpus} CPUs, no CPU started and the console printed nothing for {seconds} s of processor time (console: {console}): check the kernel options in --append, or allow a slow kernel more with --timeout"
+        "the guest hangs while booting: after {started} of {cpus} CPUs, no CPU started and the console printed nothing for {seconds} s of processor time (console: {console}): check the kernel options in --append"
     )]
     BootHangs {
         /// CPUs that the kernel had started.

@@ -89,7 +89,7 @@ fn farther_ahead_than_was_measured_is_said() {
     recording(folder.path());
     let far = question("report -i data", " --cpus 480");
     let said = text(ask(folder.path(), &far).stdout);
-    let sentence = "480 CPUs are copies of 2 recorded ones. Predictions for 16 times as many CPUs";
+    let sentence = "480 CPUs are copies of 2 recorded ones. Predictions for 30 times as many CPUs";
     assert!(said.contains(sentence), "{said}");
     assert!(said.contains("None this far ahead was checked."), "{said}");
 }

@@ -242,6 +242,12 @@ fn a_patch_applies_compiles_and_is_the_same_again() {
     let base = tree.git(&["rev-parse", "HEAD"]);
     let end = format!("\n\nbase-commit: {}\n-- \n", base.trim());
     assert!(patch.contains(&end), "{patch}");
+    let header = tree.root().join("lib/queue.h");
+    let text = fs::read_to_string(&header).unwrap();
+    fs::write(&header, format!("{text}/* changed since */\n")).unwrap();
+    let changed = written(&tree.patch(EDIT, &types, &more));
+    assert!(!changed.contains("base-commit"), "{changed}");
+    fs::write(&header, text).unwrap();
     let mail = tree.file("0001.patch", &patch);
     tree.git(&["am", "-q", mail.to_str().unwrap()]);
     assert_eq!(

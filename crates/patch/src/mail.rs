@@ -84,7 +84,7 @@ impl Proven<'_> {
             body: shown_lines(&body).into_owned(),
             notes: shown_lines(&message::below(&types)).into_owned(),
             signoff: letter.signoff,
-            base: of_commit(root, "%H"),
+            base: base(root, files.keys().map(String::as_str)),
             tool: letter.tool.to_owned(),
         };
         Ok(mail::write(&mail, &diffs))
@@ -200,14 +200,16 @@ fn sizes(
 
 /// What git says in the tree; `None` if it says nothing.
 fn git(tree: &Path, arguments: &[&str]) -> Option<String> {
-    let output = Command::new("git")
-        .arg("-C")
-        .arg(tree)
-        .args(arguments)
-        .output()
-        .ok()?;
+    let output = git_in(tree).args(arguments).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?.trim().to_owned();
     (output.status.success() && !text.is_empty()).then_some(text)
+}
+
+fn git_in(tree: &Path) -> Command {
+    let mut git = Command::new("git");
+    // A user's `log.showSignature` would put lines before the answer.
+    git.args(["-c", "log.showSignature=false", "-C"]).arg(tree);
+    git
 }
 
 fn author(tree: &Path, given: Option<&str>) -> Result<String, PatchError> {
@@ -228,12 +230,20 @@ fn author(tree: &Path, given: Option<&str>) -> Result<String, PatchError> {
 /// The same for the same tree: a patch has no clock.
 fn sent(tree: &Path, given: Option<&str>) -> String {
     let date = given.map(str::to_owned);
-    let date = date.or_else(|| of_commit(tree, "%cD"));
+    let date = date.or_else(|| last_commit(tree, "%cD"));
     date.unwrap_or_else(|| "Thu, 1 Jan 1970 00:00:00 +0000".to_owned())
 }
 
+/// The commit that the patch applies to; `None` if one of the files differs from it.
+fn base<'f>(tree: &Path, files: impl Iterator<Item = &'f str>) -> Option<String> {
+    let mut differ = git_in(tree);
+    differ.args(["diff", "--quiet", "HEAD", "--"]).args(files);
+    let alike = differ.output().ok()?.status.success();
+    alike.then(|| last_commit(tree, "%H"))?
+}
+
 /// What `git log --format` says of the tree's last commit.
-fn of_commit(tree: &Path, format: &str) -> Option<String> {
+fn last_commit(tree: &Path, format: &str) -> Option<String> {
     // A commit of a repository that contains the tree as a mere folder is of something else.
     let top = fs::canonicalize(git(tree, &["rev-parse", "--show-toplevel"])?).ok()?;
     let is_top = fs::canonicalize(tree).is_ok_and(|tree| tree == top);
