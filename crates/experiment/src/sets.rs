@@ -7,11 +7,15 @@ use linemate_answers::{CacheSets, SetCounts, SetMeans, TypeSets};
 use linemate_machine::LineSize;
 use linemate_recording::GuestAddr;
 use linemate_replay::{Fate, Placed, Reach, SetsReached, sets_reached};
+use linemate_session::shelf::{self, Part};
 use rustc_hash::FxHashSet;
 
 use crate::error::ExperimentError;
 use crate::setup::Experiment;
-use crate::variant::{Memory, Variant};
+use crate::variant::{Memory, Unedited, Variant};
+
+/// By variant; `None` where nothing of the type is accessed.
+type SetsOfType = Vec<Option<TypeSets>>;
 
 /// Different lines that each CPU accesses, by their first bytes.
 #[derive(Clone, Debug, Default)]
@@ -86,7 +90,6 @@ fn cache_sets(most: SetsReached, all: &[SetsReached]) -> CacheSets {
 impl Experiment<'_> {
     /// How the lines of `types` types fall into sets, by type, then by variant. `type_of` returns
     /// by key which of the types its accesses belong to, if to any; what has no type is left out.
-    /// `None`: nothing of the type is accessed.
     ///
     /// # Errors
     /// A recording without its number of CPUs, or damaged.
@@ -95,7 +98,35 @@ impl Experiment<'_> {
         variants: &[&Variant],
         types: usize,
         type_of: &[Option<usize>],
-    ) -> Result<Vec<Vec<Option<TypeSets>>>, ExperimentError> {
+    ) -> Result<Vec<SetsOfType>, ExperimentError> {
+        // Without edits a question that is asked again needs no pass over the stream.
+        let recorded = variants
+            .iter()
+            .all(|variant| variant.unedited() == Some(Unedited::AsRecorded));
+        let question = (variants.len(), types, type_of);
+        let part = self.kept_as(&question).filter(|_| recorded).map(Part::Sets);
+        let shelf = self.scene.session.shelf();
+        let kept = part.and_then(|part| shelf::unpack::<Vec<SetsOfType>>(&shelf.load(part)?));
+        // A digest of 64 bits can collide.
+        let fits = |all: &Vec<SetsOfType>| {
+            all.len() == types && all.iter().all(|of| of.len() == variants.len())
+        };
+        if let Some(kept) = kept.filter(fits) {
+            return Ok(kept);
+        }
+        let found = self.find_sets(variants, types, type_of)?;
+        if let Some((part, packed)) = part.zip(shelf::pack(&found)) {
+            shelf.store(part, &packed);
+        }
+        Ok(found)
+    }
+
+    fn find_sets(
+        &self,
+        variants: &[&Variant],
+        types: usize,
+        type_of: &[Option<usize>],
+    ) -> Result<Vec<SetsOfType>, ExperimentError> {
         let scene = self.scene;
         let of = |key: u32| type_of.get(key as usize).copied().flatten();
         let mut only = vec![false; scene.types.len()];
@@ -125,7 +156,7 @@ impl Experiment<'_> {
                 }
             })?;
         }
-        let sets = |variants: Vec<UsedLines>| -> Vec<Option<TypeSets>> {
+        let sets = |variants: Vec<UsedLines>| -> SetsOfType {
             variants.iter().map(|lines| lines.sets(self)).collect()
         };
         Ok(lines.into_iter().map(sets).collect())

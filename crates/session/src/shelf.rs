@@ -46,6 +46,9 @@ pub enum Part {
     /// What fields cost by act and function; the digest identifies scene, machine, conditions and
     /// the pointers that are followed.
     Costs(Digest),
+    /// How the lines of types fall into cache sets as recorded; the digest identifies scene,
+    /// machine, conditions and types.
+    Sets(Digest),
     /// When a function is on a stack; the digest identifies function and image.
     Under(Digest),
 }
@@ -61,6 +64,7 @@ impl fmt::Display for Part {
             Part::Differences(question) => write!(f, "differences-{question:016x}"),
             Part::Followed(question) => write!(f, "followed-{question:016x}"),
             Part::Costs(question) => write!(f, "costs-{question:016x}"),
+            Part::Sets(question) => write!(f, "sets-{question:016x}"),
             Part::Under(question) => write!(f, "under-{question:016x}"),
         }
     }

@@ -10,6 +10,8 @@ use linemate_layout::{EditSubject, parse};
 use linemate_machine::{Machine, find};
 use linemate_recording::{AccessKind, Recording};
 use linemate_session::Session;
+use linemate_session::progress::Silent;
+use linemate_session::shelf::{self, InMemory};
 use linemate_study::costs::{CostRun, costs};
 use linemate_study::{Run, Study};
 use linemate_testkit::world::{F, RQ, TASK_SLAB, UNITS, World};
@@ -111,6 +113,49 @@ fn lines_of_the_busiest_cpu_and_their_mean_are_counted() {
     assert_eq!((rq.cpu, rq.cpus), (0, 2));
     assert_eq!(rq.l2.most, counts(1, 1, 1, 0));
     assert_eq!(costs(&session, None, run).unwrap().sets, None);
+}
+
+#[test]
+fn sets_as_recorded_are_kept() {
+    let recording = recording();
+    let machine = machine();
+    let shelf = InMemory::default();
+    let sets = |name: &str| {
+        let session = Session::open(&recording, Box::new(shelf.clone()), Box::new(Silent)).unwrap();
+        let subject = EditSubject::Named(name.into());
+        let run = CostRun {
+            machine: &machine,
+            conditions: Conditions::default(),
+            seed: Seed(1),
+            sources: false,
+        };
+        costs(&session, Some(&subject), run).unwrap().sets.unwrap()
+    };
+    let stored = || {
+        let all = shelf.take_stored().into_iter();
+        all.filter(|name| name.starts_with("sets"))
+            .collect::<Vec<_>>()
+    };
+    let found = sets("task");
+    let [part] = &stored()[..] else {
+        panic!("one part is kept");
+    };
+    // What is kept is given: another CPU here shows that nothing was counted again.
+    let other = TypeSets { cpu: 7, ..found };
+    let content = [
+        vec![vec![Some(other)]],
+        vec![vec![None, Some(other)]],
+        vec![],
+    ];
+    let given = content.map(|content| {
+        shelf.with(|parts| parts.insert(part.clone(), shelf::pack(&content).unwrap()));
+        sets("task")
+    });
+    // Of another number of types or variants it is not of this question.
+    assert_eq!(given, [other, found, found]);
+    assert_eq!(stored(), [part.clone(), part.clone()]);
+    assert_ne!(sets("rq"), found);
+    assert_eq!(stored().len(), 1);
 }
 
 #[test]
