@@ -49,11 +49,14 @@ fn machine() -> Machine {
 }
 
 fn whatif(recording: &Recording, edits: &str, seed: u64) -> WhatIf {
-    let session = Session::new(recording).unwrap();
+    asked(&Session::new(recording).unwrap(), edits, seed)
+}
+
+fn asked(session: &Session<'_>, edits: &str, seed: u64) -> WhatIf {
     let edits = parse(edits).unwrap();
     let images = BTreeMap::new();
     let rq = [EditSubject::Named("rq".into())];
-    let study = Study::new(&session, &edits, &images, &rq).unwrap();
+    let study = Study::new(session, &edits, &images, &rq).unwrap();
     let run = Run {
         machine: machine(),
         conditions: Conditions::default(),
@@ -156,6 +159,27 @@ fn sets_as_recorded_are_kept() {
     assert_eq!(stored(), [part.clone(), part.clone()]);
     assert_ne!(sets("rq"), found);
     assert_eq!(stored().len(), 1);
+}
+
+#[test]
+fn sets_under_edits_are_not_kept() {
+    let recording = recording();
+    let shelf = InMemory::default();
+    let open = || Session::open(&recording, Box::new(shelf.clone()), Box::new(Silent)).unwrap();
+    for edits in [
+        "allocate-percpu task",
+        "type task
+move prio first",
+    ] {
+        let again = asked(&open(), edits, 1).sets;
+        assert_eq!(again, whatif(&recording, edits, 1).sets, "{edits}");
+    }
+    assert!(
+        shelf
+            .take_stored()
+            .iter()
+            .all(|name| !name.starts_with("sets"))
+    );
 }
 
 #[test]
