@@ -235,11 +235,13 @@ fn sent(tree: &Path, given: Option<&str>) -> String {
 }
 
 /// The commit that the patch applies to; `None` if one of the files differs from it.
-fn base<'f>(tree: &Path, files: impl Iterator<Item = &'f str>) -> Option<String> {
-    let mut differ = git_in(tree);
-    differ.args(["diff", "--quiet", "HEAD", "--"]).args(files);
-    let alike = differ.output().ok()?.status.success();
-    alike.then(|| last_commit(tree, "%H"))?
+fn base<'f>(tree: &Path, mut files: impl Iterator<Item = &'f str>) -> Option<String> {
+    // Not by `git diff`, which runs filters and monitors that the tree's own git config names.
+    let is_committed = |file: &str| {
+        let now = git(tree, &["hash-object", "--no-filters", "--", file]);
+        now.is_some() && now == git(tree, &["rev-parse", "--verify", &format!("HEAD:{file}")])
+    };
+    files.all(is_committed).then(|| last_commit(tree, "%H"))?
 }
 
 /// What `git log --format` says of the tree's last commit.
