@@ -107,19 +107,34 @@ scaling() {
 		compare "$name" 32 128 domains 8 16 32
 		compare "$name" 8 128 domains 8 16 32
 	done
+	asleep_2s 3G 24
+	asleep_2s 4G 240
+	compare sleepers-2s 24 240 domains
+	compare sleepers-2s 8 240 domains
 	compare sleepers 8 32 flat 4 8 16 >/dev/null
 	table 'scaling_fields' "$work/scaling.json"
 	compare sleepers-2s 32 128 domains >/dev/null
 	table 'scaling_fields' "$work/scaling.json"
 }
 
+readonly guest_2s=(--sockets 2 --numa 2 --threads 2 --append numa_balancing=disable)
+
 # two_sockets CPUS…: guests with sockets and NUMA nodes, whose scheduling domains are those of the machine; sleeps are as long as
 # the CPUs are many, because these share one clock.
 two_sockets() {
-	local cpus guest=(--sockets 2 --numa 2 --threads 2 --memory 3G --append numa_balancing=disable)
+	local cpus
+	asleep_2s 3G "$@"
 	for cpus; do
-		recorded "sleepers-2s-$cpus" 6.12 "$cpus" "${guest[@]}" -- target/workloads/sleepers -m "$cpus" -l 0 -c $((10 * cpus))
-		recorded "hackbench-2s-$cpus" 6.12 "$cpus" "${guest[@]}" -- hackbench -f 2 -g $((cpus / 4)) -l 20
+		recorded "hackbench-2s-$cpus" 6.12 "$cpus" "${guest_2s[@]}" --memory 3G -- hackbench -f 2 -g $((cpus / 4)) -l 20
+	done
+}
+
+# asleep_2s MEMORY CPUS…: the sleepers of those guests.
+asleep_2s() {
+	local cpus memory=$1
+	shift
+	for cpus; do
+		recorded "sleepers-2s-$cpus" 6.12 "$cpus" "${guest_2s[@]}" --memory "$memory" -- target/workloads/sleepers -m "$cpus" -l 0 -c $((10 * cpus))
 	done
 }
 

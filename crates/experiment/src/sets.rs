@@ -121,6 +121,7 @@ impl Experiment<'_> {
         Ok(found)
     }
 
+    /// Passes over the accesses of the types once.
     fn find_sets(
         &self,
         variants: &[&Variant],

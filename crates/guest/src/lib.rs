@@ -60,4 +60,4 @@ pub use programs::OwnAllocator;
 pub use qemu::Qemu;
 pub use qmp::QmpError;
 pub use session::{Failure, Recorded, Session};
-pub use shape::{GuestShape, MAX_CPUS, MIN_MEMORY, ShapeError, Timing};
+pub use shape::{BIG_CPUS, GuestShape, MAX_CPUS, MIN_MEMORY, ShapeError, Timing};

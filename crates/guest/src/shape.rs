@@ -11,7 +11,7 @@ pub const MAX_CPUS: u16 = 512;
 
 /// From this many CPUs on, a guest boots with one, and its command line makes the boot shorter.
 /// Smaller ones have neither, so that their recordings stay the same.
-pub(crate) const BIG_CPUS: u16 = 64;
+pub const BIG_CPUS: u16 = 64;
 
 /// Makes the kernel believe that it runs on a hypervisor, which it knows by this serial number and
 /// by a port that QEMU has. On what it takes for real hardware it ignores further CPUs of a socket

@@ -200,16 +200,15 @@ fn sizes(
 
 /// What git says in the tree; `None` if it says nothing.
 fn git(tree: &Path, arguments: &[&str]) -> Option<String> {
-    let output = git_in(tree).args(arguments).output().ok()?;
+    let output = Command::new("git")
+        // A user's setting would put lines of signatures before the answer.
+        .args(["-c", "log.showSignature=false", "-C"])
+        .arg(tree)
+        .args(arguments)
+        .output()
+        .ok()?;
     let text = String::from_utf8(output.stdout).ok()?.trim().to_owned();
     (output.status.success() && !text.is_empty()).then_some(text)
-}
-
-fn git_in(tree: &Path) -> Command {
-    let mut git = Command::new("git");
-    // A user's `log.showSignature` would put lines before the answer.
-    git.args(["-c", "log.showSignature=false", "-C"]).arg(tree);
-    git
 }
 
 fn author(tree: &Path, given: Option<&str>) -> Result<String, PatchError> {

@@ -59,6 +59,29 @@ fn long_turns_of_programs_are_said() {
 }
 
 /// The question: all rows, of a type if one is named.
+#[test]
+fn a_share_of_unknown_accesses_is_said_where_it_shows() {
+    let recording = World::new().record();
+    let analysis = Analysis::new(&recording).unwrap();
+    let counted = analysis.count().unwrap();
+    let mut report = report_document(&analysis, &counted, &options(By::Type, None)).unwrap();
+    let show = ReportText {
+        top: 10,
+        ledger: false,
+        line_bytes: 64,
+    };
+    let mut end = |share: f64| {
+        report.ledger.unknown_share = share;
+        let page = text(&report, &show).to_string();
+        let (_, end) = page.split_once("accesses typed").unwrap();
+        end.split_once(" (--ledger").unwrap().0.to_owned()
+    };
+    assert_eq!(end(0.0312), "; 3.1 % unknown");
+    assert_eq!(end(0.0006), "; 0.1 % unknown");
+    assert_eq!(end(0.0004), "");
+    assert_eq!(end(0.0), "");
+}
+
 fn options(by: By, type_name: Option<&str>) -> ReportOptions {
     ReportOptions {
         by,

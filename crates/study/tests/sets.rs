@@ -166,11 +166,7 @@ fn sets_under_edits_are_not_kept() {
     let recording = recording();
     let shelf = InMemory::default();
     let open = || Session::open(&recording, Box::new(shelf.clone()), Box::new(Silent)).unwrap();
-    for edits in [
-        "allocate-percpu task",
-        "type task
-move prio first",
-    ] {
+    for edits in ["allocate-percpu task", "type task\nmove prio first"] {
         let again = asked(&open(), edits, 1).sets;
         assert_eq!(again, whatif(&recording, edits, 1).sets, "{edits}");
     }

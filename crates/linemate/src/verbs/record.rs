@@ -19,9 +19,9 @@ use clap::{Arg, Command};
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use linemate_growth::{RECORDINGS_MAX, RECORDINGS_MIN};
 use linemate_guest::{
-    BootProgress, Conditions, ExtraFile, GuestShape, MAX_CPUS, MIN_MEMORY, Observer, OutputStream,
-    OwnAllocator, ProgramNaming, Progress, Qemu, Recorded, Session, Stage, Timing, Workload,
-    cache_folder,
+    BIG_CPUS, BootProgress, Conditions, ExtraFile, GuestShape, MAX_CPUS, MIN_MEMORY, Observer,
+    OutputStream, OwnAllocator, ProgramNaming, Progress, Qemu, Recorded, Session, Stage, Timing,
+    Workload, cache_folder,
 };
 
 use crate::files::{GuestFile, InFile, OutRecording};
@@ -216,16 +216,12 @@ fn after_series(outputs: &[&Path]) -> Option<String> {
     Some(next::step("what grows", &format!("growth{files}")))
 }
 
-/// From how many CPUs on it is said that they share one clock: as many as make a guest a big one
-/// (docs/guide/big-guests.md). A choice.
-const MANY_CPUS: u16 = 64;
-
-/// By how much the command's times have to grow.
+/// Of a big guest: by how much the command's times have to grow.
 fn one_clock(cpus: u16, timing: Timing) -> Option<String> {
-    let shared = cpus >= MANY_CPUS && timing == Timing::Deterministic;
+    let shared = cpus >= BIG_CPUS && timing == Timing::Deterministic;
     let note = || {
         format!(
-            "note: {cpus} CPUs share one clock: sleeps have to be {cpus} times as long for a real machine's load per CPU (`report --machine M --under sysvec_apic_timer_interrupt` shows what ticks take)"
+            "note: {cpus} CPUs share one clock: for a real machine's load per CPU, multiply the command's sleeps by {cpus} (docs/guide/big-guests.md)"
         )
     };
     shared.then(note)
@@ -238,10 +234,8 @@ fn record(session: &Session, cancel: &AtomicBool) -> anyhow::Result<(Outcome, bo
     display.bar.finish_and_clear();
     let recorded = result?;
     summarise(session, &recorded);
-    if let Some(note) = one_clock(
-        session.conditions.shape.cpus,
-        session.conditions.shape.timing,
-    ) {
+    let GuestShape { cpus, timing, .. } = session.conditions.shape;
+    if let Some(note) = one_clock(cpus, timing) {
         to_stderr(&note);
     }
     if let Some(note) = display.not_found.note(recorded.status) {
@@ -508,7 +502,7 @@ mod tests {
     #[test]
     fn many_cpus_share_one_clock() {
         let note = one_clock(480, Timing::Deterministic).unwrap_or_default();
-        assert!(note.contains("480 times as long"), "{note}");
+        assert!(note.contains("sleeps by 480"), "{note}");
         assert_eq!(one_clock(63, Timing::Deterministic), None);
         assert_eq!(one_clock(480, Timing::Parallel), None);
     }
